@@ -158,15 +158,15 @@ class CodeBlock:
         return not any(register.name in derived for register in accesses(end.branch)[0])
 
     def only_selected(self, op: Op) -> bool:
-        """True if only ``selp`` instructions, which may drop the value, read the result of ``op``."""
+        """True if only instructions that may drop the value, such as ``selp``, read the result of ``op``."""
         found = next(each for each in self.ops if each[1] is op)
         written = {register.name for register in _accesses(found)[1]}
         readers = [
-            instruction.opcode
+            semantic_of(bind_instruction(instruction).form_id)
             for instruction in self.code.function.instructions()
             if any(register.name in written for register in accesses(instruction)[0])
         ]
-        return bool(readers) and all(opcode == "selp" for opcode in readers)
+        return bool(readers) and all(meaning is not None and meaning.selects for meaning in readers)
 
 
 @dataclass(eq=False)

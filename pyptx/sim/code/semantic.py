@@ -23,11 +23,12 @@ operands whose registers an engine uses for some time after the instruction. Oth
 these registers notify the warp (:class:`~.threads.units.RegisterOwner`). ``checks_registers`` marks forms
 whose own function checks the registers that they hold. ``loads`` marks ordinary loads into registers.
 ``takes_undefined`` marks forms that may copy registers that were never written (compilers pass structs with
-undefined bytes). ``takes_launches`` marks forms that try to cancel the launch of clusters that have not
-started. ``registers_only`` marks effects that no other warp can observe: they access only registers of the
-executing warp. ``control`` (:class:`Control`) marks forms that the machine itself executes, at the end of a
-block. ``traits`` holds facts about the form for the chapter's own function. ``collective`` marks forms that
-all live lanes of the warp (or of the member mask) execute together.
+undefined bytes), ``selects`` forms that use only some of their operands. ``takes_launches`` marks forms that
+try to cancel the launch of clusters that have not started. ``registers_only`` marks effects that no other
+warp can observe: they access only registers of the executing warp. ``control`` (:class:`Control`) marks forms
+that the machine itself executes, at the end of a block. ``traits`` holds facts about the form for the
+chapter's own function. ``collective`` marks forms that all live lanes of the warp (or of the member mask)
+execute together.
 """
 
 from __future__ import annotations
@@ -121,6 +122,7 @@ class Semantic:
     loads: bool = False
     takes_undefined: bool = False
     takes_launches: bool = False
+    selects: bool = False
     registers_only: bool = False
     control: Control | None = None
 
@@ -226,6 +228,7 @@ def executes(
     loads: bool = False,
     takes_undefined: bool = False,
     takes_launches: bool = False,
+    selects: bool = False,
     registers_only: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Register a function as the semantics of forms. Raises KeyError for an id that is not in the table."""
@@ -256,6 +259,7 @@ def executes(
                 loads=loads,
                 takes_undefined=takes_undefined,
                 takes_launches=takes_launches,
+                selects=selects,
                 registers_only=registers_only,
             )
         return function

@@ -9,6 +9,7 @@ Sources: PTX ISA, `#tensor-tiled-mode`_ and ``#tensor-im2col-mode``.
 
 from __future__ import annotations
 
+import enum
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
@@ -26,20 +27,40 @@ from .elements import fill, loaded
 if TYPE_CHECKING:
     from ..threads.cta import CTA
 
-__all__ = ["Combine", "CopyPart", "parts_of"]
+__all__ = ["Combine", "CopyPart", "LoadMode", "parts_of"]
 
 Bytes = NDArray[np.uint8]
 #: Computes the new bytes of the tensor from its old bytes and those of the copy.
 Combine = Callable[[Bytes, Bytes], Bytes]
 
 
+class LoadMode(enum.Enum):
+    """Which elements of a tensor a copy moves (the modifier ``.load_mode``)."""
+
+    TILE = "tile"
+    GATHER4 = "tile::gather4"
+    SCATTER4 = "tile::scatter4"
+    IM2COL = "im2col"
+    IM2COL_NO_OFFS = "im2col_no_offs"
+
+    @property
+    def im2col(self) -> bool:
+        """True for pixels under a filter, False for boxes and rows."""
+        return self in (LoadMode.IM2COL, LoadMode.IM2COL_NO_OFFS)
+
+    @property
+    def four_rows(self) -> bool:
+        """True for four rows of a matrix, each of which has its own coordinate."""
+        return self in (LoadMode.GATHER4, LoadMode.SCATTER4)
+
+
 def parts_of(
-    decoded: DecodedMap, coordinates: tuple[int, ...], mode: str, offsets: Sequence[int]
+    decoded: DecodedMap, coordinates: tuple[int, ...], mode: LoadMode, offsets: Sequence[int]
 ) -> list[CopyPart]:
-    """Return the parts of a copy. Coordinates and offsets are innermost first; ``mode`` is the load mode."""
-    if mode.startswith("im2col"):
+    """Return the parts of a copy. Coordinates and offsets are innermost first."""
+    if mode.im2col:
         return [_Pixels(decoded, coordinates, tuple(offsets))]
-    if mode in ("tile::gather4", "tile::scatter4"):
+    if mode.four_rows:
         return [_Box(decoded, (coordinates[0], row)) for row in coordinates[1:]]
     return [_Box(decoded, coordinates)]
 

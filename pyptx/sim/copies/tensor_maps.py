@@ -19,7 +19,7 @@ from ...layout.tensor_map_image import IMAGE_BYTES, USED_BYTES, DecodedMap
 from ..memory.access import AccessKind, Proxy, StateSpace
 from ..memory.segments import Actor
 from . import elements
-from .boxes import Combine, parts_of
+from .boxes import Combine, LoadMode, parts_of
 from .shared import read_shared, write_shared
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class BoxCopy:
     __slots__ = ("_parts", "_row", "counted", "decoded", "kind", "nbytes", "wrong")
 
     def __init__(
-        self, decoded: DecodedMap, coordinates: tuple[int, ...], mode: str, offsets: tuple[int, ...]
+        self, decoded: DecodedMap, coordinates: tuple[int, ...], mode: LoadMode, offsets: tuple[int, ...]
     ) -> None:
         self.decoded, self.kind = decoded, decoded.kind
         self.wrong = _misfit(decoded, coordinates, mode)
@@ -91,14 +91,14 @@ class BoxCopy:
 
 #: Cached, since kernels load the same boxes in many CTAs.
 @lru_cache(maxsize=4096)
-def _prepared(raw: bytes, coordinates: tuple[int, ...], mode: str, offsets: tuple[int, ...]) -> BoxCopy:
+def _prepared(raw: bytes, coordinates: tuple[int, ...], mode: LoadMode, offsets: tuple[int, ...]) -> BoxCopy:
     return BoxCopy(TensorMap.decode(raw.ljust(IMAGE_BYTES, b"\0")), coordinates, mode, offsets)
 
 
 def tensor_copy(
     cta: CTA,
     tensor: tuple[int, tuple[int, ...]],
-    mode: str,
+    mode: LoadMode,
     offsets: tuple[int, ...],
     actor: Actor,
 ) -> BoxCopy:
@@ -134,18 +134,16 @@ def tensor_copy(
     return found
 
 
-def _misfit(decoded: DecodedMap, coordinates: tuple[int, ...], mode: str) -> str:
+def _misfit(decoded: DecodedMap, coordinates: tuple[int, ...], mode: LoadMode) -> str:
     """Return why the map does not fit the instruction, or "" if it fits."""
-    four_rows = mode in ("tile::gather4", "tile::scatter4")
-    rank = 2 if four_rows else len(coordinates)
+    rank = 2 if mode.four_rows else len(coordinates)
     if decoded.rank != rank:
         return f"the instruction has {rank} coordinates, but the map has {decoded.rank} dimensions"
-    if decoded.im2col != mode.startswith("im2col"):
-        return (
-            f"{'an im2col' if decoded.im2col else 'a tiled'} tensor map is used by a copy in the mode .{mode}"
-        )
-    if four_rows and decoded.box[1] != 1:
-        return f".{mode} needs a box of one row, but the map's box has {decoded.box[1]}"
+    if decoded.im2col != mode.im2col:
+        given = "an im2col" if decoded.im2col else "a tiled"
+        return f"{given} tensor map is used by a copy in the mode .{mode.value}"
+    if mode.four_rows and decoded.box[1] != 1:
+        return f".{mode.value} needs a box of one row, but the map's box has {decoded.box[1]}"
     kind = decoded.kind
     # Packed elements that are padded in shared memory are copied in runs of 128.
     unit = 128 if kind.held > kind.bits else 128 // kind.bits

@@ -177,7 +177,7 @@ def set_packed(op: Op, a: Array, b: Array) -> Any:
 # --- selection --------------------------------------------------------------------------------
 
 
-@executes("selp", scalar="({a} if {c} else {b})")
+@executes("selp", scalar="({a} if {c} else {b})", selects=True)
 def selp(a: Array, b: Array, c: Array) -> Any:
     return np.where(c, a, b)
 

@@ -22,8 +22,9 @@ _BOUND = Bound(
 )
 
 #: Scales per row, by modifier. With .block32 or without a modifier, the kind fixes their number
-#: (PTX ISA #tcgen05-mma-instructions-mma).
-_COUNTS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4, "block16": 4}
+#: (PTX ISA #tcgen05-mma-instructions-mma). ``.scale_vec`` fixes the number for K of the kind alone.
+_SCALE_VECS = {"scale_vec::1X": 1, "scale_vec::2X": 2, "scale_vec::4X": 4}
+_COUNTS = {**_SCALE_VECS, "block16": 4}
 
 
 def _mma(form: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -47,7 +48,7 @@ def _kind(op: Op) -> str:
 def _scales(s: Split, op: Op, a: int, b: int, idesc: int) -> tuple[int, int, int]:
     """Return the addresses of the scales of A and B, and the scales per row; K = 96 has 1.5 times as many."""
     size = op.chosen.get("scale", "")
-    if idesc >> 31 and size.startswith("scale_vec"):
+    if idesc >> 31 and size in _SCALE_VECS:
         raise s.warp.cta.machine.fault(
             "bad-descriptor", f"{op.name} with K = 96 and .{size}; expected .block16 or .block32", s
         )

@@ -10,6 +10,7 @@ from typing import Any
 
 from ..code.semantic import Op, executes
 from ..copies import tensor_copy
+from ..copies.boxes import LoadMode
 from ..engine.events import Engine
 from ..numbers.read_modify_write import combination
 from ..threads.warp import Split
@@ -19,9 +20,13 @@ from .bulk_copy import Bytes, grouped, signaled, targets
 Tensor = tuple[int, tuple[int, ...]]
 
 
-def _mode(op: Op) -> str:
+def _mode(op: Op) -> LoadMode:
     """Return the load mode; a modifier or the form names it."""
-    return op.chosen.get("load_mode") or op.traits or "tile"
+    named = op.chosen.get("load_mode")
+    if named is not None:
+        return LoadMode(named)
+    mode: LoadMode = op.traits or LoadMode.TILE
+    return mode
 
 
 def _load(
@@ -46,7 +51,7 @@ def _load(
     "cp.async.bulk.tensor.load.gather4",
     "cp.async.bulk.tensor.load.gather4.wide_multicast",
     per="lane",
-    traits="tile::gather4",
+    traits=LoadMode.GATHER4,
 )
 def load_box(
     s: Split,
@@ -65,7 +70,7 @@ def load_box(
     "cp.async.bulk.tensor.load.im2col",
     "cp.async.bulk.tensor.load.im2col.wide_multicast",
     per="lane",
-    traits="im2col",
+    traits=LoadMode.IM2COL,
 )
 def load_pixels(
     s: Split,
@@ -113,8 +118,8 @@ def _store(
 
 
 @executes("cp.async.bulk.tensor.store", per="lane")
-@executes("cp.async.bulk.tensor.store.im2col", per="lane", traits="im2col")
-@executes("cp.async.bulk.tensor.store.scatter4", per="lane", traits="tile::scatter4")
+@executes("cp.async.bulk.tensor.store.im2col", per="lane", traits=LoadMode.IM2COL_NO_OFFS)
+@executes("cp.async.bulk.tensor.store.scatter4", per="lane", traits=LoadMode.SCATTER4)
 def store_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: int | None = None) -> None:
     _store(s, op, lane, tensor, src)
 
@@ -149,8 +154,9 @@ def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: in
 
 
 @executes("cp.async.bulk.prefetch.tensor", per="lane")
-@executes("cp.async.bulk.prefetch.tensor.im2col", per="lane", traits="im2col")
-@executes("cp.async.bulk.prefetch.tensor.gather4", per="lane", traits="tile::gather4")
+@executes("cp.async.bulk.prefetch.tensor.im2col", per="lane", traits=LoadMode.IM2COL)
+@executes("cp.async.bulk.prefetch.tensor.gather4", per="lane", traits=LoadMode.GATHER4)
 def prefetch_box(s: Split, op: Op, lane: int, tensor: Tensor, *rest: Any) -> None:
     """Check the tensor map only: a prefetch changes nothing that a thread can observe."""
-    tensor_copy(s.warp.cta, tensor, _mode(op), tuple(rest[0]) if "im2col" in _mode(op) else (), s)
+    mode = _mode(op)
+    tensor_copy(s.warp.cta, tensor, mode, tuple(rest[0]) if mode.im2col else (), s)

@@ -6,6 +6,7 @@ hardware hold for it.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -30,6 +31,14 @@ if TYPE_CHECKING:
 __all__ = ["CTA"]
 
 _AXES = "xyz"
+#: The lane masks as functions of the bit of the lane itself and of the bits of the lanes below.
+_LANE_MASKS: dict[str, Callable[[NDArray[np.uint64], NDArray[np.uint64]], NDArray[np.uint64]]] = {
+    "lanemask_eq": lambda one, below: one,
+    "lanemask_lt": lambda one, below: below,
+    "lanemask_le": lambda one, below: below | one,
+    "lanemask_ge": lambda one, below: ~below,
+    "lanemask_gt": lambda one, below: ~(below | one),
+}
 Unit = TypeVar("Unit", bound=CtaUnit)
 
 
@@ -129,11 +138,9 @@ class CTA:
     def _compute(self, name: str) -> NDArray[Any]:
         count = (self.threads + 31) // 32
         linear = np.arange(32 * count, dtype=np.uint32)
-        if name.startswith("lanemask_"):
+        if name in _LANE_MASKS:
             one = np.uint64(1) << (linear % 32).astype(np.uint64)
-            below = one - np.uint64(1)
-            bits = {"eq": one, "lt": below, "le": below | one, "ge": ~below, "gt": ~(below | one)}
-            return bits[name[9:]].astype(np.uint32)
+            return _LANE_MASKS[name](one, one - np.uint64(1)).astype(np.uint32)
         if name in ("laneid", "warpid"):
             return linear % 32 if name == "laneid" else linear // 32
         base, _, axis = name.partition(".")

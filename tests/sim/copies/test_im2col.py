@@ -144,3 +144,14 @@ def test_a_store_beside_an_image_is_found() -> None:
     )
     assert "outside an image" in finding(report, "bad-tensor-map").message
     assert not target.any()
+
+
+def test_a_store_names_the_mode_that_its_map_does_not_fit() -> None:
+    target = np.zeros((3, 5, 6, 8), np.uint16)
+    area = np.zeros(AREA, np.uint8)
+    tiled = TensorMap.tiled(target, box=(1, 1, 4, 8))
+    report = store_kernel("4d", ".im2col_no_offs", 4).run(
+        tiled, area, area.copy(), 0, 0, 0, 0, 0, 0, block=128
+    )
+    message = finding(report, "bad-tensor-map").message
+    assert message == "a tiled tensor map is used by a copy in the mode .im2col_no_offs"
