@@ -38,7 +38,7 @@ from ...isa import Binding, bind_instruction
 from ..memory.access import StateSpace
 from ..memory.segments import Fault
 from .interleaving import interleaving_cuts
-from .semantic import CLASSES, Control, Op, RegisterPlace, Semantic, semantic_of
+from .semantic import CLASSES, Collective, Control, Op, RegisterPlace, Semantic, semantic_of
 from .spaces import named_space
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class CodeBlock:
     returns: bool = False
     yields: bool = False
     deferred: bool = False
-    collective: str = ""
+    collective: Collective = ""
     team: bool = False
     continues: bool = False
     #: Lines of the block's first and last instruction.

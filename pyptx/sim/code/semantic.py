@@ -40,7 +40,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
-from typing import Any
+from typing import Any, Literal
 
 from ...core.source import SourceLocation
 from ...isa import Binding
@@ -52,8 +52,11 @@ __all__ = [
     "CLASSES",
     "FIDELITIES",
     "Bound",
+    "Collective",
     "Control",
+    "Fidelity",
     "Op",
+    "Per",
     "RegisterPlace",
     "Semantic",
     "executed_by_the_machine",
@@ -62,8 +65,14 @@ __all__ = [
     "semantics",
 ]
 
+Fidelity = Literal["exact", "bounded", "ordering"]
+#: How a function is called: with values alone, once for each lane, or once for all lanes of the split.
+Per = Literal["value", "lane", "warp"]
+#: The lanes that execute a form together: none, all live lanes of the warp, or those of the member mask.
+Collective = Literal["", "warp", "membermask"]
+
 #: Degrees of fidelity of a form to the hardware. The fidelity table in the docs is generated from this.
-FIDELITIES = {
+FIDELITIES: dict[Fidelity, str] = {
     "exact": "bit for bit",
     "bounded": "within a documented bound",
     "ordering": "only ordering and completion are modeled",
@@ -104,12 +113,12 @@ class Semantic:
 
     form_id: str
     function: Callable[..., Any]
-    fidelity: str
-    per: str
+    fidelity: Fidelity
+    per: Per
     scalar: Scalar | None
     wants_op: bool
     yields: bool
-    collective: str
+    collective: Collective
     lane_function: Callable[..., Any] | None
     deferred: bool
     array: Scalar | None = None
@@ -212,11 +221,11 @@ _SEMANTICS: dict[str, Semantic] = {}
 
 def executes(
     *form_ids: str,
-    fidelity: str = "exact",
-    per: str = "value",
+    fidelity: Fidelity = "exact",
+    per: Per = "value",
     scalar: Scalar | None = None,
     yields: bool = False,
-    collective: str = "",
+    collective: Collective = "",
     lane: Callable[..., Any] | None = None,
     deferred: bool = False,
     array: Scalar | None = None,

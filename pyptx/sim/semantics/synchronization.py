@@ -16,7 +16,7 @@ from ..engine.waits import Condition
 from ..memory.access import AccessKind, MemoryOrder, Scope
 from ..memory.segments import Fault
 from ..threads.events import announce_fence, announce_sync
-from ..threads.named_barrier import BARRIERS, BarrierMisuse, NamedBarrier, Round
+from ..threads.named_barrier import BARRIERS, BarrierMisuse, NamedBarrier, Round, RoundKind
 from ..threads.warp import Split, mask_of_lanes
 
 #: The memory orders of a barrier's arrival and of its wait.
@@ -41,7 +41,7 @@ def _uniform(s: Split, name: str, value: Any) -> int:
 
 
 def _arrive(
-    s: Split, op: Op, lanes: Any, kind: str, barrier: Any, threads: Any, votes: Any = None
+    s: Split, op: Op, lanes: Any, kind: RoundKind, barrier: Any, threads: Any, votes: Any = None
 ) -> tuple[NamedBarrier, Round]:
     cta = s.warp.cta
     number = _uniform(s, "barrier", barrier)
@@ -81,14 +81,14 @@ def _wait(s: Split, op: Op, lanes: Any, named: NamedBarrier, round_: Round, fini
 @executes("barrier.sync", per="warp", yields=True)
 def bar_sync(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any) -> Condition:
     """Arrive and wait. Lanes of a warp may execute ``barrier`` at different places, unless it is .aligned."""
-    return _wait(s, op, lanes, *_arrive(s, op, lanes, "sync", barrier, threads))
+    return _wait(s, op, lanes, *_arrive(s, op, lanes, RoundKind.SYNC, barrier, threads))
 
 
 @executes("bar.arrive", per="warp", yields=True, collective="warp")
 @executes("barrier.arrive", per="warp", yields=True)
 def bar_arrive(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any) -> Condition:
     """Arrive, and wait only for the live lanes of the thread's own warp."""
-    named, round_ = _arrive(s, op, lanes, "sync", barrier, threads)
+    named, round_ = _arrive(s, op, lanes, RoundKind.SYNC, barrier, threads)
     warp = s.warp
 
     def arrived() -> bool:
@@ -101,14 +101,13 @@ def bar_arrive(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any) -> Cond
 @executes("barrier.red", "barrier.red.popc", per="warp", yields=True)
 def bar_red(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any, votes: Any) -> Condition:
     """Arrive with a vote, and wait; the result is written when the round is complete."""
-    kind = op.chosen.get("op", "popc")
+    kind = RoundKind(op.chosen.get("op", "popc"))
+    counts = kind is RoundKind.POPC
     named, round_ = _arrive(s, op, lanes, kind, barrier, threads, votes)
     acting = np.array(lanes)
 
     def finish() -> None:
-        s.put(
-            "d" if kind == "popc" else "p", round_.result if kind == "popc" else bool(round_.result), acting
-        )
+        s.put("d" if counts else "p", round_.result if counts else bool(round_.result), acting)
 
     return _wait(s, op, lanes, named, round_, finish)
 

@@ -9,12 +9,13 @@ round waits for every warp that has not exited.
 
 from __future__ import annotations
 
+import enum
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from .cta import CTA
 
-__all__ = ["BARRIERS", "BarrierMisuse", "NamedBarrier", "Round"]
+__all__ = ["BARRIERS", "BarrierMisuse", "NamedBarrier", "Round", "RoundKind"]
 
 #: Barriers of a CTA: 0 to 15.
 BARRIERS = 16
@@ -24,12 +25,23 @@ class BarrierMisuse(Exception):
     """Raised for an illegal arrival. The text says what is wrong."""
 
 
+class RoundKind(enum.Enum):
+    """What the threads of a round do: only synchronize, or also combine votes. Arrivals without waiting are
+    ``SYNC``.
+    """
+
+    SYNC = "sync"
+    POPC = "popc"
+    AND = "and"
+    OR = "or"
+
+
 class Round:
     """One use of a barrier, from its first arrival until all threads have arrived.
 
     Attributes:
         number: number of the barrier's round, from 0.
-        kind: ``sync`` (also for arrivals without waiting), or the operation of a reduction.
+        kind: what its threads do; the same for all of them.
         count: number of threads that the instructions name, or None for all.
         arrivals: number of arrivals of whole warps.
         partial: for warps of which only some lanes have arrived: mask of these lanes.
@@ -40,7 +52,7 @@ class Round:
 
     __slots__ = ("arrivals", "complete", "count", "kind", "number", "partial", "places", "voters", "votes")
 
-    def __init__(self, kind: str, number: int) -> None:
+    def __init__(self, kind: RoundKind, number: int) -> None:
         self.kind, self.number = kind, number
         self.count: int | None = None
         self.arrivals = 0
@@ -52,9 +64,9 @@ class Round:
     @property
     def result(self) -> int:
         """Result of a reduction: the number of true votes (popc), or 1 if all (and) or any (or) are true."""
-        if self.kind == "popc":
+        if self.kind is RoundKind.POPC:
             return self.votes
-        return int(self.votes == self.voters if self.kind == "and" else self.votes > 0)
+        return int(self.votes == self.voters if self.kind is RoundKind.AND else self.votes > 0)
 
 
 class NamedBarrier:
@@ -75,7 +87,14 @@ class NamedBarrier:
         return 32 * self.cta.live_warps if round_.count is None else round_.count
 
     def arrive(
-        self, warp: int, lanes: int, kind: str, count: int | None, *, yes: int = 0, place: int | None = None
+        self,
+        warp: int,
+        lanes: int,
+        kind: RoundKind,
+        count: int | None,
+        *,
+        yes: int = 0,
+        place: int | None = None,
     ) -> Round:
         """Count ``lanes`` of ``warp`` as arrived. ``yes`` is the mask of the lanes that vote yes.
 
@@ -92,7 +111,7 @@ class NamedBarrier:
             round_ = self.round = Round(kind, self.rounds)
             self.rounds += 1
             round_.count = count
-        elif kind != round_.kind:
+        elif kind is not round_.kind:
             raise BarrierMisuse(
                 f"{_in_words(kind)} arrives in a round of barrier {self.number} that began with "
                 f"{_in_words(round_.kind)}"
@@ -149,5 +168,5 @@ def _threads(count: int | None) -> str:
     return "no thread count" if count is None else f"a thread count of {count}"
 
 
-def _in_words(kind: str) -> str:
-    return "a barrier without a reduction" if kind == "sync" else f"a reduction .{kind}"
+def _in_words(kind: RoundKind) -> str:
+    return "a barrier without a reduction" if kind is RoundKind.SYNC else f"a reduction .{kind.value}"
