@@ -168,7 +168,7 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "mbarrier-state",
         Verdict.REVIEW,
-        "a wait with a state that is not from this phase or the one before; hardware uses its phase bit",
+        "a wait with a state that no arrival of this or the previous phase returned; hardware uses a bit of it",
         "wait with the state of the last arrival on the same mbarrier, before its next phase completes",
         "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
     ),
@@ -196,7 +196,7 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "commit-at-exit",
         Verdict.REVIEW,
-        "a CTA ended while a commit was on its way to one of its own mbarriers",
+        "a CTA ended before the signal of a commit reached one of the CTA's own mbarriers",
         "wait for the phase that the commit completes before the last thread of the CTA ends",
         "tcgen05-instructions-tcgen05-commit",
     ),

@@ -1,9 +1,9 @@
 """Labels and their scopes.
 
 A label given as a string belongs to the innermost ``ptx.scope`` of the Python call that defines it, or to the
-call itself.  A branch looks outward for its label: first in the scopes of the calling frame, innermost first,
-then in the frame itself, then likewise in its caller, up to the kernel function.  So a helper that is called
-twice has two sets of labels.
+call itself.  A branch looks for its label from the inside out: in the scopes of the calling frame, innermost
+first, and in the frame itself; then in the same way in each caller, up to the kernel function.  So a helper
+that is called twice has two sets of labels.
 """
 
 from __future__ import annotations

@@ -145,9 +145,9 @@ def _complete(
 
 
 def _prologue(trace: Trace, used: set[str]) -> list[Instruction]:
-    """Return the instructions that prepare the registers in ``used``, and the registers these need in turn.
+    """Return the instructions that prepare the registers in ``used``.
 
-    The latter are added to ``used``.
+    These instructions may read further prepared registers: those are prepared too, and added to ``used``.
     """
     chosen: list[tuple[Instruction, ...]] = []
     for _, entry in sorted(trace.prologue.items(), key=lambda item: item[0], reverse=True):

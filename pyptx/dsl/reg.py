@@ -1,7 +1,7 @@
-"""``reg``: the author's registers.
+"""``reg``: declares registers in a kernel.
 
 ``reg.scalar(u32)`` declares a register and records nothing; with ``init=`` it records one ``mov``.  The
-register is named after the Python variable that it is bound to.
+register is named after the Python variable that it is assigned to.
 """
 
 from __future__ import annotations

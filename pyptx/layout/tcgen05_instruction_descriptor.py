@@ -229,7 +229,7 @@ class InstructionDescriptor:
                     return known
             expected = ", ".join(f"{its_code} {known}" for known, its_code in codes.items())
             raise SpecError(
-                f"code {code} is no type of {what} for kind::{kind} (descriptor {word:#010x}); "
+                f"code {code} is not a type of {what} for kind::{kind} (descriptor {word:#010x}); "
                 f"expected {expected}",
                 see=_SEE,
             )

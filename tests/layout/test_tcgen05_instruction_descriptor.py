@@ -337,10 +337,10 @@ def test_scale_ids_where_blocks_of_both_sizes_may_be_meant() -> None:
         (0x08400490 | 1 << 6, "f16", "bits 6, 23 and 29"),
         (0x08400490 | 1 << 23, "f16", "0x00800000"),
         (0x08400490 | 1 << 29, "f16", "reserved"),
-        (0x08400490 | 3 << 7, "f16", "code 3 is no type of A for kind::f16 .*expected 0 f16, 1 bf16"),
-        (0x08400490 | 2 << 10, "f16", "code 3 is no type of B"),
-        (0x08400490 | 3 << 4, "f16", "code 3 is no type of D"),
-        (0x08400490, "tf32", "code 1 is no type of A for kind::tf32"),
+        (0x08400490 | 3 << 7, "f16", "code 3 is not a type of A for kind::f16 .*expected 0 f16, 1 bf16"),
+        (0x08400490 | 2 << 10, "f16", "code 3 is not a type of B"),
+        (0x08400490 | 3 << 4, "f16", "code 3 is not a type of D"),
+        (0x08400490, "tf32", "code 1 is not a type of A for kind::tf32"),
         (1 << 32, "f16", "32-bit"),
         (-1, "mxf4", "32-bit"),
         (0x10400490, "f16", "M x N = 256 x 256"),
@@ -349,7 +349,7 @@ def test_scale_ids_where_blocks_of_both_sizes_may_be_meant() -> None:
         (144708608 | 1 << 31, "mxf8f6f4", "0x80000000"),
         (144708608 & ~(1 << 23), "mxf8f6f4", "scale_type = 'ue4m3'"),
         (146801792 | 1 << 12, "mxf4", "bits 0, 1, 3, 6, 12, 24, 25 and 26"),
-        (146801792 | 2 << 7, "mxf4", "code 3 is no type of A for kind::mxf4 .*expected 1 e2m1"),
+        (146801792 | 2 << 7, "mxf4", "code 3 is not a type of A for kind::mxf4 .*expected 1 e2m1"),
     ],
 )
 def test_decode_refuses(word: int, kind: str, message: str) -> None:

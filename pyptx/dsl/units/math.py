@@ -607,7 +607,8 @@ def dp2a(
 
     Args:
         a: two 16-bit integers, signed in an s32 register, unsigned in a u32 register.
-        b: four bytes, likewise; ``half`` selects the lower or upper two: ``"lo"`` or ``"hi"``.
+        b: four bytes, signed or unsigned as ``a``; ``half`` selects the lower two, ``"lo"``, or the upper
+            two, ``"hi"``.
         c, out, pred: as for :func:`dp4a`.
 
     PTX ISA: `#integer-arithmetic-instructions-dp2a`.

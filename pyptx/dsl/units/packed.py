@@ -109,7 +109,7 @@ def unpack(given: Reg, kind: ScalarType | None = None, *, pred: Predicate = None
     count, rest = divmod(given.type.bits, the_type(kind).bits)
     if rest or count not in (2, 4):
         raise OperandError(
-            f"{given} has {given.type.bits} bits and a .{kind} has {kind.bits}: expected a half or a quarter",
+            f"{given} has {given.type.bits} bits, so it does not consist of 2 or 4 parts of type .{kind}",
             see=_MOV,
         )
     source = owned(given, trace).operand

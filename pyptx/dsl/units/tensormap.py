@@ -305,7 +305,7 @@ def replace_fill_mode(
     _replace("fill_mode", tensor_map, (code,), space, pred)
 
 
-# --- maps on their way ----------------------------------------------------------------------------
+# --- copies of a map to global memory -------------------------------------------------------------
 
 
 @records("tensormap.cp_fenceproxy")

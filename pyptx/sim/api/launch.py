@@ -329,12 +329,14 @@ def _check_entry(function: Function, launch: Launch) -> None:
     """Check the launch against the entry's directives. Raise :class:`SpecError` if they do not fit."""
     exact = function.directive("reqntid")
     if exact is not None and (*exact, 1, 1)[:3] != launch.block:
-        raise SpecError(f"block {launch.block}, but {function.name} was built for {exact} (.reqntid)")
+        raise SpecError(f"the block is {launch.block}, but {function.name} requires {exact} (.reqntid)")
     most = function.directive("maxntid")
     if most is not None and prod(launch.block) > prod(most):
-        raise SpecError(f"block {launch.block} exceeds {function.name}'s .maxntid {most}")
+        raise SpecError(
+            f"the block {launch.block} has more threads than .maxntid {most} of {function.name} allows"
+        )
     required = function.directive("reqnctapercluster")
     if required is not None and (*required, 1, 1)[:3] != launch.cluster:
         raise SpecError(
-            f"cluster {launch.cluster}, but {function.name} was built for {required} (.reqnctapercluster)"
+            f"the cluster is {launch.cluster}, but {function.name} requires {required} (.reqnctapercluster)"
         )

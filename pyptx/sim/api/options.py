@@ -188,7 +188,8 @@ def positions(name: str, given: Any, args: Sequence[Any]) -> frozenset[int]:
     beyond = [number for number in sorted(found) if number >= len(args)]
     if beyond:
         raise SpecError(
-            f"{name} names argument {beyond[0]} of {len(args)} arguments", hint="positions are counted from 0"
+            f"{name} contains {beyond[0]}, but there are {len(args)} arguments",
+            hint="positions are counted from 0",
         )
     for number in sorted(found):
         value = args[number]

@@ -391,9 +391,10 @@ class FunctionCode:
         return cuts
 
     def _number(self, graph: Graph, apart: set[int]) -> None:
-        """Give the blocks of the graph their numbers in the program.
+        """Choose the number in the program of each block of the graph.
 
-        A block whose last statement is in ``apart`` gets two numbers: its guard becomes a block of its own.
+        A block whose last statement is in ``apart`` gets two numbers: it is split into two blocks, so that
+        lanes whose guard is false skip the statement.
         """
         self.first = len(self.program.blocks)
         self._numbers: list[int] = []

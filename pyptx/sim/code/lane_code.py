@@ -57,7 +57,10 @@ class LaneEmitter(Emitter):
         return f"{'not ' if guard.negated else ''}R[{place.index}]"
 
     def read_scalar(self, operand: Operand | None, wanted: ScalarType) -> str:
-        """Return a Python expression: ints by value, predicates as bools, floats as raw bits."""
+        """Return a Python expression for an operand of one lane.
+
+        Its value is an int for an integer, a bool for a predicate, and the raw bits for a float.
+        """
         if operand is None:
             return "None"
         if isinstance(operand, Negated):

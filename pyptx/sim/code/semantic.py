@@ -291,7 +291,7 @@ def _new(form_id: str) -> None:
 
 
 def _no_function(s: Any, op: Op, lanes: Any) -> Any:
-    raise AssertionError(f"{op.name} is executed by the machine")
+    raise AssertionError(f"{op.name} has no semantics function: the machine itself executes it")
 
 
 @cache

@@ -154,7 +154,7 @@ class ThreadCopies(CtaUnit):
         src: Array,
         taken: Array | None,
     ) -> None:
-        """Put one instruction's copies in flight, in the open group of each thread."""
+        """Start the copies of one instruction, and add each to the open group of its thread."""
         group = self._committed[threads]
         copy = _Copy(self, operation, size, threads, group, dst, src, taken)
         self._last[threads] = group
@@ -167,7 +167,7 @@ class ThreadCopies(CtaUnit):
         self.cta.machine.issue(self.cta, [copy.read, copy.write])
 
     def commit(self, threads: Array) -> None:
-        """Close the open group of each thread."""
+        """Close the open group of each thread: later copies of the thread belong to its next group."""
         self._committed[threads] += 1
 
     def to_wait_for(self, threads: Array, keep: int) -> list[Step]:

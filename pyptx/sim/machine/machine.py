@@ -284,7 +284,7 @@ class Machine(MachineState):
                 raise Fault(
                     Finding(
                         RULES["out-of-bounds"],
-                        f"brx.idx with index {index}, but its list has {len(block.table)} labels",
+                        f"brx.idx has the index {index}, but its list has only {len(block.table)} labels",
                         instruction.source,
                         s.description(),
                     )

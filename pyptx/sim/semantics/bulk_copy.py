@@ -40,7 +40,7 @@ _OFFSET = (1 << _RANK_BIT) - 1
 
 
 def targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tuple[int, int]]:
-    """Return each destination and its mbarrier: ``(dst, mbar)``, or their offsets in each CTA of ``mask``.
+    """Return the destination and the mbarrier of each copy: one copy without ``mask``, else one for each CTA.
 
     The mbarrier must be in the CTA of the destination. With .cta_group::2 and no mask, it may also be in the
     peer CTA. With .cta_group::2 and a mask, the copies to a CTA pair signal the CTA whose rank has the parity

@@ -297,7 +297,8 @@ def cvt_half_pzo(op: Op, a: Array) -> Any:
 def cvt_tf32_rna(op: Op, a: Array) -> Any:
     """Round to nearest, ties away from zero.
 
-    Measured on an H200: a NaN is cut too, so a NaN with only low payload bits becomes infinity.
+    Measured on an H200: a NaN loses its lower 13 bits too, and becomes an infinity if its other payload bits
+    are zero.
     """
     word = _word(_array(a))
     unit, half = _U32(1 << 13), _U32(1 << 12)

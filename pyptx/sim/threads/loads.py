@@ -124,7 +124,7 @@ def _read(op: Op) -> Transfer:
 
 
 def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> Any:
-    """Return the values of the lanes: (n,) of the element's dtype, (k, n) for a vector."""
+    """Load a value for each lane; return an array of shape (n,), or (k, n) for vectors of k elements."""
     what = transfer_of(op)
     spans = s.access(_READ, op, lanes, address, what.nbytes, **what.how)
     if len(spans) == 1:

@@ -250,9 +250,9 @@ class WarpTeams:
     # --- the end of a team --------------------------------------------------------------------
 
     def _dissolve(self, team: WarpTeam, spinning: StackEntry | None, *, give_way: bool) -> None:
-        """End the team: each warp continues as splits of its own, with the stack's reconvergence points.
+        """End the team: each warp continues on its own, with its splits and reconvergence points.
 
-        The splits of ``spinning`` park as spinners.
+        The splits of ``spinning`` are registered as spinning: they poll, and other threads run first.
         """
         for entry in team.stack:
             entry.split.scatter()

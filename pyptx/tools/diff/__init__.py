@@ -1,6 +1,6 @@
 """``pyptx diff``: compares two kernels by their instructions, not by their spelling.
 
-``canonical`` decides what counts, ``align`` pairs the instructions, ``names`` pairs the registers,
+``canonical`` removes what is not compared, ``align`` pairs the instructions, ``names`` pairs the registers,
 ``compare`` and ``modules`` find the differences, and ``show`` reports them.
 """
 

@@ -39,7 +39,7 @@ def diff(a: Any, b: Any, *, header: bool = True, types: bool = True, machine: bo
     """Compare two kernels by their instructions, not by their spelling.
 
     Names of registers, labels, parameters and of a function's own variables, the order of declarations,
-    comments and debug data do not count. Instructions are compared in their order. See docs/diff.md.
+    comments and debug data are not compared. Instructions are compared in their order. See docs/diff.md.
 
     Args:
         a, b: each side is PTX text, a ``pathlib.Path`` to PTX text, an :class:`~pyptx.ir.Module`, a kernel,
@@ -72,7 +72,7 @@ def _name(given: Any, otherwise: str) -> str:
 
 
 def compare(first: Side, second: Side, *, header: bool, types: bool, machine: bool) -> Diff:
-    """Do what :func:`diff` does, for two sides."""
+    """Compare two sides that are already loaded; :func:`diff` describes the comparison."""
     differences, functions = compare_modules(first, second, header=header, types=types)
     texts = (lambda: first.ptx, lambda: second.ptx) if machine else None
     return Diff(

@@ -91,7 +91,7 @@ def command(
         pyptx diff mine.ptx theirs.ptx
         pyptx diff "examples/blackwell/gemm_highperf_blackwell.py:build_gemm 8192 8192 8192 stages=3" old.ptx
 
-    Names of registers, labels and parameters, the order of declarations, comments and .loc do not count.
+    Names of registers, labels and parameters, the order of declarations, comments and .loc are not compared.
 
     Exit status: 0 equal, 1 different, 2 if a side cannot be read or recorded.
     """
@@ -141,7 +141,7 @@ def _side(text: str) -> Side:
     """Load a side: a PTX file, or a kernel of a Python file with its values."""
     target, *words = shlex.split(text) or [""]
     if not target:
-        raise click.UsageError("a side is empty: expected a PTX file or FILE.py:NAME")
+        raise click.UsageError("A or B is empty: expected a PTX file or FILE.py:NAME")
     if not target.endswith(".py") and ".py:" not in target:
         if words:
             raise click.UsageError(

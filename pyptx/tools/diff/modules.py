@@ -97,7 +97,7 @@ def _header(a: Module, b: Module) -> Iterable[Difference]:
 
 
 def _module_directives(a: Module, b: Module, names: Mapping[str, str]) -> Iterable[Difference]:
-    """Yield the differences in pragmas and aliases; `.file` and sections are debug data and do not count."""
+    """Yield the differences in pragmas and aliases. `.file` and sections are debug data: not compared."""
 
     def kept(module: Module, renamed: Callable[[str], str]) -> dict[str, str]:
         return {

@@ -145,7 +145,7 @@ class FilledArray:
 
 @dataclass(frozen=True)
 class SameArray:
-    """The array called ``name`` that another argument makes."""
+    """A reference to the array ``name``, which another argument creates; both pass the same array."""
 
     name: str
 

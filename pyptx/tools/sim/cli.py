@@ -210,7 +210,9 @@ def _run(
         assert source.file is not None
         words = launch.words or source.words
         if number and source.file == "-":
-            raise SpecError("standard input can be read only once: give several launches a file")
+            raise SpecError(
+                "standard input can be read only once: for several launches, give a file name instead of '-'"
+            )
         target = find_target(source.file, words, launch.settings.get("entry"), check=check)
         extents = _extents(target, launch.settings)
         # The option --out may name an array of any launch, so it is applied with the last one.

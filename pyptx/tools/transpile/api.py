@@ -65,7 +65,7 @@ def transpile(
 def transpiled(
     source: str | Path | Module, *, entry: str | None = None, lines: bool = False, check: bool = True
 ) -> Transpiled:
-    """Do what :func:`transpile` does, and also return the results of the check."""
+    """Transpile as :func:`transpile`, and return the text together with the results of the check."""
     name = source.name if isinstance(source, Path) else "<ptx>"
     if isinstance(source, Path):
         source = source.read_text(encoding="utf-8")

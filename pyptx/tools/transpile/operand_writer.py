@@ -348,10 +348,10 @@ class OperandWriter:
     # --- what is not written yet --------------------------------------------------------------
 
     def _take(self, registers: Sequence[Register]) -> dict[str, str]:
-        """Return the texts of the registers that the next line reads in this order.
+        """Return the texts of ``registers``, which the next line reads in this order.
 
-        Pending results become part of the line if this keeps the order of the instructions; the others are
-        written as lines of their own.
+        The text of a pending result is its expression if the order of the instructions stays the same. All
+        other pending results are written to lines of their own first; their text is the variable's name.
         """
         names = [register.name for register in registers]
         kept = len(self.pending)

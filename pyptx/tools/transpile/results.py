@@ -52,7 +52,7 @@ def _keywords(words: tuple[str, ...], *known: str) -> tuple[tuple[str, str | boo
 
 
 def _calls(instruction: Instruction) -> Iterator[Call]:
-    """Yield the calls that may record ``instruction``."""
+    """Yield the DSL calls that could record ``instruction``; only a trial shows whether one does."""
     opcode, words = instruction.opcode, instruction.modifiers
     if not words:
         return

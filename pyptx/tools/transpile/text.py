@@ -16,7 +16,10 @@ _MASK = re.compile(r"0x([0-9a-f])\1+$|0x[0-9a-f]0+$|0x[0-9a-f]*ffff$")
 
 
 class Formula(int):
-    """A number ``base + stride * variable`` that changes with a loop's variable. As an int it is ``base``."""
+    """A number that changes with a loop's variable; its text is ``base + stride * variable``.
+
+    As an int it is ``base``.
+    """
 
     base: int
     stride: int

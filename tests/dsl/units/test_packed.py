@@ -142,7 +142,7 @@ def test_packs_refuse() -> None:
             ptx.pack(h, 1.5)  # rejected
         with rejected(OperandError, "%n", "ptx.unpack(x, u16)"):
             ptx.unpack(n)  # rejected
-        with rejected(OperandError, "32 bits", ".u64 has 64", "half"):
+        with rejected(OperandError, "32 bits", "2 or 4 parts of type .u64"):
             ptx.unpack(n, u64)  # rejected
         with rejected(OperandError, "7", "register"):
             ptx.unpack(7, u16)  # type: ignore[arg-type]  # rejected

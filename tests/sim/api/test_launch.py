@@ -56,9 +56,9 @@ def test_launch_options_that_do_not_fit(options: dict[str, Any], said: str) -> N
     ({"seed": [1]}, "seed is \\[1\\]"), ({"seed": 1.5}, "seed is 1.5"), ({"seeds": -1}, "seeds is -1"),
     ({"progress": 3}, "progress is 3: expected a function"),
     ({"sanitize": "stric"}, "sanitize is 'stric': expected True or 'strict'"), ({"sanitize": False}, "sanitize is"),
-    ({"uninitialized": [9]}, "uninitialized names argument 9 of 2"), ({"uninitialized": "x"}, "a list of pos"),
+    ({"uninitialized": [9]}, "uninitialized contains 9, but there are 2 arguments"), ({"uninitialized": "x"}, "a list of pos"),
     ({"uninitialized": [-1]}, "at least 0"), ({"uninitialized": [1]}, "uninitialized names argument 1, which is 1: expected an array"),
-    ({"uninitialized": 0}, "a list of positions"), ({"outputs": [2]}, "outputs names argument 2 of 2"),
+    ({"uninitialized": 0}, "a list of positions"), ({"outputs": [2]}, "outputs contains 2, but there are 2 arguments"),
 ])  # fmt: skip
 def test_every_option_is_held_against_what_it_can_be(options: dict[str, Any], said: str) -> None:
     with pytest.raises(SpecError, match=said) as caught:

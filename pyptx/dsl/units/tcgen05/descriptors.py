@@ -343,7 +343,7 @@ def smem_descriptor(
             the buffer's, or ``"128B"``.
         leading: leading dimension byte offset, a multiple of 16 up to 262128; default: from the tile, or 16
             if the hardware does not use it (K-major with a swizzle).
-        stride: stride dimension byte offset, likewise.
+        stride: stride dimension byte offset, a multiple of 16 up to 262128; default: from the tile.
         base_offset: 0..7, if the swizzle pattern does not start at a multiple of its period (1024, 512 or
             256 bytes): ``(pattern start >> 7) & 7``; default: derived for buffers, 0 for registers.
         leading_address: for K = 96 on sm_103a: the shared address of the data that follows a row's 128 bytes,
@@ -376,8 +376,8 @@ def smem_descriptor(
         leading = 16
     if leading is None or stride is None:
         raise OperandError(
-            f"leading is {leading!r} and stride is {stride!r}: for the register {source} "
-            "pass both, or a tile",
+            f"leading is {leading!r} and stride is {stride!r}: the source {source} is a register, "
+            "so pass both offsets, or a tile",
             hint="pass OperandTile(rows, k, element_bits, major, swizzle)",
             see=_SMEM,
         )
@@ -430,7 +430,7 @@ def advance(desc: Reg, nbytes: int) -> Reg:
     number = as_whole(nbytes)
     if number is None or number % 16 or abs(number) >> 18:
         raise OperandError(
-            f"nbytes is {nbytes!r}: expected a multiple of 16 within 18 bits",
+            f"nbytes is {nbytes!r}: expected a multiple of 16 between -2**18 and 2**18",
             hint="to add a register, add it in units of 16 bytes: desc + (offset >> 4), both 64 bits wide",
             see=_SMEM,
         )

@@ -6,7 +6,7 @@ stationary: B is kept in a collector buffer) and :func:`mma_ws_sp`.  The argumen
 - A: a 64-bit register is a descriptor of shared memory, ``ptx.addr(a)`` an address in tensor memory.
 - ``scale_a`` and ``scale_b`` select block scaling; the block-scaled kinds require both.
 - the instruction descriptor may be a register, a number or an
-  :class:`~pyptx.layout.InstructionDescriptor`; the latter two are checked against the arguments of the call.
+  :class:`~pyptx.layout.InstructionDescriptor`. Unless it is a register, it is checked against the arguments.
 """
 
 from __future__ import annotations
@@ -73,13 +73,16 @@ def _enable(pred_operand: bool | Reg | NotPred, see: str) -> Any:
 
 
 def _idesc(given: Descriptor, **call: Any) -> tuple[Any, InstructionDescriptor | None]:
-    """Return the instruction descriptor as an operand, and decoded if known; check the latter."""
+    """Return the instruction descriptor as an operand, and its fields if they are known.
+
+    Known fields are checked against ``call``, the values that follow from the arguments.
+    """
     if isinstance(given, InstructionDescriptor):
         for what, value in call.items():
             says = getattr(given, what)
             if says != value and not (what == "block" and says is None):
                 raise OperandError(
-                    f"the instruction descriptor says {what} = {says!r}, the instruction {what} = {value!r}",
+                    f"the instruction descriptor has {what} = {says!r}, but this call has {what} = {value!r}",
                     see=_INSTRUCTION,
                 )
         return given.encode(), given
@@ -90,8 +93,8 @@ def _idesc(given: Descriptor, **call: Any) -> tuple[Any, InstructionDescriptor |
     known = InstructionDescriptor.decode(encoded, **call)
     if known.sparse != sparse:
         raise OperandError(
-            f"the instruction descriptor {encoded:#010x} says sparse = {known.sparse}, "
-            f"the instruction sparse = {sparse}",
+            f"the instruction descriptor {encoded:#010x} has sparse = {known.sparse}, "
+            f"but this call has sparse = {sparse}",
             see=_INSTRUCTION,
         )
     return encoded, known

@@ -326,7 +326,9 @@ def test_advance_refuses() -> None:
     def check() -> None:
         x, d = reg.scalar(b32), reg.scalar(b64)
         for nbytes in (8, 1 << 18, -(1 << 18), 0.5, x):
-            with rejected(OperandError, *asked(nbytes, repr(nbytes), "multiple of 16 within 18 bits")):
+            with rejected(
+                OperandError, *asked(nbytes, repr(nbytes), "multiple of 16 between -2**18 and 2**18")
+            ):
                 ptx.tcgen05.advance(d, nbytes)  # type: ignore[arg-type]  # rejected
         with rejected(OperandError, "desc is %x, .b32", "64-bit"):
             ptx.tcgen05.advance(x, 32)  # rejected

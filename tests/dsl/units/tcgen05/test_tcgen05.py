@@ -274,7 +274,7 @@ def test_a_known_instruction_descriptor_is_held_against_the_call() -> None:
             ptx.tcgen05.mma_sp(x, d, d, x, F16)  # rejected
         with rejected(OperandError, "ws = False", "ws = True"):
             ptx.tcgen05.mma_ws(x, d, d, F16)  # rejected
-        with rejected(SpecError, "code 1 is no type of A for kind::tf32", "2 tf32"):
+        with rejected(SpecError, "code 1 is not a type of A for kind::tf32", "2 tf32"):
             ptx.tcgen05.mma(x, d, d, word, "tf32")  # rejected
         with rejected(SpecError, "M x N = 64 x 8", "cta_group::2", "M 128 or 256"):
             ptx.tcgen05.mma(x, d, d, 1 << 4 | 1 << 17 | 4 << 24, cta_group=2)  # rejected
