@@ -168,7 +168,7 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "mbarrier-state",
         Verdict.REVIEW,
-        "a wait with a state that no arrival of this or the previous phase returned; hardware uses a bit of it",
+        "a wait with a state that no arrival of this or the last phase returned; hardware uses its phase bit",
         "wait with the state of the last arrival on the same mbarrier, before its next phase completes",
         "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
     ),

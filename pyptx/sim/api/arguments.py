@@ -196,8 +196,9 @@ def _encode_map(memory: Memory, mapped: Mapped, name: str, value: TensorMap, tra
 
 
 def _encode_struct(memory: Memory, mapped: Mapped, param: Param, value: Any, tracked: bool) -> bytes:
-    """Encode a C struct: each member at its alignment or at the offset that a mapping gives. Other bytes are
-    zero.
+    """Encode a C struct: each member at its alignment or at the offset that a mapping gives.
+
+    All other bytes are zero.
     """
     raw = bytearray(param.nbytes)
     end = 0

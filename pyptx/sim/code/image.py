@@ -64,11 +64,11 @@ def _elements(
     """
     if not isinstance(initial, InitialList):
         if shape:
-            raise _refused(variable, f"{initial} was given where a list of {shape[0]} in braces is expected")
+            raise _refused(variable, f"{initial} was given, but a list of {shape[0]} in braces is needed")
         yield start, initial
         return
     if not shape:
-        raise _refused(variable, f"the list {initial} was given where one value is expected")
+        raise _refused(variable, f"the list {initial} was given, but one value is needed")
     if len(initial.elements) > shape[0]:
         raise _refused(variable, f"{len(initial.elements)} values were given for {shape[0]} elements")
     stride = int(np.prod(shape[1:], dtype=np.int64))

@@ -25,14 +25,17 @@ _LEAST_NORMAL = {
 
 
 def elements(packed: Array, dtype: Any) -> Array:
-    """Return registers ``(n,)`` as ``(n, k)`` elements of a dtype; a scalar is one register."""
+    """Split n packed registers into their elements: return an array of shape ``(n, k)``.
+
+    A scalar is one register.
+    """
     flat: Array = np.ascontiguousarray(packed)
     taken: Array = flat.view(dtype).reshape(flat.shape[0], -1)
     return taken
 
 
 def joined(values: Array, nbytes: int = 4) -> Array:
-    """Return ``(n, k)`` elements as ``(n,)`` registers of ``nbytes`` bytes."""
+    """Pack elements of shape ``(n, k)`` into n registers of ``nbytes`` bytes, one for each row."""
     registers: Array = np.ascontiguousarray(values).view(_BYTES[nbytes]).reshape(-1)
     return registers
 

@@ -82,7 +82,7 @@ def _finish(result: Any, mode: ArithmeticMode) -> Any:
 
 
 def round_f32(exact: Array, mode: ArithmeticMode) -> Array:
-    """Round doubles to f32 in a mode; each double must determine the rounding of the exact result."""
+    """Round doubles to f32 as ``mode`` says; each double must determine the rounding of the exact result."""
     result = rounded(exact, np.float32, mode.rnd)
     if mode.ftz:
         # Measured on an H200: the hardware tests the value rounded to 24 bits with an unbounded exponent. A
@@ -101,7 +101,7 @@ def _wide(mode: ArithmeticMode, *values: Any) -> list[Any]:
 
 
 def add(mode: ArithmeticMode, a: Any, b: Any) -> Any:
-    """Return a + b in a mode."""
+    """Return a + b, rounded once, with the modifiers of ``mode``."""
     if mode.rnd == "rn":
         result = a + b
         # Flushing operands changes no result that is zero or at least 2**-100.
@@ -112,7 +112,7 @@ def add(mode: ArithmeticMode, a: Any, b: Any) -> Any:
 
 
 def multiply(mode: ArithmeticMode, a: Any, b: Any) -> Any:
-    """Return a * b in a mode."""
+    """Return a * b, rounded once, with the modifiers of ``mode``."""
     if mode.rnd == "rn":
         result = a * b
         if not mode.ftz or not _delicate(result, a, b):
@@ -136,7 +136,7 @@ def _rounds_once(a: Any, b: Any, total: Any) -> bool:
 
 
 def fma(mode: ArithmeticMode, a: Any, b: Any, c: Any) -> Any:
-    """Return a * b + c in a mode, rounded once."""
+    """Return a * b + c, rounded once, with the modifiers of ``mode``."""
     addend = c.astype(np.float64)
     product = a.astype(np.float64) * b.astype(np.float64)  # exact
     total = product + addend
@@ -154,7 +154,7 @@ def fma(mode: ArithmeticMode, a: Any, b: Any, c: Any) -> Any:
 
 
 def divide(mode: ArithmeticMode, a: Any, b: Any) -> Any:
-    """Return a / b in a mode, correctly rounded."""
+    """Return a / b, rounded once, with the modifiers of ``mode``."""
     if mode.rnd == "rn":
         result = a / b
         if not mode.ftz or not _delicate(result, a, b):
@@ -165,7 +165,7 @@ def divide(mode: ArithmeticMode, a: Any, b: Any) -> Any:
 
 
 def sqrt(mode: ArithmeticMode, a: Any) -> Any:
-    """Return the square root of a in a mode, correctly rounded."""
+    """Return the square root of a, rounded once, with the modifiers of ``mode``."""
     if mode.rnd == "rn":
         return _finish(np.sqrt(flushed(a) if mode.ftz else a), mode)
     (x,) = _wide(mode, a)

@@ -1,5 +1,6 @@
-"""Functions of the special function unit (reciprocals, roots, logarithms, powers of two, sines), with the few
-instructions around the unit to which ptxas expands a PTX instruction.
+"""Functions of the special function unit: reciprocals, roots, logarithms, powers of two, sines.
+
+Includes the few instructions around the unit to which ptxas expands a PTX instruction.
 
 The unit flushes subnormal operands and results. For forms without ``.ftz`` the assembler scales operands and
 results, so that the unit meets no subnormals. This module returns the exact results rounded to f32; the

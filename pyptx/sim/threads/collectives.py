@@ -127,7 +127,7 @@ class Rendezvous:
         raise Deposited
 
     def results(self, s: Split, op: Op, lanes: NDArray[np.intp], compute: Compute) -> Any:
-        """Return the results of ``lanes``, after all lanes have deposited."""
+        """Return the results of ``lanes``. All lanes must have stored their operands with :meth:`deposit`."""
         everyone = np.concatenate(self._lanes)
         order = np.argsort(everyone)
         everyone = everyone[order]

@@ -185,7 +185,7 @@ class MachineState:
             self.stop(f"stopped at max_steps={self.limits.max_steps}")
 
     def stop(self, why: str) -> None:
-        raise Fault(Finding(RULES["step-limit"], f"{why}, {self.steps} warp-instructions", None))
+        raise Fault(Finding(RULES["step-limit"], f"{why}, after {self.steps} warp-instructions", None))
 
     def clock(self, name: str) -> Any:
         """Return the value of a clock register.

@@ -26,8 +26,9 @@ class BarrierMisuse(Exception):
 
 
 class RoundKind(enum.Enum):
-    """What the threads of a round do: only synchronize, or also combine votes. Arrivals without waiting are
-    ``SYNC``.
+    """What the threads of a round do: only synchronize, ``SYNC``, or also combine votes.
+
+    Arrivals that do not wait are ``SYNC``, too.
     """
 
     SYNC = "sync"
@@ -113,7 +114,7 @@ class NamedBarrier:
             round_.count = count
         elif kind is not round_.kind:
             raise BarrierMisuse(
-                f"{_in_words(kind)} arrives in a round of barrier {self.number} that began with "
+                f"{_in_words(kind)} arrives at barrier {self.number}, but its round began with "
                 f"{_in_words(round_.kind)}"
             )
         elif count != round_.count:
@@ -121,7 +122,7 @@ class NamedBarrier:
             # A count of all threads means the same as no count, until some threads have exited.
             if {count, round_.count} != {None, everyone}:
                 raise BarrierMisuse(
-                    f"an arrival with {_threads(count)} in a round of barrier {self.number} that began with "
+                    f"an arrival at barrier {self.number} has {_threads(count)}, but its round began with "
                     f"{_threads(round_.count)}"
                 )
             round_.count = everyone

@@ -164,7 +164,7 @@ class Writer(Expressions):
         outer.lines[place] = f"with ptx.{kind}({', '.join(words)}){suffix}:"
 
     def _head(self, node: LoopNode) -> tuple[Sequence[Any], str]:
-        """Return the body of a loop, and its condition if it is a ``while_``."""
+        """Return the body of a loop and, if it can be written as ``ptx.while_``, its condition; else ""."""
         if node.guard is not None or uni(node.back):
             return node.body, ""
         for count in (1, 0):

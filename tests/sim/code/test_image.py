@@ -48,9 +48,9 @@ def test_initial_values(declaration: str, expected: bytes) -> None:
     (".b32 x[2][2] = {{1, 2, 3}, {1}}", "3 values were given for 2 elements"),
     (".b32 x[2][2] = {{1, 2}, {3, 4}, {5}}", "3 values were given for 2 elements"),
     (".b32 x[2][2] = {1, 2, 3, 4}", "4 values were given for 2 elements"),
-    (".b32 x[2][2] = {1, {2, 3}}", "1 was given where a list of 2 in braces is expected"),
-    (".b32 x[2] = {{1}, {2}}", "the list .1. was given where one value is expected"),
-    (".b32 x[2] = 3", "3 was given where a list of 2"),
+    (".b32 x[2][2] = {1, {2, 3}}", "1 was given, but a list of 2 in braces is needed"),
+    (".b32 x[2] = {{1}, {2}}", "the list .1. was given, but one value is needed"),
+    (".b32 x[2] = 3", "3 was given, but a list of 2"),
     (".b32 x = {1, 2}", "the list .1, 2. was given where one value"),
     (".v2 .b32 x = {1, 2, 3}", "3 values were given for 2 elements"),
 ])  # fmt: skip

@@ -297,8 +297,8 @@ def test_counts_must_agree() -> None:
     launched(text.format(first=64))
     message = misuse(text.format(first=96), 96)
     assert (
-        "with a thread count of 64 in a round of barrier" in message
-        or "with a thread count of 96 in a round of barrier" in message
+        "has a thread count of 64, but its round" in message
+        or "has a thread count of 96, but its round" in message
     )
 
 
