@@ -27,7 +27,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class RunKeywords(TypedDict, total=False):
-    """The options of a run as keywords, for type checkers and editors; see :class:`LaunchOptions`."""
+    """The options of a run as keywords, for type checkers and editors; see :meth:`.LoadedModule.launch`."""
 
     schedule: str
     seed: int
@@ -42,24 +42,9 @@ class RunKeywords(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class LaunchOptions:
-    """The options of a run. :meth:`of` checks them.
+    """The options of a run, with their defaults.
 
-    Attributes:
-        schedule: ``eager``, ``late``, ``random`` (with ``seed``), or ``starve:ENGINE`` with ``tma``, ``mma``,
-            ``ld``, ``st`` or ``cp``. ``all`` runs under eager, late, a starving schedule for each engine that
-            the launch uses, and random with ``seeds`` seeds starting at ``seed``. Each run starts from the
-            same memory. Afterwards the arrays hold what the eager run left; results that differ between
-            schedules are a finding.
-        seed: seed of the random schedule.
-        seeds: number of random schedules in ``all``; their seeds start with ``seed``.
-        sanitize: True, or ``"strict"``, which promotes findings for review to errors. Bounds, alignment and
-            initialization are always checked.
-        max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
-        timeout: seconds after which the run ends as ``incomplete``; for ``all``, of all runs together.
-        memory: bytes of the host's memory for the threads of the CTAs that run at once. If as many CTAs as
-            the GPU would run need more, fewer run at once.
-        progress: called about once a second with a :class:`Progress`.
-        observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
+    :meth:`.LoadedModule.launch` describes each option, and :meth:`of` checks them.
     """
 
     schedule: str = "eager"

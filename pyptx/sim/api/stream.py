@@ -67,11 +67,7 @@ class Stream:
         """Run the launches added since the last run, and return one report for each launch, in their order.
 
         A finding that ends the run is in the report of the launch where it occurred. The launches that have
-        not completed by then are ``incomplete``.
-
-        Args:
-            options: ``schedule``, ``seed``, ``seeds``, ``sanitize``, ``max_steps``, ``timeout``, ``memory``,
-                ``progress`` and ``observers``: see :class:`.LaunchOptions`.
+        not completed by then are ``incomplete``. The options are those of :meth:`LoadedModule.launch`.
 
         Raises:
             SpecError: no launch was added, or several modules have ``.global`` variables.
