@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...core.findings import RULES, Finding
@@ -275,12 +276,17 @@ class FunctionCode:
                 return variable.type.nbytes * variable.vector
         return 1
 
+    @cached_property
+    def _graph(self) -> Graph:
+        """The control flow of the function as it is written."""
+        return control_flow(self.function)
+
     def reads_results(self, op: Op) -> bool:
         """True if some path from ``op`` leads to an instruction that reads a register that ``op`` writes."""
         instruction = self.function.body[op.statement]
         assert isinstance(instruction, Instruction)
         written = frozenset(register.name for register in accesses(instruction, op.binding)[1])
-        return bool(written) and read_after(control_flow(self.function), op.statement, written)
+        return bool(written) and read_after(self._graph, op.statement, written)
 
     # --- code ---------------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from ...core.errors import SimulationError
 from ...core.findings import RULES, Finding
-from ...ir import Function, Instruction, Module, Special, Symbol, Variable, leaves
+from ...ir import Function, Instruction, Module, Register, Special, Symbol, Variable, leaves
 from ...isa import bind_instruction, target
 from ...isa.table import form
 from ..memory.access import StateSpace
@@ -58,12 +58,15 @@ class EntryProgram:
         self.symbols = dict(image.symbols)
         self.blocks: list[CodeBlock] = []
         self._codes: dict[str, FunctionCode] = {}
+        #: The special registers that reachable code names.
+        self._special_registers: set[str] = set()
         #: The entry and every device function that can be reached from it through names in code or variables.
         self.reachable = self._reachable()
         self._place_shared()
         #: First address of shared memory that a CTA may use. The system's part is included only if code names
         #: it.
-        self.shared_start = 0 if self._names("reserved_smem_offset_") else SHARED_START
+        reserved = any(name.startswith("reserved_smem_offset_") for name in self._special_registers)
+        self.shared_start = 0 if reserved else SHARED_START
         self.entry = self.code(function)
         self.check_time = _unlimited
         if self.entry.local_bytes > LOCAL_LIMIT:
@@ -94,21 +97,17 @@ class EntryProgram:
             names = set(named)
             for instruction in function.instructions():
                 for operand in instruction.operands:
-                    names.update(leaf.name for leaf in leaves(operand) if isinstance(leaf, Symbol))
+                    if operand.__class__ is Register:
+                        continue
+                    for leaf in leaves(operand):
+                        if isinstance(leaf, Symbol):
+                            names.add(leaf.name)
+                        elif isinstance(leaf, Special):
+                            self._special_registers.add(leaf.name)
             for name in names & self.image.functions.keys() - found.keys():
                 found[name] = self.image.functions[name]
                 pending.append(found[name])
         return list(found.values())
-
-    def _names(self, prefix: str) -> bool:
-        """True if reachable code names a special register that begins with ``prefix``."""
-        return any(
-            isinstance(leaf, Special) and leaf.name.startswith(prefix)
-            for function in self.reachable
-            for instruction in function.instructions()
-            for operand in instruction.operands
-            for leaf in leaves(operand)
-        )
 
     def _place_shared(self) -> None:
         """Place static variables first, then the dynamic area, as ptxas and the driver do."""
