@@ -4,7 +4,7 @@ Every form of an instruction is one entry of text under :mod:`pyptx.isa.forms`; 
 """
 
 from .availability import unavailable
-from .binding import Binding, Shape, bind, bind_instruction, check_target, required_version
+from .binding import Binding, BoundInstructions, Shape, bind, bind_instruction, check_target, required_version
 from .checking import check_kernel, check_module
 from .notation import Form, NotationError
 from .operands import describe
@@ -15,6 +15,7 @@ from .targets import KNOWN_TARGETS, Target, TargetSet, Version, target
 __all__ = [
     "KNOWN_TARGETS",
     "Binding",
+    "BoundInstructions",
     "Form",
     "Match",
     "NotationError",

@@ -7,7 +7,7 @@ all others; a launch in the simulator requires only these, through :func:`unavai
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from ..core.errors import InstructionError, OperandError, PyptxError, TargetError
 from ..core.source import SourceLocation
@@ -94,12 +94,15 @@ def named_symbols(function: Function) -> Iterator[str]:
                     yield leaf.name
 
 
-def unavailable(module: Module, entry: Function) -> list[PyptxError]:
+def unavailable(
+    module: Module, entry: Function, bind: Callable[[Instruction], Binding] = bind_instruction
+) -> list[PyptxError]:
     """Return an error for each instruction that the module's target or version does not have.
 
     The instructions are those of ``entry`` and of the functions that it reaches.  There are also errors for a
     version that is older than the target, and for tcgen05 instructions with different CTA groups.  Each error
-    carries the line at fault.  Instructions that are not in the table are skipped.
+    carries the line at fault.  Instructions that are not in the table are skipped.  ``bind`` binds an
+    instruction.
     """
     arch = written_target(module.target)
     fault = target_version_fault(module, arch, entry.source)
@@ -108,7 +111,7 @@ def unavailable(module: Module, entry: Function) -> list[PyptxError]:
     for function in reached_functions(module, entry):
         for instruction in function.instructions():
             try:
-                binding = bind_instruction(instruction)
+                binding = bind(instruction)
             except (InstructionError, OperandError):
                 continue
             if binding.shape in available:

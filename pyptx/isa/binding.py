@@ -39,7 +39,15 @@ from .special import SPECIAL_REGISTERS
 from .table import Match, match_modifiers, orders
 from .targets import Target, TargetSet, Version, written_target
 
-__all__ = ["Binding", "Shape", "bind", "bind_instruction", "check_target", "required_version"]
+__all__ = [
+    "Binding",
+    "BoundInstructions",
+    "Shape",
+    "bind",
+    "bind_instruction",
+    "check_target",
+    "required_version",
+]
 
 
 class Shape:
@@ -302,6 +310,19 @@ def bind_instruction(instruction: Instruction) -> Binding:
         with suppress(OperandError):
             return bind(opcode, spelling, operands)
     return bind(opcode, others[0], operands, instruction.source)
+
+
+class BoundInstructions:
+    """Binds each instruction once, as :func:`bind_instruction` does, and keeps its binding."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[Instruction, Binding]] = {}
+
+    def __call__(self, instruction: Instruction) -> Binding:
+        known = self._known.get(id(instruction))
+        if known is None:
+            known = self._known[id(instruction)] = instruction, bind_instruction(instruction)
+        return known[1]
 
 
 @lru_cache(maxsize=65536)

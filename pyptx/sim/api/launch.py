@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from ...core.errors import SpecError, TargetError
 from ...core.findings import RULES, Finding, Verdict, verdict_of
 from ...ir import Function, Launch, Module, parse_module
-from ...isa import unavailable
+from ...isa import BoundInstructions, unavailable
 from ...isa.targets import version_text
 from ..code.image import ModuleImage, element_bytes
 from ..code.program import EntryProgram
@@ -68,6 +68,8 @@ class LoadedModule:
         self._check = check
         #: Names of the entries that were checked against the target and the version.
         self._available: set[str] = set()
+        #: Binds each instruction once, for the check and for the code.
+        self._bind = BoundInstructions()
         self._image: ModuleImage | None = None
         self._programs: dict[tuple[str, bool, bool], EntryProgram] = {}
 
@@ -75,7 +77,7 @@ class LoadedModule:
     def image(self) -> ModuleImage:
         """The module's memory image. Its variables keep their contents from launch to launch."""
         if self._image is None:
-            self._image = ModuleImage(self.module)
+            self._image = ModuleImage(self.module, self._bind)
         return self._image
 
     def variable(self, name: str) -> NDArray[np.uint8]:
@@ -177,7 +179,7 @@ class LoadedModule:
         """Raise an error that lists what ``function`` uses and the target or the version does not have."""
         if not self._check or function.name in self._available:
             return
-        faults = unavailable(self.module, function)
+        faults = unavailable(self.module, function, self._bind)
         if faults:
             module = self.module
             lines = [f"{fault.location}: {fault.message}" for fault in faults[:_LISTED]]

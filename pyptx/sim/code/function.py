@@ -35,7 +35,7 @@ from ...ir import (
     Vector,
     leaves,
 )
-from ...isa import Binding, bind_instruction
+from ...isa import Binding
 from ..memory.access import StateSpace
 from ..memory.segments import Fault
 from .interleaving import interleaving_cuts
@@ -163,7 +163,7 @@ class CodeBlock:
         found = next(each for each in self.ops if each[1] is op)
         written = {register.name for register in _accesses(found)[1]}
         readers = [
-            semantic_of(bind_instruction(instruction).form_id)
+            semantic_of(self.code.program.image.bind(instruction).form_id)
             for instruction in self.code.function.instructions()
             if any(register.name in written for register in accesses(instruction)[0])
         ]
@@ -307,7 +307,7 @@ class FunctionCode:
                 continue
             if index % _CHECKED == 0:
                 self.program.check_time()
-            binding = bindings[index] = bind_instruction(statement)
+            binding = bindings[index] = self.program.image.bind(statement)
             known = semantic_of(binding.form_id)
             control = None if known is None else known.control
             if control is Control.CALL:

@@ -6,7 +6,7 @@ variables, which keep what kernels write.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,12 +20,14 @@ from ...ir import (
     Immediate,
     Initial,
     InitialList,
+    Instruction,
     MaskedSymbol,
     Module,
     Symbol,
     SymbolAddress,
     Variable,
 )
+from ...isa import Binding
 from ..memory.access import StateSpace
 from ..memory.address_space import CONST_WINDOW, FUNCTION_WINDOW, GLOBAL_BASE, RED_ZONE
 from .spaces import VARIABLE_SPACES
@@ -108,10 +110,11 @@ class ModuleImage:
         stored: the ``.global`` variables.
         const: the bytes of constant memory.
         end: first address after the global variables.
+        bind: binds an instruction of the module.
     """
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
+    def __init__(self, module: Module, bind: Callable[[Instruction], Binding]) -> None:
+        self.module, self.bind = module, bind
         self.symbols: dict[str, tuple[StateSpace, int]] = {}
         self.variables = {v.name: v for v in module.variables if not v.external}
         self.stored: list[Stored] = []

@@ -10,8 +10,8 @@ from functools import cached_property
 
 from ...core.errors import SimulationError
 from ...core.findings import RULES, Finding
-from ...ir import Function, Instruction, Module, Register, Special, Symbol, Variable, leaves
-from ...isa import bind_instruction, target
+from ...ir import Function, Module, Register, Special, Symbol, Variable, leaves
+from ...isa import Binding, target
 from ...isa.table import form
 from ..memory.access import StateSpace
 from ..memory.address_space import LOCAL_LIMIT
@@ -170,14 +170,14 @@ class EntryProgram:
         """True if reachable code tries to cancel the launch of clusters that have not started."""
         opcodes = {form(id).opcode for id, meaning in semantics().items() if meaning.takes_launches}
         return any(
-            instruction.opcode in opcodes and _takes_launches(instruction)
+            instruction.opcode in opcodes and _takes_launches(self.image.bind(instruction))
             for function in self.reachable
             for instruction in function.instructions()
         )
 
 
-def _takes_launches(instruction: Instruction) -> bool:
-    meaning = semantic_of(bind_instruction(instruction).form_id)
+def _takes_launches(binding: Binding) -> bool:
+    meaning = semantic_of(binding.form_id)
     return meaning is not None and meaning.takes_launches
 
 

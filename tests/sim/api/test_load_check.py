@@ -9,6 +9,8 @@ from click.testing import CliRunner
 
 from pyptx import sim
 from pyptx.core.errors import InstructionError, TargetError
+from pyptx.ir import Instruction
+from pyptx.isa import Binding, bind_instruction, binding
 from pyptx.tools.cli import cli
 
 HEAD = ".version 8.8\n.target {}\n.address_size 64\n"
@@ -37,6 +39,20 @@ def test_instructions_of_another_target_are_refused() -> None:
     assert ":6: wgmma" in caught.value.message and "does not exist on sm_100a" in caught.value.message
     assert "check=False" in caught.value.hint
     assert caught.value.location is not None and caught.value.location.file == __file__
+
+
+def test_the_check_and_the_code_bind_each_instruction_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    bound: list[Instruction] = []
+
+    def counted(instruction: Instruction) -> Binding:
+        bound.append(instruction)
+        return bind_instruction(instruction)
+
+    monkeypatch.setattr(binding, "bind_instruction", counted)
+    loaded = sim.load(ON_90 + FENCE)
+    for schedule in ("eager", "random"):  # random has its own blocks
+        assert loaded.launch(grid=1, block=128, schedule=schedule).verdict == "clean"
+    assert [instruction.opcode for instruction in bound] == ["wgmma", "ret"]
 
 
 def test_in_a_stream() -> None:
@@ -75,7 +91,7 @@ def test_an_entry_is_checked_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
     seen: list[str] = []
 
-    def counted(module: object, function: object) -> list[InstructionError]:
+    def counted(module: object, function: object, bind: object) -> list[InstructionError]:
         seen.append(function.name)  # type: ignore[attr-defined]
         return []
 
