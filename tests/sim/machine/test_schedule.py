@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from pyptx.core.errors import SpecError
-from pyptx.sim.api.options import LaunchOptions
+from pyptx.sim import LoadedModule
 from pyptx.sim.engine.events import Engine
 from pyptx.sim.machine.schedule import Random, make_policy
 
@@ -16,7 +16,7 @@ from pyptx.sim.machine.schedule import Random, make_policy
 @pytest.mark.parametrize("engine", Engine)
 def test_every_engine_can_be_starved_by_its_name(engine: Engine) -> None:
     assert make_policy(f"starve:{engine}", 0).name == f"starve:{engine.value}"
-    assert f"``{engine}``" in (LaunchOptions.__doc__ or "")
+    assert f"``{engine}``" in (LoadedModule.launch.__doc__ or "")
 
 
 @pytest.mark.parametrize("name", ["starve:store", "starve:", "starve:tma:mma", "starve", "Eager", ""])
