@@ -420,10 +420,17 @@ def _try_wait_lane(
     return _wait_for(s, op, barrier, parity)
 
 
-_KINDS = ("", ".primary", ".report", ".parity", ".parity.primary", ".parity.report", ".parity.conditional")
+#: Forms of a wait by what follows its name, without and with a report.
+_PLAIN = ("", ".primary", ".parity", ".parity.primary", ".parity.conditional")
+_REPORTING = (".report", ".parity.report")
 
 
-@executes(*(f"mbarrier.try_wait{kind}" for kind in _KINDS), per="warp", yields=True, lane=_try_wait_lane)
+@executes(
+    *(f"mbarrier.try_wait{kind}" for kind in (*_PLAIN, *_REPORTING)),
+    per="warp",
+    yields=True,
+    lane=_try_wait_lane,
+)
 def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any = None) -> BarrierPhase | None:
     """Test the phase, and wait for it.
 
@@ -461,14 +468,11 @@ def _test_wait_lane(s: Split, op: Op, lane: int, address: int, phase: int) -> bo
     return complete
 
 
-_PLAIN = [kind for kind in _KINDS if not kind.endswith("report")]
-
-
 @executes(*(f"mbarrier.test_wait{kind}" for kind in _PLAIN), per="warp", lane=_test_wait_lane)
 def test_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> Any:
     return _ask(s, op, lanes, address, phase)[1]
 
 
-@executes("mbarrier.test_wait.report", "mbarrier.test_wait.parity.report", per="warp", deferred=True)
+@executes(*(f"mbarrier.test_wait{kind}" for kind in _REPORTING), per="warp", deferred=True)
 def test_wait_report(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> None:
     _answer(s, op, test_wait(s, op, lanes, address, phase), lanes)
