@@ -231,7 +231,7 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "bad-tensor-map",
         Verdict.ERROR,
-        "a TMA operation whose operand is no tensor map, or a tensor map that does not fit it",
+        "a TMA operation whose operand is not a tensor map, or whose tensor map does not fit it",
         "pass the tensor map of the kernel's parameter, and one coordinate for each of its dimensions",
         "tensor-tensormap",
     ),

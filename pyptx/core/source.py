@@ -41,7 +41,7 @@ class SourceLocation:
     """A line of a file.
 
     Attributes:
-        file: absolute path, or a name such as ``<stdin>`` that is no path.
+        file: absolute path, or a name such as ``<stdin>`` that is not a path.
         line: 1-based number of the line.
         function: name of the enclosing function, or empty.
         caller: the line that called ``function``; None if ``function`` is the kernel or the line is unknown.
@@ -255,5 +255,8 @@ def _merged(frames: list[FrameType]) -> Iterator[tuple[FrameType, FrameType]]:
 
 
 def _absolute(filename: str) -> str:
-    """Return the absolute path of ``filename``; a name such as ``<stdin>`` is no path and stays."""
+    """Return the absolute path of ``filename``.
+
+    A name such as ``<stdin>`` is not a path and stays as it is.
+    """
     return filename if filename.startswith("<") else os.path.abspath(filename)

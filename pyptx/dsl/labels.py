@@ -41,7 +41,7 @@ class Label:
 
 
 class LabelScope:
-    """The labels by name of one ``ptx.scope`` or one Python call."""
+    """The labels that one ``ptx.scope`` or one Python call defines, a mapping from their names."""
 
     __slots__ = ("labels",)
 

@@ -266,7 +266,7 @@ def shift(operation: str, value: Any, amount: Any) -> Operation:
     """Return the instruction of ``value << amount`` or ``>>``; ``>>`` of a signed type copies the sign.
 
     Raises:
-        OperandError: the value is no integer, or the amount no 32-bit integer.
+        OperandError: the value is not an integer, or the amount is not a 32-bit integer.
     """
     symbol = _SYMBOL[operation]
     if not isinstance(value, Term) and as_number(value) is None:

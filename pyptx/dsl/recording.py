@@ -185,7 +185,7 @@ def finished(trace: Trace, head: Function, statements: list[Statement]) -> Funct
 def _untype(
     names: set[str], registers: list[Register], statements: list[Statement]
 ) -> tuple[list[Register], list[Statement]]:
-    """Return both lists with every register in ``names`` declared as untyped bits."""
+    """Return ``registers`` and ``statements``, with the type of the registers in ``names`` set to ``.bN``."""
 
     def register(given: Register) -> Register:
         return Register(given.name, TYPES[f"b{given.type.bits}"]) if given.name in names else given

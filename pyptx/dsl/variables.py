@@ -47,7 +47,9 @@ def make_variable(
 ) -> Variable:
     """Make the declaration that an author described. Raises :class:`OperandError` for a wrong argument."""
     if name is None:
-        raise OperandError("a variable needs a name", hint='bind it to a Python variable, or pass name="..."')
+        raise OperandError(
+            "a variable needs a name", hint='assign it to a Python variable, or pass name="..."'
+        )
     check_name(name)
     the_type(kind)
     if str(space).partition("[")[0] not in _SPACES:

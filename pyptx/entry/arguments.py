@@ -47,7 +47,7 @@ class KernelArguments:
 def check_scalar(name: str, spec: Scalar, value: Any) -> int | float:
     """Return ``value`` as the number that a parameter of this type holds.
 
-    Raises :class:`SpecError` if ``value`` is no number or the type cannot hold it.
+    Raises :class:`SpecError` if ``value`` is not a number or does not fit the type.
     """
     kind = spec.type
     if kind.kind == "f" and kind.lanes == 1:
@@ -88,7 +88,7 @@ def check_array(name: str, spec: Tile, value: Any) -> ArrayInfo:
     """Check that ``value`` fits ``spec``, except for named dims, and return its description.
 
     Raises:
-        SpecError: ``value`` is no array; has the wrong dtype, rank or extent; is not contiguous, or not
+        SpecError: ``value`` is not an array; has the wrong dtype, rank or extent; is not contiguous, or not
             aligned to 16 bytes; or is a tensor that requires a gradient.
     """
     if not is_array(value):

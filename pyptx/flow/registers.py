@@ -61,9 +61,9 @@ def maybe_undefined(
 ) -> dict[int, set[str]]:
     """Return the registers that a statement may read before any write: statement index -> register names.
 
-    A guarded write does not count as a write, so the result is an upper bound; a check at run time makes it
-    exact.  Parameters that are registers count as written.  ``bindings``, by statement index, avoid a second
-    lookup of the instructions.
+    A guarded write does not count as a write, so some of these reads may be harmless; the simulator checks
+    them at run time.  Parameters that are registers count as written.  ``bindings`` maps statement indices to
+    bindings that the caller already has.
     """
     bindings = bindings if bindings is not None else {}
     effects = [

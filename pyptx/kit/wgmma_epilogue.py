@@ -62,7 +62,7 @@ def direct(acc: Fragment, place: Reg, row_bytes: int, *, dtype: ScalarType = f32
         dtype: output type: f32, bf16 or f16.
 
     Raises:
-        SpecError: the type is another one, or ``acc`` is no whole f32 accumulator.
+        SpecError: the type is another one, or ``acc`` is not a whole f32 accumulator.
     """
     _check(acc, dtype)
     origin = acc.origin()
@@ -123,7 +123,7 @@ def through_shared(
 
     Raises:
         SpecError: the staging buffer has another shape, its stages do not divide the number of boxes, the
-            type is another one, or ``acc`` is no whole f32 accumulator.
+            type is another one, or ``acc`` is not a whole f32 accumulator.
         OperandError: the map's box or swizzle differs from the buffer's.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.

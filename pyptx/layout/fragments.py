@@ -161,7 +161,7 @@ class FragmentLayout:
             ("thread", thread, self.thread_count),
         ):
             if not 0 <= number < count:
-                raise SpecError(f"{what} {number} of a fragment: expected 0..{count - 1}", see=_MMA)
+                raise SpecError(f"the fragment has no {what} {number}: expected 0..{count - 1}", see=_MMA)
         own, others = _digits(element, self.values), _digits(thread, self.threads)
         return MatrixPosition(*(a + b for a, b in zip(own, others, strict=True)))
 
@@ -531,7 +531,7 @@ def block_scales(operand: str, count: int) -> SelectedLayout:
     """
     if operand not in ("a", "b") or count not in (1, 2, 4):
         raise SpecError(
-            f"{count} scales of operand {operand!r}: expected 1, 2 or 4 scales of operand 'a' or 'b'",
+            f"operand {operand!r} with {count} scales: expected operand 'a' or 'b' with 1, 2 or 4 scales",
             see="warp-level-block-scaling",
         )
     if operand == "a":

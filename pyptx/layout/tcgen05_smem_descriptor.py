@@ -96,7 +96,11 @@ def check_address(address: int, base_offset: int, swizzle: str, *, see: str) -> 
 
 
 def byte_field(name: str, value: int) -> int:
-    """Return the 14 bits that encode ``value`` bytes in a descriptor. Raises SpecError if they cannot."""
+    """Encode ``value`` bytes in a descriptor's 14-bit field, in units of 16 bytes.
+
+    Raises:
+        SpecError: the field cannot hold the value.
+    """
     if value % 16 or not 0 <= value <= _FIELD_BYTES:
         raise SpecError(
             f"{name} = {value} bytes is not a multiple of 16 between 0 and {_FIELD_BYTES}",

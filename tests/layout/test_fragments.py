@@ -534,14 +534,14 @@ def test_a_coordinate_reads_as_a_formula() -> None:
         (lambda: wgmma_fragment("d", "s32", 40), "N = 40 of wgmma with s32: expected 8, 16, 24 or"),
         (lambda: wgmma_fragment("d", "f32", 264), "N = 264"),
         (lambda: wgmma_metadata("b1"), "no A of type 'b1': expected f16"),
-        (lambda: block_scales("a", 3), "3 scales of operand 'a': expected 1, 2 or 4"),
-        (lambda: block_scales("d", 1), "1 scales of operand 'd'"),
+        (lambda: block_scales("a", 3), "operand 'a' with 3 scales: expected .* 1, 2 or 4"),
+        (lambda: block_scales("d", 1), "operand 'd' with 1 scales"),
         (lambda: matrix_fragment("m8n4"), "no shape 'm8n4' without .trans"),
         (lambda: matrix_fragment("m16n16"), "no shape 'm16n16' without .trans; expected m8n8, m8n8.trans"),
         (lambda: matrix_fragment("m8n8", 3), ".x3 of m8n8: expected 1 or 2, or 4"),
         (lambda: matrix_fragment("m16n16", 4, trans=True), ".x4 of m16n16: expected 1 or 2 matrices"),
-        (lambda: mma_fragment("a", "m16n8k8", "f16").place(4), "element 4 of a fragment: expected 0..3"),
-        (lambda: mma_fragment("a", "m16n8k8", "f16").place(0, 32), "thread 32 of a fragment: expected 0..31"),
+        (lambda: mma_fragment("a", "m16n8k8", "f16").place(4), "no element 4: expected 0..3"),
+        (lambda: mma_fragment("a", "m16n8k8", "f16").place(0, 32), "no thread 32: expected 0..31"),
     ],
 )  # fmt: skip
 def test_refusals(call: Callable[[], object], message: str) -> None:

@@ -120,7 +120,7 @@ def _chain(name: str, a: Vector, b: Vector) -> RegArray:
 
 
 def add_wide(a: Vector, b: Vector) -> RegArray:
-    """Add two integers of ``n`` registers each, lowest first; the last carry is lost.
+    """Add two integers of ``n`` registers each, lowest first. The carry out of the last is not returned.
 
     Records ``n`` instructions: ``add.cc``, ``addc.cc`` ..., ``addc``.
 
@@ -133,7 +133,7 @@ def add_wide(a: Vector, b: Vector) -> RegArray:
 
 
 def sub_wide(a: Vector, b: Vector) -> RegArray:
-    """Subtract two integers of ``n`` registers each, lowest first; the last borrow is lost.
+    """Subtract two integers of ``n`` registers each, lowest first. The borrow of the last is not returned.
 
     Records ``n`` instructions: ``sub.cc``, ``subc.cc`` ..., ``subc``. See :func:`add_wide`.
 

@@ -309,7 +309,7 @@ def _accumulated(
 
 
 def _supplied(atype: str, metadata: Reg | None, selector: int | None) -> list[Any]:
-    """Return the operands of a sparse product: the metadata and the selector of the supplying threads."""
+    """Return the operands that only a sparse product has: metadata, and the selector of its threads."""
     see = f"{_MMA}-sp"
     if metadata is None:
         if selector is not None:

@@ -45,7 +45,10 @@ class Outcome:
 
 
 class RunOne(Protocol):
-    """Runs the launches under one schedule. It passes the memory to ``begin`` before any thread runs."""
+    """A function that runs the launches under one schedule.
+
+    It calls ``begin`` with the buffers in memory before any thread runs.
+    """
 
     def __call__(
         self,

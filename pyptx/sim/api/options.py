@@ -135,7 +135,10 @@ def _observers(given: Any) -> tuple[Observer, ...]:
 
 
 def _whole(name: str, value: Any, *, least: int | None) -> int:
-    """Return ``value`` as an integer. Raise :class:`SpecError` if it is no integer, or below ``least``."""
+    """Return ``value`` as an integer.
+
+    Raise :class:`SpecError` if it is not an integer of at least ``least``.
+    """
     try:
         number = operator.index(value)
     except TypeError:

@@ -544,7 +544,7 @@ class FunctionCode:
         return named
 
     def _plain(self, binding: Binding) -> Binding:
-        """Return the binding with vector registers written as vectors of their components."""
+        """Return the binding with each vector register replaced by the vector of its component registers."""
         if not any(map(_has_vector_register, binding.fitted)):
             return binding
         return Binding(binding.shape, tuple(map(self._spell_out, binding.fitted)))

@@ -97,7 +97,7 @@ def read_only(segment: Segment, offset: int | Offsets, size: int, actor: Actor) 
 def misaligned(
     kind: AccessKind, space: StateSpace, address: int | Offsets, size: int, align: int, actor: Actor
 ) -> Fault:
-    """Return the fault of an access of which some address is not a multiple of ``align``."""
+    """Return the fault of an access in which at least one address is not a multiple of ``align``."""
     lane, first = None, address
     if not isinstance(address, int):
         lane = int(np.argmax(address % align != 0))

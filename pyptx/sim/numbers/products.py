@@ -61,7 +61,7 @@ class Terms:
 
 @cache
 def _exponents(name: str) -> NDArray[np.int16]:
-    """Return the exponent of each code of a format."""
+    """Return the exponent of every bit pattern of a format."""
     f = FORMATS[name]
     codes = np.arange(1 << f.width)
     field = (codes & ~f.sign) >> f.mantissa
@@ -70,7 +70,7 @@ def _exponents(name: str) -> NDArray[np.int16]:
 
 
 def terms(kind: str, codes: Array) -> Terms:
-    """Return the numbers that raw codes of a format stand for."""
+    """Decode raw bit patterns of a format; return their values and exponents."""
     if kind in ("f32", "tf32"):
         bits = codes & _TF32 if kind == "tf32" else codes
         value = bits.view(np.float32).astype(np.float64)

@@ -134,7 +134,7 @@ def cvt_pack_insert(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _sides(a: Array, nearest: Array) -> tuple[Array, Array]:
-    """Return two masks: where the rounded float is above its integer, and where it is below."""
+    """Return two masks: where the rounded float ``nearest`` is above the integer, and where it is below."""
     near = nearest.astype(_F64)
     if a.itemsize == 8:
         # Two parts of 32 bits, each exact as a double; the remainder after subtracting `near` is exact too.

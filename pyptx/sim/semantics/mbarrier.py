@@ -163,7 +163,10 @@ def _order(op: Op, default: MemoryOrder) -> tuple[MemoryOrder, Scope]:
 
 
 def _announce(s: Split, op: Op, kind: SyncKind, barrier: MBarrier, amount: int, default: MemoryOrder) -> None:
-    """Announce what the acting lanes do in this phase; ``default``: the order if none is named."""
+    """Report the operation of the acting lanes on the mbarrier to the observers.
+
+    ``default`` is the memory order if the instruction names none.
+    """
     if s.warp.cta.machine.stream.active:
         announce_sync(s, kind, barrier.key, barrier.phase, amount=amount, order=_order(op, default))
 

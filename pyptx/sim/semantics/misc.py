@@ -182,7 +182,8 @@ def first_ctaid(s: Split, op: Op, lanes: Array, response: Array) -> Array:
         s.warp.cta.machine.report(
             Finding(
                 RULES["launch-control-answer"],
-                f"{op.name} reads a refusal: its result is undefined; test is_canceled first",
+                f"{op.name} reads a response that refuses the request, so its result is undefined; "
+                "test is_canceled first",
                 op.location,
                 s.description(),
             )

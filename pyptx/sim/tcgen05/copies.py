@@ -58,7 +58,7 @@ class Copy:
         self.data: list[NDArray[np.uint8]] = []
 
     def read(self, actor: Actor) -> None:
-        """Read the tile of each CTA."""
+        """Read each CTA's tile from its shared memory."""
         self.data = [self._tile(cta, actor) for cta in self.ctas]
 
     def _tile(self, cta: CTA, actor: Actor) -> NDArray[np.uint8]:

@@ -75,7 +75,7 @@ class Multiprocessor:
         )
 
     def take(self, demand: Demand, count: int = 1) -> None:
-        """Take the resources of ``count`` such CTAs. A negative count frees them."""
+        """Reserve what ``count`` CTAs with this demand need. A negative count frees it."""
         self.held += count
         if self.group is not None:
             self.group.held += count

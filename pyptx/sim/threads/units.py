@@ -19,7 +19,7 @@ __all__ = ["CtaUnit", "RegisterOwner"]
 
 
 class CtaUnit:
-    """The state that a unit holds for one CTA."""
+    """Base class for the state that one unit of the hardware, such as tensor memory, holds for one CTA."""
 
     #: Position in the order in which a CTA's units are called at its end.
     exit_order: ClassVar[int]

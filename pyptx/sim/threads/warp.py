@@ -343,7 +343,7 @@ class Split:
             assert self.op is not None
             raise self.warp.cta.machine.fault(
                 "divergent-collective",
-                f"{self.op.name}: its guard holds in {len(lanes)} of {len(self.lanes)} lanes of the warp",
+                f"{self.op.name}: its guard is true in {len(lanes)} of {len(self.lanes)} lanes of the warp",
                 self,
             )
 

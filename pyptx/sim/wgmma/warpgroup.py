@@ -259,14 +259,15 @@ class _Warpgroup:
         if turn.op is not op:
             raise s.warp.cta.machine.fault(
                 "warpgroup",
-                f"{op.name}, while another warp of the warpgroup executes {turn.op.name} at another place",
+                f"this warp executes {op.name}, but another warp of its warpgroup executes {turn.op.name} "
+                "at another place",
                 s,
             )
         if turn.operands != operands:
             raise s.warp.cta.machine.fault(
                 "warpgroup",
-                f"{op.name} with operands {_shown(operands)}; another warp of the warpgroup has "
-                f"{_shown(turn.operands)}",
+                f"{op.name}: this warp has the operands {_shown(operands)}, another warp of the warpgroup "
+                f"has {_shown(turn.operands)}",
                 s,
             )
         turn.seen |= 1 << member

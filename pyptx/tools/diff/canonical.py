@@ -290,7 +290,7 @@ def _fitted(instruction: Instruction) -> tuple[Operand, ...]:
 
 
 def _respelled(operand: Operand) -> bool:
-    """Whether an operand may have another spelling.
+    """True if the operand can be written in another way.
 
     Examples are ``{%r}`` for ``%r``, -1 for a true predicate, and ``0d3FF0000000000000`` for a 32-bit number.
     """

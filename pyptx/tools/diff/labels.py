@@ -48,7 +48,10 @@ class Places:
         return before < j <= behind
 
     def _lead_to_partners(self, i: int, j: int) -> bool:
-        """True if the lines from ``i`` of A and from ``j`` of B agree up to two lines that are paired."""
+        """True if ``i`` and ``j`` lead to the same place: to two lines that are paired with each other.
+
+        The lines before these two, from ``i`` in A and from ``j`` in B, must be equal and unpaired.
+        """
         a, b = self.a.lines, self.b.lines
         for k in range(min(_REACH, len(a) - i, len(b) - j)):
             if self._partner.get(i + k) == j + k:

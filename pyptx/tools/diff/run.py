@@ -210,7 +210,7 @@ def _prepare(side: Side, settings: RunSettings) -> _Prepared:
         return _prepare_kernel(side.kernel, side.keywords, settings, rng)
     if settings.grid is None or settings.block is None:
         raise SpecError(
-            f"{side.name} is PTX text, and its grid, block or arguments are not given",
+            f"{side.name} is PTX text, so --run needs its grid, its block and its arguments",
             hint="give --grid, --block and one --arg for each parameter: --arg 'f32[1024]' --arg u32=7",
         )
     values = [argument.make(rng) for argument in settings.arguments]

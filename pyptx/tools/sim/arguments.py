@@ -79,8 +79,8 @@ class FileArray:
         if self.path.suffix == ".bin":
             if array.nbytes % dtype.itemsize:
                 raise SpecError(
-                    f"{self.path} has {array.nbytes} bytes, which is no multiple of an element "
-                    f"of type {self.type} ({dtype.itemsize} bytes)"
+                    f"{self.path} has {array.nbytes} bytes, which is not a multiple of {dtype.itemsize}, "
+                    f"the size of one {self.type}"
                 )
             return array.view(dtype)
         raise SpecError(f"{self.path} holds {array.dtype}, not {self.type}")

@@ -277,7 +277,10 @@ class OperandWriter:
         return f"ptx.pattern(0x{str(operand)[2:]}, {self._type(kind)})"
 
     def _exact(self, instruction: Instruction, at: int, mask: bool) -> str:
-        """Return the notation with which the constants of operand ``at`` are recorded unchanged."""
+        """Return how to write the constants of operand ``at``, so that the DSL records them unchanged.
+
+        The result is ``"float"``, ``"pattern"`` for ``ptx.pattern``, ``"mask"`` for hexadecimal, or ``""``.
+        """
         operand = instruction.operands[at]
         if isinstance(operand, Immediate) and isinstance(operand.value, float):
             if operand.pattern is None:

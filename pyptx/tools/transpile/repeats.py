@@ -125,7 +125,10 @@ def _visit_all(
 
 
 def _read(instruction: Instruction) -> tuple[Any, list[Slot]]:
-    """Return the shape of an instruction, and its slots in order."""
+    """Split an instruction into its shape and its slots.
+
+    Two instructions of equal shape differ at most in their slots: the registers and numbers, in order.
+    """
     slots: list[Slot] = []
 
     def note(slot: Slot) -> Slot:

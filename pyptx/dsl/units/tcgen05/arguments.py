@@ -19,5 +19,7 @@ def register(what: str, value: object, bits: int, expected: str, *, see: str, hi
     if isinstance(value, Reg):
         if value.type.bits == bits:
             return value
-        raise OperandError(f"{what} is {value}, .{value.type}: expected {expected}", hint=hint, see=see)
+        raise OperandError(
+            f"{what} is {value}, a .{value.type} register: expected {expected}", hint=hint, see=see
+        )
     raise OperandError(f"{what} is {value!r}: expected {expected}", hint=hint, see=see)

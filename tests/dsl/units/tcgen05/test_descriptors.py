@@ -330,7 +330,7 @@ def test_advance_refuses() -> None:
                 OperandError, *asked(nbytes, repr(nbytes), "multiple of 16 between -2**18 and 2**18")
             ):
                 ptx.tcgen05.advance(d, nbytes)  # type: ignore[arg-type]  # rejected
-        with rejected(OperandError, "desc is %x, .b32", "64-bit"):
+        with rejected(OperandError, "desc is %x, a .b32", "64-bit"):
             ptx.tcgen05.advance(x, 32)  # rejected
 
     in_kernel(check)

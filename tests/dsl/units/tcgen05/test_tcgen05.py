@@ -191,7 +191,7 @@ def test_multiplication_refuses() -> None:
             OperandError, "pred_operand of ptx.tcgen05.mma is 2: expected True or False or a register or ~p"
         ):
             mma(x, d, d, x, pred_operand=2)  # type: ignore[arg-type]  # rejected
-        with rejected(OperandError, "desc_a is %x, .b32", ".u64", "ptx.addr(a)"):
+        with rejected(OperandError, "desc_a is %x, a .b32", ".u64", "ptx.addr(a)"):
             mma(x, x, d, x)  # rejected
         with rejected(OperandError, "desc_a of ptx.tcgen05.mma is 0: expected a register or ptx.addr(...)"):
             mma(x, 0, d, x)  # type: ignore[arg-type]  # rejected
@@ -425,7 +425,7 @@ def test_addresses(ptxas: Tool) -> None:
 def test_addresses_refuse() -> None:
     def check() -> None:
         x, d = reg.scalar(b32), reg.scalar(b64)
-        with rejected(OperandError, "base is %d, .b64", "32-bit"):
+        with rejected(OperandError, "base is %d, a .b64", "32-bit"):
             ptx.tcgen05.address(d)  # rejected
         with rejected(OperandError, "base of ptx.tcgen05.address is 7: expected a register"):
             ptx.tcgen05.address(7)  # type: ignore[arg-type]  # rejected
