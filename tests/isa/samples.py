@@ -60,9 +60,9 @@ DECLARED = {
     for i in range(256 if kind.name in _LONG else 8)
 }
 #: After so many instructions of a form, each variant gets one choice of operands, in turn.
-_THOROUGH = 500
+THOROUGH = 500
 #: How many instructions an entry of a file of samples has.
-_ENTRY = 128
+_ENTRY = 32
 #: Names of the variables that a file of samples declares, by state space.
 VARIABLES = {
     "shared": ".shared .align 1024 .b8 in_shared[4096];",
@@ -225,7 +225,7 @@ def _space(spec: OperandSpec, chosen: Chosen) -> str:
     return address_space(spec, chosen).partition("::")[0]
 
 
-def instructions(form: Form, thorough: int = _THOROUGH) -> Iterator[tuple[Binding, Instruction]]:
+def instructions(form: Form, thorough: int = THOROUGH) -> Iterator[tuple[Binding, Instruction]]:
     """For every variant: each kind of operand in each place; after ``thorough`` instructions one, in turn."""
     given = 0
     for number, match in enumerate(variants(form)):
