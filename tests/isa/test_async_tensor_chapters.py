@@ -209,7 +209,7 @@ def test_spellings_of_kernels(line: str, form: str, since: tuple[int, int], on: 
         ("tcgen05.mma.cta_group::1.kind::f16 [%u0], %rd0, %rd1, %r1, %p0;", "%u0 is .u32"),
         ("tcgen05.mma.cta_group::1.kind::f16 [%r0], %fd0, %rd1, %r1, %p0;", "%fd0 (f64): its type does not fit"),
         ("tcgen05.mma.cta_group::1.kind::mxf4nvf4.block_scale [%r0], %rd0, %rd1, %r1, [%r2], [%r3], %p0;", "has no default block size"),
-        ("tcgen05.mma.cta_group::1.kind::mxf4.block_scale.block16 [%r0], %rd0, %rd1, %r1, [%r2], [%r3], %p0;", "takes .scale_vec::2X, .block32, not .block16"),
+        ("tcgen05.mma.cta_group::1.kind::mxf4.block_scale.block16 [%r0], %rd0, %rd1, %r1, [%r2], [%r3], %p0;", "expected one of .scale_vec::2X, .block32"),
         ("tcgen05.mma.cta_group::1.kind::i8.collector::b::fill [%r0], %rd0, %rd1, %r1, %p0;", ".kind::i8 and .collector_b exclude each other"),
         ("tcgen05.mma.ws.cta_group::2.kind::f16 [%r0], %rd0, %rd1, %r1, %p0;", "cta_group::2"),
         ("tcgen05.cp.cta_group::1.64x128b [%r0], %rd0;", ".64x128b requires .warpx2::02_13 or .warpx2::01_23"),

@@ -230,5 +230,5 @@ def test_fields(template: bytes, words: tuple[int, ...], printed: str) -> None:
 @pytest.mark.parametrize("template", [b"%5000d", b"%.5000d", b"%*d", b"%s" * 2000])
 def test_fields_that_nobody_means(template: bytes) -> None:
     word = (1 << 30).to_bytes(8, "little")
-    with pytest.raises(OverflowError, match="printf with"):
+    with pytest.raises(OverflowError, match="printf (with|of more than)"):
         formatted(template, lambda offset, size: word[:size], lambda address: b"x" * 65536)

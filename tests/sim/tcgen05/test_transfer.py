@@ -227,7 +227,10 @@ def test_shift(lane: int) -> None:
 @pytest.mark.parametrize(
     ("code", "said"),
     [
-        ("add.u32 n, tm, 0x80000\ntcgen05.shift.cta_group::1.down [n]", "expected a multiple of 32"),
+        (
+            "add.u32 n, tm, 0x80000\ntcgen05.shift.cta_group::1.down [n]",
+            "expected a lane that is a multiple of 32",
+        ),
         ("add.u32 n, tm, 250\ntcgen05.shift.cta_group::1.down [n]", "columns 250..257"),
         ("add.u32 n, tm, 250\ntcgen05.cp.cta_group::1.128x256b [n], a", "columns 250..257"),
         ("add.u32 n, tm, 0x10000\ntcgen05.cp.cta_group::1.128x128b [n], a", "lanes 1..128"),
