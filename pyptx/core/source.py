@@ -153,7 +153,7 @@ def is_author_file(filename: str) -> bool:
 
 
 def is_function_frame(frame: FrameType) -> bool:
-    """False for the frame of a comprehension, which only some Python versions have."""
+    """True unless the frame is that of a comprehension. Only some Python versions have such frames."""
     return frame.f_code.co_name not in ("<listcomp>", "<dictcomp>", "<setcomp>", "<genexpr>")
 
 

@@ -66,7 +66,7 @@ class Tile:
         layout: Layout | None = None,
         tma_box: Sequence[int] | None = None,
     ) -> None:
-        """``Tile(*dims, dtype, layout, tma_box=)``; dtype and layout also by keyword.
+        """Create a tile: ``Tile(*dims, dtype, layout, tma_box=...)``. dtype and layout can also be keywords.
 
         Raises:
             SpecError: no dims or dtype, a dim that is neither a positive number nor a name, a TMA layout

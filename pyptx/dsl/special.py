@@ -27,7 +27,7 @@ class Special1(SpecialName):
     __slots__ = ()
 
     def __call__(self) -> Reg:
-        """Records one ``mov`` into a new register.
+        """Read the special register into a new register. Records one ``mov``.
 
         Raises :class:`TargetError` if the kernel's architecture lacks the special register.
         """

@@ -345,7 +345,9 @@ class Trace:
         statement: TargetList | CallPrototype | None = None,
         targets: tuple[Label | str, ...] = (),
     ) -> PendingLabel:
-        """Place ``label`` here, or under its name a ``statement`` that names the labels ``targets``.
+        """Place ``label`` here, or a ``statement`` with the label's name: a target list or a prototype.
+
+        ``targets`` are the labels that a target list names.
 
         Raises :class:`TraceError` if the label is already placed.
         """
@@ -450,7 +452,7 @@ class Trace:
             )
         if len(self.regions) > 1:
             block = self.region
-            raise TraceError(f"the {block.kind} was never closed", location=block.source)
+            raise TraceError(f"the block of this {block.kind} never ended", location=block.source)
         for made, source in self.unopened.values():
             raise TraceError(
                 f"this {made.kind} was never entered, and so recorded nothing",

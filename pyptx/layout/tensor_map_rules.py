@@ -362,7 +362,7 @@ def _check_inner(name: str, count: int, element: MapElement, swizzle: str, inter
     if interleave == "none":
         if inner % 16:
             raise SpecError(
-                f"{said}, not a multiple of 16",
+                f"{said}, which is not a multiple of 16",
                 hint=f"use a multiple of {128 // element.held} elements",
                 see=_SEE,
             )

@@ -585,7 +585,7 @@ def test_bodies_are_refused_at_their_line_and_leave_nothing() -> None:
 
         for error, call, words in (
             (InstructionError, lambda: wrong(1.0), ["nothing"]),
-            (TraceError, lambda: open_loop(1.0), ["never closed"]),
+            (TraceError, lambda: open_loop(1.0), ["never ended"]),
             (TraceError, lambda: allocates(), ["allocates", "argument"]),
             (TraceError, lambda: early(1), ["early", "before its results"]),
             (TraceError, lambda: moved(1), ["moved", "before its results"]),

@@ -163,7 +163,7 @@ def test_accepted(options: dict[str, object]) -> None:
     [
         ({"box": (257, 64)}, r"box\[0\] = 257 is outside 1..256"),
         ({"box": (0, 64)}, r"box\[0\] = 0"),
-        ({"box": (1, 4)}, "4 elements of 2 bytes is 8 bytes, not a multiple of 16"),
+        ({"box": (1, 4)}, "4 elements of 2 bytes is 8 bytes, which is not a multiple of 16"),
         ({"box": (1, 128), "swizzle": "128B"}, "256 bytes; swizzle '128B' allows at most 128"),
         ({"box": (1, 64), "swizzle": "64B"}, "128 bytes; swizzle '64B' allows at most 64"),
         ({"box": (1, 32), "swizzle": "32B"}, "64 bytes; swizzle '32B' allows at most 32"),

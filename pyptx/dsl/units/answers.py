@@ -27,11 +27,11 @@ def answer(
     pred: Predicate = None,
     second: Reg | None = None,
 ) -> Reg:
-    """Record one instruction whose first operand is ``out``, or a new register of ``kind``; return it.
+    """Record one instruction that writes its result to ``out``, or to a new register of ``kind``; return it.
 
     Modifiers that are None are left out.  A new register is named after the variable that the author assigns,
-    else after ``hint``.  With ``second``, the first operand is the pair of both registers.  ``~p`` is written
-    as ``!p``.
+    else after ``hint``.  With ``second``, the destination is the pair ``d|second``.  An operand ``~p`` is
+    printed as ``!p``.
     """
     trace = current()
     given = present(*modifiers)

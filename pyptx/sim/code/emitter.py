@@ -136,7 +136,10 @@ class Emitter:
         return types[0] if types else _B32
 
     def touch(self, instruction: Instruction, op: Op) -> None:
-        """Emit a check of registers that an engine may write or read later, unless the form checks them."""
+        """Emit a check: do asynchronous operations in flight still use registers of this instruction?
+
+        Some forms check their registers themselves; for them, nothing is emitted.
+        """
         held = self.code.held_rows
         if not held or op.semantic.checks_registers:
             return

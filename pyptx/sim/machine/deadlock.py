@@ -150,7 +150,7 @@ def _names(group: list[_Blocked]) -> str:
 
 
 def _spans(numbers: list[int]) -> str:
-    """Format numbers of warps with runs shortened: ``warps 0, 4..7``."""
+    """Format the numbers of warps; consecutive numbers become a range, as in ``warps 0, 4..7``."""
     runs: list[list[int]] = []
     for number in numbers:
         if runs and runs[-1][1] == number - 1:

@@ -33,11 +33,11 @@ class Retries:
         self._tried: dict[tuple[int, int, int], Any] = {}
 
     def time_out(self, *, again: bool = False) -> bool:
-        """Time out waits that may time out: they answer "not yet", once for each version of the memory.
+        """End waits that may time out: they answer "not yet", once for each version of the memory.
 
-        With ``again``, waits time out repeatedly while the thread's registers differ from those at its last
-        time-out: the thread counts its retries or reads the clock, and may take another way. A thread that
-        comes back with the same registers waits forever. Returns whether any wait timed out.
+        With ``again``, a wait times out repeatedly as long as the thread's registers differ from those at its
+        last time-out: such a thread counts its retries or reads the clock, and may take another path. A
+        thread that comes back with the same registers waits forever. Returns True if any wait timed out.
         """
         machine = self.machine
         if self._version != machine.memory.version:

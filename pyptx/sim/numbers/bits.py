@@ -63,7 +63,7 @@ def high_half(a: Array, b: Array) -> Any:
 
 
 def _high64(a: Array, b: Array) -> Any:
-    """Return the high half for unsigned 64-bit factors; products of 32-bit halves do not overflow."""
+    """Return the high half of the product of unsigned 64-bit factors, computed from their 32-bit halves."""
     a_low, a_high, b_low, b_high = a & _LOW, a >> _HALF, b & _LOW, b >> _HALF
     middle = a_high * b_low + (a_low * b_low >> _HALF)
     other = a_low * b_high + (middle & _LOW)
@@ -130,6 +130,9 @@ def ones(count: Array, dtype: Any) -> Any:
 
 
 def spare(count: Array, dtype: Any) -> Any:
-    """Return the amount for a left and then a right shift that keep and extend the low ``count`` bits."""
+    """Return the shift amount that keeps the low ``count`` bits: shift left by it, then right.
+
+    The right shift fills the upper bits with zeros or with copies of the sign.
+    """
     width = np.dtype(dtype).itemsize * 8
     return (width - np.minimum(count, np.uint32(width))).astype(dtype)

@@ -70,7 +70,7 @@ def _two_sum(a: Array, b: Array) -> tuple[Array, Array]:
 
 
 def _moderate(*values: Array) -> Array:
-    """Return where all values are neither tiny nor huge."""
+    """Return a mask: true where all values are neither tiny nor huge."""
     sizes = [np.abs(value) for value in values]
     within = [(size >= _LEAST) & (size <= _LARGEST) for size in sizes]
     return np.asarray(np.logical_and.reduce(within))
@@ -172,7 +172,7 @@ def _fma_nearest(a: Array, b: Array, c: Array) -> Array:
 
 
 def _fma(rnd: str, a: Array, b: Array, c: Array) -> Array:
-    """Fused multiply-add in any mode, for any operands."""
+    """Return a * b + c, rounded once in mode ``rnd``, for operands of any size."""
     product, low = _product(a, b)
     finite = np.isfinite(a) & np.isfinite(b)
     # If a factor is zero or the addend is infinite, the plain sum is exact.

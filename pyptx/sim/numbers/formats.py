@@ -155,7 +155,7 @@ def encode(
 
 @cache
 def decoded(name: str) -> NDArray[np.float64]:
-    """Return the value of each code of a format."""
+    """Return the value of every code of a format, as an array with the code as its index."""
     f = FORMATS[name]
     codes = np.arange(1 << f.width)
     magnitude = codes & ~f.sign
@@ -179,7 +179,10 @@ def decoded(name: str) -> NDArray[np.float64]:
 
 
 def wrong_side(nearest: Array, above: Array, below: Array, rnd: str) -> Array:
-    """Move floats rounded to nearest to mode ``rnd``; they are ``above`` or ``below`` the exact value."""
+    """Correct floats that were rounded to nearest, so that they are rounded in mode ``rnd``.
+
+    The masks ``above`` and ``below`` say where the float is above or below the exact value.
+    """
     if rnd == "rn":
         return nearest
     bits = nearest.view(f"u{nearest.itemsize}")

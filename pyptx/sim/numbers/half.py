@@ -63,7 +63,10 @@ def narrowed(exact: Array, dtype: np.dtype[Any], *, rnd: str = "rn", ftz: bool =
 
 
 def _ties(single: Array) -> Array:
-    """Return where an f32 lies halfway between two bf16: there an earlier rounding can change the result."""
+    """Return a mask: true where an f32 lies halfway between two bf16 numbers.
+
+    There, an earlier rounding can change the result.
+    """
     return np.asarray(single.view(np.uint32) & _CUT == _HALF)
 
 

@@ -98,7 +98,7 @@ def multiply_short(kinds: Kinds, a: Array, b: Array, c: Array) -> Array:
 
 @cache
 def _halves(kind: str) -> Array:
-    """Return the f16 code of each code of an 8-bit format; its subnormals may be normal in f16."""
+    """Return a table from the codes of an 8-bit format to f16 codes of the same value."""
     return decoded(kind).astype(np.float16).view(np.uint16)
 
 
@@ -118,7 +118,10 @@ _EXACT, _EXACT_FRACTION = 16, 35
 
 
 def _scale(codes: Array, kind: str, k: int) -> Terms:
-    """Repeat scales ``[count, rows]`` to one factor for each of k elements; ue4m3 is e4m3 without a sign."""
+    """Decode scales ``[count, rows]`` and repeat them, so that each of the k elements of a row has its own.
+
+    ue4m3 is e4m3 without a sign.
+    """
     scales = terms("e4m3", codes & np.uint8(0x7F)) if kind == "ue4m3" else terms(kind, codes)
     each = k // len(codes)
     return Terms(scales.value.repeat(each, 0), scales.exponent.repeat(each, 0))
@@ -168,7 +171,7 @@ def _fma(x: Array, y: Array, z: Array) -> Array:
 
 
 def multiply_doubles(rnd: str, a: Array, b: Array, c: Array) -> Array:
-    """Multiply f64 by fused multiply-adds in ascending order of k, each rounded."""
+    """Multiply f64 with fused multiply-adds, in ascending order of k. Each of them rounds its result."""
     left, right = a.view(np.float64).repeat(b.shape[1], 1), np.tile(b.view(np.float64), a.shape[1])
     total = c.view(np.float64).ravel()
     for x, y in zip(left, right, strict=True):

@@ -50,7 +50,10 @@ _TF32 = np.uint32(0xFFFFE000)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Numbers as doubles, and their exponents: the format's least for subnormals, NOTHING for zeros."""
+    """Numbers as doubles, with their exponents.
+
+    A subnormal has the exponent of the smallest normal number of its format, and a zero has NOTHING.
+    """
 
     value: NDArray[np.float64]
     exponent: NDArray[np.int16]

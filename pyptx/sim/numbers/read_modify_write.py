@@ -117,7 +117,10 @@ def _first_nan(first: Array, second: Array, total: Array) -> Array:
 
 
 def _add_double_in_l2(old: Array, b: Array, c: Array | None) -> Array:
-    """Add in the L2 cache (global memory), which returns a NaN unchanged: the operand's before memory's."""
+    """Add in the L2 cache (global memory), which returns a NaN unchanged.
+
+    If both values are NaNs, the result is the NaN of the operand, not the NaN in memory.
+    """
     return _first_nan(np.broadcast_to(b, old.shape), old, old + b)
 
 

@@ -124,7 +124,7 @@ def multiply(mode: ArithmeticMode, a: Any, b: Any) -> Any:
 def _rounds_once(a: Any, b: Any, total: Any) -> bool:
     """True if rounding the double ``total`` = a + b to f32 gives the same as rounding the exact sums.
 
-    It does unless the rounding to double made a tie.
+    It gives the same unless the rounding to double turned another value into a tie.
     """
     ties = (total.view(np.int64) & _CUT) == _HALF
     if not np.count_nonzero(ties):

@@ -58,7 +58,10 @@ def _unit(function: Callable[[Array], Array], a: Any) -> Any:
 
 
 def _scaled(mode: ArithmeticMode, a: Any, up: float, function: Callable[[Array], Array], down: float) -> Any:
-    """Return the unit's result. Without .ftz, scale a subnormal operand up first, and the result back."""
+    """Return the unit's result of ``function``.
+
+    Without .ftz, a subnormal operand is multiplied by ``up`` first, and its result by ``down``.
+    """
     small = np.abs(a) < _TINY
     if mode.ftz or not np.count_nonzero(small):
         return _unit(function, a)
@@ -187,7 +190,10 @@ def root_reciprocal_high(a: Any) -> Any:
 
 
 def _high_half(function: Callable[[Array], Array], a: Any) -> Any:
-    """Compute a function of the upper half of f64; cut the result to its upper half; flush subnormals."""
+    """Compute a function of f64, of which the unit reads and writes only the upper 32 bits.
+
+    Subnormal operands and results are flushed.
+    """
     operand = _cut(np.atleast_1d(a))
     result = function(operand * (np.abs(operand) >= _TINY64))
     result = _cut(result * (np.abs(result) >= _TINY64))

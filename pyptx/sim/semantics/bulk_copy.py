@@ -115,9 +115,9 @@ def grouped(
 
 
 def _range(s: Split, op: Op, space: StateSpace, address: int, nbytes: int) -> Range:
-    """Return the range of a copy; address and size must be multiples of 16.
+    """Return the bytes that a copy reads or writes; raise a fault unless both numbers are multiples of 16.
 
-    A copy without .relaxed is weak, even if it signals an mbarrier.
+    The access of a copy without .relaxed is weak, even if the copy signals an mbarrier.
     """
     if address % 16 or nbytes % 16:
         raise s.warp.cta.machine.fault(

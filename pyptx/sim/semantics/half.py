@@ -148,7 +148,7 @@ def fma_mixed_packed(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _wide(op: Op, *packs: Array) -> tuple[Array, ...]:
-    """Return registers of two packed f32 as doubles; .ftz flushes the f32 first."""
+    """Unpack registers of two f32 and convert the elements to doubles. With .ftz, they are flushed first."""
     values = tuple(map(_pair, packs))
     if op.mode.ftz:
         values = tuple(map(single.flushed, values))

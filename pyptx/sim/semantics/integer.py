@@ -312,7 +312,10 @@ _LOWEST = -(1 << 31)
 
 @executes("fns")
 def find_nth(mask: Array, base: Array, offset: Array) -> Any:
-    """PTX ISA #integer-arithmetic-instructions-fns; with a base above 31 it finds no bit."""
+    """Find the n-th set bit from ``base`` on (PTX ISA #integer-arithmetic-instructions-fns).
+
+    With a base above 31 it finds no bit.
+    """
     mask, base, offset = np.broadcast_arrays(*(np.atleast_1d(x) for x in (mask, base, offset)))
     wanted = offset.astype(np.int32).astype(np.int64)[:, None]
     start = base.astype(np.int64)[:, None]

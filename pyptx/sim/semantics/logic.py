@@ -160,7 +160,7 @@ _NIBBLES = np.arange(0, 16, 4, dtype=np.uint32)
 
 
 def _permuted(a: Array, b: Array, selectors: Sequence[int]) -> Any:
-    """Permute the bytes with the same four selectors in every lane."""
+    """Choose four of the eight bytes of ``a`` and ``b``, with the same selectors in every lane."""
     sides = elements(a, np.uint8), elements(b, np.uint8)
     result = np.empty((max(map(len, sides)), 4), np.uint8)
     for place, selector in enumerate(selectors):

@@ -63,7 +63,7 @@ def _unpacked(data: Array, bits: int, signed: bool) -> Array:
     collective="warp",
 )
 def ldmatrix(s: Split, op: Op, lanes: Array, address: Array) -> Array:
-    """PTX ISA #warp-level-matrix-instructions-ldmatrix."""
+    """Load matrices from shared memory (PTX ISA #warp-level-matrix-instructions-ldmatrix)."""
     rows = _rows(op)
     given = lanes < rows.rows
     acting, where = (lanes, address) if given.all() else (lanes[given], address[given])
@@ -81,7 +81,7 @@ def ldmatrix(s: Split, op: Op, lanes: Array, address: Array) -> Array:
 
 @executes("stmatrix", "stmatrix.m16n8", per="warp", collective="warp")
 def stmatrix(s: Split, op: Op, lanes: Array, address: Array, registers: Any) -> None:
-    """PTX ISA #warp-level-matrix-instructions-stmatrix."""
+    """Store matrices to shared memory (PTX ISA #warp-level-matrix-instructions-stmatrix)."""
     rows = _rows(op)
     codes = rows.gather(full_warp(registers, lanes)).reshape(rows.rows, -1)
     data = np.ascontiguousarray(codes).view(np.uint8)
@@ -100,7 +100,7 @@ _TURN = partial(matrix_fragment, "m8n8", 1)
 
 @executes("movmatrix", per="warp", collective="warp")
 def movmatrix(s: Split, op: Op, lanes: Array, a: Any) -> Array:
-    """PTX ISA #warp-level-matrix-instructions-movmatrix."""
+    """Transpose a matrix in registers (PTX ISA #warp-level-matrix-instructions-movmatrix)."""
     both = op.cache.get("both")
     if both is None:
         both = op.cache["both"] = Gather(_TURN()), Scatter(_TURN(trans=True))

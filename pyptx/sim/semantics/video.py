@@ -107,7 +107,10 @@ def _part(op: Op, name: str, value: Array) -> Any:
 
 
 def _finished(op: Op, result: Any, kind: str, c: Array | None) -> Any:
-    """Saturate the result, then apply the second operation or merge into ``c``; the low 32 bits are valid."""
+    """Saturate the result, then apply the second operation with ``c``, or merge the result into ``c``.
+
+    Only the low 32 bits of the returned values are valid.
+    """
     destination = op.binding.operands["d"]
     first, width = _place(_selector(destination))
     cut: _Cut | None = op.traits
@@ -207,7 +210,7 @@ def _digits(operand: Operand, default: str) -> list[int]:
 
 
 def _lanes(operation: Binary | None, count: int) -> Callable[..., Any]:
-    """Return the semantics of an instruction on ``count`` elements; ``operation`` None: the comparison."""
+    """Return the semantics of an instruction on ``count`` elements; it compares if ``operation`` is None."""
     bits = 32 // count
     places = "3210"[-count:]
     defaults = {"a": places, "b": "".join(str(int(p) + count) for p in places)}

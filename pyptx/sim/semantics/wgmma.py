@@ -1,9 +1,9 @@
 """wgmma: products of a warpgroup as events.
 
 Each warp computes its own 16 rows of D; a check compares the operands of the four warps. One step reads A and
-B from shared memory (async proxy), and another step writes D. Registers of A, the metadata and scale-d are
-read at issue. The read is ordered before the write. The writes of one accumulator are ordered. ``wait_group``
-is ordered after the writes of the groups that it covers, in all four warps. PTX ISA
+B from shared memory (async proxy), and a later step writes D. Registers of A, the metadata and scale-d are
+read when the instruction is issued. The writes to one accumulator happen in order. ``wait_group`` waits for
+the writes of the groups that it covers, in all four warps. PTX ISA
 #asynchronous-warpgroup-level-matrix-instructions.
 """
 
@@ -46,7 +46,7 @@ _SIGNS = {"f16": 0x8000, "bf16": 0x8000, "tf32": 0x80000000, "e4m3": 0x80, "e5m2
 
 
 def _part(layout: FragmentLayout) -> FragmentLayout:
-    """Return one warp's part of a fragment of 64 rows; the last digit of a thread's number names the warp."""
+    """Return the part of a 64-row fragment that one warp holds: the layout without its digit for the warp."""
     return replace(layout, rows=layout.rows // 4, threads=layout.threads[:-1])
 
 

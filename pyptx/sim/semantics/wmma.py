@@ -68,7 +68,7 @@ class _Lines:
 @executes("wmma.load.b", "wmma.load.b.bits", per="warp", collective="warp", traits=_Fragment("b", "btype"))
 @executes("wmma.load.c", per="warp", collective="warp", traits=_Fragment("c", "ctype"))
 def load(s: Split, op: Op, lanes: Array, address: Array, stride: Any = None) -> Array:
-    """PTX ISA #warp-level-matrix-instructions-wmma-ld."""
+    """Load a fragment from memory (PTX ISA #warp-level-matrix-instructions-wmma-ld)."""
     plan = planned(op, _Lines)
     data = np.empty((plan.lines, plan.nbytes), np.uint8)
     each, where = np.arange(plan.nbytes), plan.addresses(address, stride)
@@ -84,7 +84,7 @@ def load(s: Split, op: Op, lanes: Array, address: Array, stride: Any = None) -> 
 
 @executes("wmma.store.d", per="warp", collective="warp", traits=_Fragment("d", "type"))
 def store(s: Split, op: Op, lanes: Array, address: Array, registers: Any, stride: Any = None) -> None:
-    """PTX ISA #warp-level-matrix-instructions-wmma-st."""
+    """Store a fragment to memory (PTX ISA #warp-level-matrix-instructions-wmma-st)."""
     plan = planned(op, _Lines)
     matrix = plan.gather(full_warp(registers, lanes))
     data = np.ascontiguousarray(matrix.T if plan.turned else matrix).view(np.uint8)

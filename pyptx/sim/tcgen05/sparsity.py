@@ -44,7 +44,10 @@ def read_indices(cta: CTA, address: int, d: InstructionDescriptor, actor: Actor)
 
 
 def expanded(stored: Array, indices: NDArray[np.uint8], kind: str) -> Array:
-    """Expand rows of stored elements ``[..., m, k/2]`` to rows of K elements, for each copy of indices."""
+    """Expand rows of stored elements ``[..., m, k/2]`` to rows of K elements, with zeros between them.
+
+    The result has one matrix for each copy of the indices.
+    """
     kept, places, width = _CHUNKS.get(kind, (2, 4, 1))
     chunks = indices.shape[-1]
     values = stored.reshape(*stored.shape[:-1], chunks, kept, width)

@@ -269,7 +269,16 @@ class TensorMemory(CtaUnit):
         accumulate: bool,
         actor: Actor,
     ) -> None:
-        """Defer ``D = A @ B.T`` (+ D) for the columns from ``first``; ``shape``: D's lane and rows."""
+        """Defer ``D = A @ B.T`` (or ``+ D``, with ``accumulate``) until something reads D.
+
+        Args:
+            shape: D's first lane, and the instruction's M.
+            lanes: D's lanes.
+            first: D's first column.
+            a, b: the operands.
+            accumulate: True if D is an input.
+            actor: the operation that multiplies, for checks and findings.
+        """
         key = (*shape, first, len(b))
         known = self._deferred.get(key)
         if known is None:

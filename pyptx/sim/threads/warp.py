@@ -393,7 +393,10 @@ class Spin:
         self.registers: Any = None
 
     def again(self, s: Split) -> bool:
-        """Count one more pass. Return True if the registers equal earlier ones."""
+        """Count one more pass of the loop.
+
+        Return True if the registers are the same as in an earlier pass.
+        """
         self.count += 1
         if self.count == self.mark + 1 and self.registers is not None and s.snapshot() == self.registers:
             return True

@@ -158,14 +158,14 @@ class WgmmaState(RegisterOwner):
         self._pending[pending.key] = pending
 
     def commit(self) -> None:
-        """Commit the operations that are in no group yet as a new group."""
+        """Make a new group of the operations that are not in a group yet."""
         self._last_steps.extend((self.committed, pending.step) for pending in self._open)
         self.committed += 1
         self._groups.append(self._open)
         self._open = []
 
     def wait(self, keep: int) -> int:
-        """Cover all but the newest ``keep`` groups; return the number of groups to wait for.
+        """Forget all groups except the newest ``keep``, and return how many groups must be complete.
 
         The number counts from the warpgroup's first group, without empty groups at the end.
         """

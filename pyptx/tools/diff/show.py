@@ -344,7 +344,7 @@ class _Columns:
         return f"# {where}: {source.text}"
 
     def _both(self, texts: Sequence[str]) -> Styled:
-        """Format one text in each column."""
+        """Format a line with two texts, one for each side."""
         first, second = (_cut(text, self.width) for text in texts)
         return [(f"{first:<{self.width}}   {second}", _DIM)]
 

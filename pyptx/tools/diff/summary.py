@@ -138,7 +138,7 @@ _ERRORS = 3
 
 
 def _refusal(error: PtxRejectedError) -> str:
-    """Return the text for a module that ptxas refuses: the first line, then the first errors."""
+    """Return the report of a module that ptxas refuses: a summary in one line, then the first errors."""
     errors = [message for message in error.messages if message.is_error]
     shown = [f"line {m.line}: {m.text}" if m.line is not None else m.text for m in errors[:_ERRORS]]
     if len(errors) > len(shown):

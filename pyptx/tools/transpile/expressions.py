@@ -41,7 +41,7 @@ _PARAMETER = re.compile(r"param_\d+$")
 
 
 class Expressions(OperandWriter):
-    """An operand writer that also writes expressions."""
+    """An operand writer that also writes instructions as Python expressions, such as ``x + y``."""
 
     def _expression(self, step: StatementStep) -> Pending | None:
         """Write the step as a Python operator, if an operator records it.

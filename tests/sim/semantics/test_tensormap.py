@@ -196,7 +196,7 @@ def test_swizzles(changes: list[str], before: str, place: Any, space: str) -> No
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ([f"box_dim.{B32}, 0, 12"], "24 bytes, not a multiple of 16"),
+        ([f"box_dim.{B32}, 0, 12"], "24 bytes, which is not a multiple of 16"),
         ([f"box_dim.{B32}, 1, 65536"], "65536 does not fit a field of 8 bits"),
         ([f"global_stride.{B64}, 0, 40"], "40 bytes; expected a multiple of 16"),
         ([f"swizzle_atomicity.{B32}, 1"], "need the 128-byte swizzle"),

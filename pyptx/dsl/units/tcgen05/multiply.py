@@ -394,7 +394,7 @@ def _stationary(
     a, in_tensor_memory = _matrix_a(desc_a, see)
     if kind in _SCALED:
         unscaled = ", ".join(repr(other) for other in KINDS if other not in _SCALED)
-        raise OperandError(f"kind {kind!r} is block-scaled: .ws takes {unscaled}", see=see)
+        raise OperandError(f"kind is {kind!r}, which is block-scaled: mma_ws takes only {unscaled}", see=see)
     one_of("buffer", buffer, (0, 1, 2, 3), see=see)
     if buffer and collector is None:
         raise OperandError(

@@ -241,7 +241,7 @@ def test_multiplication_refuses() -> None:
             OperandError, "metadata of ptx.tcgen05.mma_ws_sp is None: expected a register or ptx.addr(...)"
         ):
             ptx.tcgen05.mma_ws_sp(x, d, d, None, x)  # type: ignore[arg-type]  # rejected
-        with rejected(OperandError, "kind 'mxf4'", "'f16', 'tf32', 'f8f6f4', 'i8', 'ti16'"):
+        with rejected(OperandError, "kind is 'mxf4'", "'f16', 'tf32', 'f8f6f4', 'i8', 'ti16'"):
             ptx.tcgen05.mma_ws(x, d, d, x, "mxf4")  # rejected
         with rejected(OperandError, "buffer is 4", "0, 1, 2, 3"):
             ptx.tcgen05.mma_ws(x, d, d, x, collector="fill", buffer=4)  # rejected
