@@ -86,9 +86,15 @@ class ClusterBarrier:
         threads: NDArray[np.bool_] = np.unpackbits(live.view(np.uint8), bitorder="little").view(np.bool_)
         return int(np.count_nonzero(threads & ~self.arrived))
 
+    def _live(self) -> int:
+        """Return the number of live threads."""
+        return sum(warp.live.bit_count() for cta in self.cluster.ctas for warp in cta.warps)
+
     def advance(self) -> None:
         """Begin the next phase if no thread is missing. A thread that has ended counts as arrived."""
-        if self.arrived.any() and not self.missing():
+        arrived = np.count_nonzero(self.arrived)
+        # Threads that have ended may be among the arrived ones.
+        if arrived and arrived >= self._live() and not self.missing():
             self.arrived[:] = False
             self.phase += 1
             self.cluster.grid.machine.memory.version += 1
