@@ -417,7 +417,8 @@ def directives_of(named: dict[str, Any], kind: str) -> tuple[Directive, ...]:
         numbers = tuple(values)
         if not all(isinstance(number, int) for number in numbers):
             raise OperandError(
-                f"{name}={value!r}: expected whole numbers", see="performance-tuning-directives"
+                f"{name} is {value!r}: expected an integer, or a tuple of integers",
+                see="performance-tuning-directives",
             )
         found.append(Directive(name, numbers))
     return tuple(found)

@@ -267,7 +267,10 @@ class Reg(Term):
         self._no_value()
 
     def __abs__(self) -> NoReturn:
-        raise OperandError(f"abs({self}): Python's abs records nothing", hint="ptx.abs(x) is one instruction")
+        raise OperandError(
+            f"abs({self}): Python's abs does not work on registers",
+            hint="use ptx.abs(x), which is one instruction",
+        )
 
     def __pow__(self, other: object) -> NoReturn:
         raise OperandError(

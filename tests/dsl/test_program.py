@@ -562,7 +562,7 @@ def test_declarations_are_checked() -> None:
 
     with pytest.raises(OperandError, match="maxntids(.|\n)*maxntid="):
         program.entry("k", maxntids=128)(body)
-    with pytest.raises(OperandError, match="maxntid='x'"):
+    with pytest.raises(OperandError, match="maxntid is 'x'"):
         program.entry("k", maxntid="x")(body)  # type: ignore[arg-type]
     with pytest.raises(OperandError, match="'private'"):
         program.entry("k", linkage="private")(body)

@@ -242,7 +242,7 @@ def cvt_x2(
     trace, f32 = current(), TYPES["f32"]
     if (rbits is not None) != (rounding == "rs"):
         raise OperandError(
-            f"rounding is {rounding!r} and rbits is {rbits!r}: expected rbits exactly with rounding='rs'",
+            f"rounding is {rounding!r} and rbits is {rbits!r}: only rounding='rs' takes and needs rbits",
             see=_CVT,
         )
     factor, scales = _scaling(scale, trace)

@@ -149,7 +149,7 @@ class Emitter:
             self.line(f"s.touch({self.constant(instruction.source)}, {self.constant(tuple(rows))})")
 
     def undefined_reads(self, instruction: Instruction, op: Op) -> None:
-        """Emit checks of reads that a path reaches without a write, and marks of writes to such registers."""
+        """Emit checks for registers that may be read before any write; their writes set marks."""
         tracked = self.code.tracked
         if not tracked:
             return

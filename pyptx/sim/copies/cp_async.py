@@ -193,7 +193,7 @@ class ThreadCopies(CtaUnit):
         self.cta.machine.issue(self.cta, [step])
 
     def at_exit(self) -> None:
-        """Report threads that ended without a wait, or an arrival on an mbarrier, for their last copies."""
+        """Report threads that ended although neither a wait nor an mbarrier covers their last copies."""
         left = np.flatnonzero(self._last >= self._waited)
         for number, operation in self._operations.values():
             threads = left[self._by[left] == number]

@@ -263,7 +263,7 @@ def arrive_expect_tx_multicast(s: Split, op: Op, lanes: Any, address: Any, tx: A
 
 
 def _each_cta(address: Any, ctas: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield, for each CTA of the masks, the lanes that name it and their mbarriers' addresses in it."""
+    """Yield, for each CTA in any mask, the lanes whose mask has it, and their mbarriers in that CTA."""
     masks = np.broadcast_to(ctas, address.shape)
     for rank in range(32):
         chosen = np.flatnonzero(masks >> np.uint32(rank) & np.uint32(1))

@@ -227,7 +227,7 @@ class Split:
 
     @property
     def issuer(self) -> Issuer:
-        """The split's warp as the engines know it."""
+        """The split's warp, in the form in which engines get it."""
         return self.warp.issuer
 
     @property
@@ -364,14 +364,14 @@ class Split:
                 self.warp.cta.machine.uninitialized_register(self, name, int(np.argmin(known)), location)
 
     def wrote(self, rows: slice | NDArray[np.intp]) -> bool:
-        """True if this path wrote all of these tracked registers."""
+        """True if all lanes have written all of these registers on this path; the registers are tracked."""
         known = self.frame.written[rows]
         if self.k is not None:
             known = known[:, self.lanes]
         return bool(known.all())
 
     def note_written(self, rows: int | slice | NDArray[np.intp]) -> None:
-        """Note that this path writes tracked registers."""
+        """Store that the lanes write these tracked registers on this path."""
         if self.k is None:
             self.frame.written[rows] = True
         else:

@@ -61,7 +61,7 @@ def align(a: Code, b: Code, intern: Interner) -> Aligned:
 
 
 def straight(a: Code, b: Code) -> list[Aligned]:
-    """Pair the functions line by line if they have equally many lines and few keys differ, else return []."""
+    """Pair the functions line by line if they have as many lines and few keys differ; else return []."""
     if len(a.lines) != len(b.lines):
         return []
     different = sum(one.key != other.key for one, other in zip(a.lines, b.lines, strict=True))
@@ -170,7 +170,7 @@ _WINDOW = 4
 def _cut(
     a: Sequence[Line], b: Sequence[Line], region: Region, pairs: Aligned, finished: list[Region]
 ) -> None:
-    """Cut a region that is too large for the exact method at the rarest line that both sides have."""
+    """Split a region that is too large for the exact method, at the rarest line that both sides have."""
     stack = [region]
     while stack:
         low, high, left, right = stack.pop()

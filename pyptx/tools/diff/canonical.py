@@ -304,7 +304,7 @@ _MOVING = ("mov", "st", "selp", "ld", "ldu")
 
 
 def _untyped(instruction: Instruction, modifiers: tuple[str, ...]) -> tuple[str, ...]:
-    """Replace ``u32``, ``s32`` and ``f32`` by ``b32`` (and other widths) if the instruction is the same."""
+    """Replace a type such as ``u32`` or ``f32`` by ``b32``, if the instruction does the same with both."""
     kind = TYPES.get(modifiers[-1]) if modifiers else None
     if kind is None or kind.name == "pred" or not instruction.operands:
         return modifiers

@@ -21,7 +21,7 @@ KINDS = {
     "linkage": "linkage or attributes of a function",
     "directive": "a performance directive or a pragma",
     "parameter": "a parameter or a result",
-    "variable": "a variable: one side only, or its size, type, alignment, initial value",
+    "variable": "a variable that only one side has, or whose size, type, alignment or initial value differs",
     "module": "another directive of the module",
     "inserted": "an instruction that only B has",
     "deleted": "an instruction that only A has",

@@ -48,9 +48,9 @@ _EXPECTED = (
 
 @dataclass(frozen=True)
 class Number:
-    """A number.
+    """A number given as an argument.
 
-    ``type`` None means the parameter's type; ``bits`` is true if it was written in hexadecimal.
+    ``type`` None means the parameter's type. ``bits`` is true if the number was written in hexadecimal.
     """
 
     value: int | float

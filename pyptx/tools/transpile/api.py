@@ -1,4 +1,4 @@
-"""``pyptx.transpile``: converts PTX to the text of a Python program, and checks that it records the same."""
+"""``pyptx.transpile``: converts PTX to a Python program, and checks that it records the same instructions."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Transpiled:
     Attributes:
         text: the text of the Python file.
         module: the module that the program records: the source, or the part of it that the caller asked for.
-        checked: whether the program was run and records the same.
+        checked: True if the program was run, and recorded the same instructions as the source has.
         flat: names in PTX of the functions that are written with labels, branches and ``ptx.inst`` only,
             because they did not record the same with blocks and operators.
     """
@@ -82,7 +82,7 @@ def transpiled(
         worse = frozenset(wrong) - flat
         if not worse:
             raise UnsupportedError(
-                f"the program does not record the same as its source: {next(iter(wrong.values()))}"
+                f"the program does not record the instructions of its source: {next(iter(wrong.values()))}"
             )
         flat |= worse
         found = written(module, title, flat=flat, lines=lines)

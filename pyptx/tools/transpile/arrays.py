@@ -77,7 +77,7 @@ class Pool:
                     self.written_by[register.name] = step.instruction.name
 
     def may_hold(self, registers: Sequence[Register]) -> bool:
-        """True if the registers may form a new array: all have one type, all differ, none is in an array."""
+        """True if the registers can form a new array: one type, no register twice, none in another array."""
         names = {r.name for r in registers}
         return (
             len(names) == len(registers)

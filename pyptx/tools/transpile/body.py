@@ -1,4 +1,4 @@
-"""Prepares the statements of a function for writing, and leaves out statements that record nothing.
+"""Prepares the statements of a function for the writer, and leaves out statements that record nothing.
 
 Owns :class:`StatementStep`, a statement in canonical form with the registers that it reads and writes, and
 :func:`steps`. That function leaves out ``.loc``, labels that no branch names, and braces that contain no

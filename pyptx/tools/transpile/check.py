@@ -14,7 +14,7 @@ def run(text: str, filename: str) -> Module:
     """Execute a program and return the module that it records.
 
     Raises:
-        PyptxError: the program makes an error; the location is the program's line.
+        PyptxError: pyptx refuses a line of the program; the error's location is that line.
     """
     linecache.cache[filename] = (len(text), None, text.splitlines(keepends=True), filename)
     scope: dict[str, Any] = {"__name__": "transpiled"}

@@ -44,7 +44,7 @@ class Expressions(OperandWriter):
     """An operand writer that also writes instructions as Python expressions, such as ``x + y``."""
 
     def _expression(self, step: StatementStep) -> Pending | None:
-        """Write the step as a Python operator, if an operator records it.
+        """Write the step as a Python operator, if there is one that records it.
 
         The operator makes a new register for the result, or changes a register in place.
         """

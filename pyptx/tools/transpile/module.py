@@ -207,7 +207,7 @@ def _tuple(texts: Sequence[str]) -> str:
 
 
 def replaced(function: Function) -> Function:
-    """Return a function without statements, for a prototype."""
+    """Return ``function`` without its statements, as a prototype."""
     return Function(function.name, function.params, kind=function.kind, returns=function.returns)
 
 
