@@ -55,7 +55,10 @@ class ModuleBuilder:
         return frozenset(self._names)
 
     def take(self, *names: str) -> None:
-        """Mark names as used, used before or not: a module may declare a function and define it."""
+        """Mark names as used.
+
+        They may be in use already, since a module may declare and define a function.
+        """
         self._names += names
 
     def free_name(self, stem: str, others: Iterable[str] = ()) -> str:

@@ -66,7 +66,7 @@ class Region:
 
 
 class Made(NamedTuple):
-    """A register that was made in ``region``, when the recording had ``position`` statements."""
+    """A register, and the place where it was made: in ``region``, after ``position`` statements."""
 
     name: str
     type: ScalarType

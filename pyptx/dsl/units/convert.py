@@ -314,8 +314,8 @@ def cvt_pack(
     trace, s32 = current(), TYPES["s32"]
     if below is not None and TYPES.get(to, s32).bits == 16:
         raise OperandError(
-            f"below is {below!r}: two .{to} fill the result",
-            hint="leave below= out, or pack into narrower types",
+            f"below is {below!r}: two .{to} fill the result, so there is no room for it",
+            hint="leave below= out, or choose a narrower type with to=",
             see=_PACK,
         )
     rest = () if below is None else (typed(below, TYPES["b32"], trace),)

@@ -61,7 +61,7 @@ def pmevent(event: int | None = None, *, mask: int | None = None, pred: Predicat
     """
     see = "miscellaneous-instructions-pmevent"
     if (event is None) == (mask is None):
-        raise OperandError(f"event is {event!r} and mask is {mask!r}: expected one of them", see=see)
+        raise OperandError(f"event is {event!r} and mask is {mask!r}: expected exactly one of them", see=see)
     what, value, low, high = ("event", event, 0, 15) if mask is None else ("mask", mask, 1, 0xFFFF)
     number = as_whole(value)
     if number is None or not low <= number <= high:

@@ -153,7 +153,7 @@ def _check_map(rank: int, tensor: Map, shared: Shared | None, mode: str | None) 
     if shared.shape and box > shared.nbytes:
         what = f"the box {spec.tma_box}" if count == 1 else f"{count} boxes {spec.tma_box}"
         raise OperandError(
-            f"{what} of {name} is {box} bytes, the buffer {shared.name!r} has {shared.nbytes}",
+            f"{what} of {name} is {box} bytes, but the buffer {shared.name!r} has {shared.nbytes}",
             hint=f"rows of {row} bytes begin {pitch} bytes apart with swizzle {spec.layout.swizzle}"
             if pitch > row
             else "",
@@ -161,8 +161,8 @@ def _check_map(rank: int, tensor: Map, shared: Shared | None, mode: str | None) 
         )
     if shared.swizzle != spec.layout.swizzle:
         raise OperandError(
-            f"the map of {name} swizzles {spec.layout.swizzle!r}, "
-            f"the buffer {shared.name!r} is allocated for {shared.swizzle!r}",
+            f"the tensor map of {name} has the swizzle {spec.layout.swizzle!r}, "
+            f"but the buffer {shared.name!r} has {shared.swizzle!r}",
             hint=f"allocate it with smem.alloc(..., swizzle={spec.layout.swizzle!r})",
             see="tensor-swizzling-modes",
         )
@@ -175,7 +175,7 @@ def _is_load(dst: Shared | Map, src: Shared | Map) -> bool:
             return bool(is_map(src))
     which = "both dst and src are" if is_wide(src) else "neither dst nor src is"
     raise OperandError(
-        f"{which} a tensor map: exactly one must be; dst is {dst!r}, src is {src!r}",
+        f"{which} a tensor map, but exactly one of them must be; dst is {dst!r}, src is {src!r}",
         hint="src=A.tma_desc() loads into shared memory, dst=D.tma_desc() stores from it",
         see=_SEE,
     )

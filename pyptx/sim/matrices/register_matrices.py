@@ -32,7 +32,10 @@ def full_warp(registers: Any, lanes: Array) -> Array:
 
 
 def split(registers: Array, bits: int) -> Array:
-    """Return the elements of registers as one row: by register, then by lane, then by part of a register."""
+    """Split registers ``[registers, lanes]`` into their elements; return one row, in this order.
+
+    The parts of one register of one lane are neighbors, then come the other lanes, then the other registers.
+    """
     if bits >= 8:
         return registers.view(f"u{bits // 8}").reshape(-1)
     if bits == 1:

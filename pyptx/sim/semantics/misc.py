@@ -120,7 +120,7 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
         machine.report(
             Finding(
                 RULES["launch-control"],
-                f"{op.name} after the CTA has read a refusal: no cluster is left to cancel",
+                f"{op.name} after an earlier response told this CTA that no cluster is left to cancel",
                 op.location,
                 s.description(),
             )

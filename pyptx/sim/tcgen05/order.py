@@ -62,7 +62,7 @@ class Issued:
         return self.uncommitted + self._kept(self.signals)
 
     def reading(self) -> list[Step]:
-        """Return the reads of A, for which a commit with ``.sync_restrict::shared::read::mma::a`` waits."""
+        """Return the reads of A: a commit with ``.sync_restrict::shared::read::mma::a`` waits for them."""
         self.uncommitted = self._kept(self.uncommitted)
         return [
             read

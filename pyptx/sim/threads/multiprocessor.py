@@ -155,7 +155,7 @@ class Multiprocessors:
         return None
 
     def _place_one(self, demand: Demand) -> list[Multiprocessor] | None:
-        """Place one CTA, in the same way."""
+        """Place one CTA on the first of the multiprocessors with the fewest CTAs that have room for it."""
         places = self._open.get(demand)
         if places is None:
             places = self._open[demand] = dict.fromkeys(self.all)

@@ -233,7 +233,7 @@ AGAIN:
     for schedule, seed in SCHEDULES:
         report, counts, _ = run(source(close=CLOSE + again), schedule=schedule, seed=seed)
         assert [finding.rule.name for finding in report.findings] == ["launch-control"], report
-        assert "after the CTA has read a refusal" in report.findings[0].message
+        assert "no cluster is left to cancel" in report.findings[0].message
         assert (counts == 1).all()
 
 
