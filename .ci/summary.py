@@ -12,7 +12,7 @@ COUNT = re.compile(r"(\d+) (passed|failed|skipped|error|xfailed|xpassed)")
 
 counts: Counter[str] = Counter()
 seconds = 0.0
-for log in sorted(map(Path, sys.argv[1:]), key=lambda path: int(path.stem)):
+for log in sorted(map(Path, sys.argv[1:]), key=lambda path: path.stat().st_mtime):
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         if found := SUMMARY.match(line):
             print(found[0].strip("= "))
