@@ -1,4 +1,7 @@
-"""Every example runs as a program, from a fresh process, and prints what it should."""
+"""Every example runs as a program, from a fresh process, and prints what it should.
+
+Programs that a page runs without arguments are run by ``tests/docs/test_pages.py``, with what they print.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,12 @@ from pyptx.toolchain import Tool
 
 from .loading import EXAMPLES
 
-PROGRAMS = sorted(EXAMPLES.glob("*/*.py"))
+_PAGES = "".join(page.read_text() for page in EXAMPLES.parent.glob("docs/*.md"))
+PROGRAMS = [
+    program
+    for program in sorted(EXAMPLES.glob("*/*.py"))
+    if f"\n$ python {program.relative_to(EXAMPLES.parent)}\n" not in _PAGES
+]
 #: The programs, and what they are made of.
 SOURCES = sorted(EXAMPLES.glob("**/*.py"))
 
