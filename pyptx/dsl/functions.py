@@ -295,7 +295,7 @@ class DeviceFunction:
 
     def _refuse_type(self, what: str, value: Reg, kind: ScalarType) -> NoReturn:
         raise OperandError(
-            f"{self.name}: {what} is {value} (.{value.type}), .{kind} is expected",
+            f"{self.name}: {what} is {value} (.{value.type}): expected .{kind}",
             hint=f"reinterpret its bits: x.view({kind})"
             if value.type.bits == kind.bits and pred not in (value.type, kind)
             else f"convert it: ptx.inst.cvt.{kind}.{value.type}(d, x)",

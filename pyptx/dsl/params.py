@@ -90,7 +90,7 @@ class Tile:
             if not _is_dim(dim) or dim in (0, "") or (isinstance(dim, int) and dim < 0):
                 raise SpecError(f"Tile: {dim!r} is not a dim: expected a positive number or a name")
         if not rest:
-            raise SpecError("Tile: no dims given", hint='write them first: Tile("M", "K", bf16)')
+            raise SpecError("a Tile needs at least one dim", hint='write them first: Tile("M", "K", bf16)')
         self.dims: tuple[int | str, ...] = tuple(rest)
         self.layout = layout if layout is not None else Layout.ROW_MAJOR
         if not isinstance(self.layout, Layout):

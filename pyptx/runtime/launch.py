@@ -88,7 +88,7 @@ def _argument_bytes(argument: Any, index: int) -> bytes:
     if isinstance(argument, (int, np.integer)) and not isinstance(argument, bool):
         pointer = int(argument)
         if not 0 <= pointer < 1 << 64:
-            raise SpecError(f"{where}: {pointer:#x} is no device address: expected 0 to 2**64 - 1")
+            raise SpecError(f"{where}: {pointer:#x} is not a device address: expected 0 to 2**64 - 1")
         return pointer.to_bytes(8, "little")
     if hasattr(argument, "opaque") and hasattr(argument, "getPtr"):  # CUtensorMap
         return ctypes.string_at(argument.getPtr(), _TENSOR_MAP_BYTES)

@@ -182,7 +182,7 @@ def _takes_launches(binding: Binding) -> bool:
 
 
 def _symbols_of(variable: Variable) -> list[Symbol]:
-    """Return the names in a variable's initial value."""
+    """Return the names of the variables and functions whose addresses a variable's initial value contains."""
     found: list[Symbol] = []
 
     def visit(node: object) -> None:

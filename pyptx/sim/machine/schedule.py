@@ -159,7 +159,7 @@ class Random(Policy):
         return held and (rank is None or cta.rank == rank)
 
     def turn(self) -> int:
-        """Return a random length, as if the turn ended with a fixed chance after each block."""
+        """Return a random length of a turn: after each block, the turn ends with the same probability."""
         return 1 + int(math.log(1 - self._turns.random()) / math.log(1 - self._turn_chance))
 
     def before_split(self, machine: Machine) -> None:

@@ -95,7 +95,7 @@ class Issued:
         self.uncommitted.append(write)
 
     def before_copy(self, refresh: bool) -> list[Step]:
-        """Return the steps before the write of a cp; ``refresh``: whether the cp is a cp.4x256b."""
+        """Return the steps that must happen before the write of a cp. ``refresh``: the cp is a cp.4x256b."""
         return self._all_products() + (self._kept(self.shifts) if refresh else [])
 
     def copy(self, write: Step) -> None:
@@ -104,7 +104,7 @@ class Issued:
         self.uncommitted.append(write)
 
     def before_shift(self) -> list[Step]:
-        """Return the steps before a shift."""
+        """Return the steps that must happen before a shift."""
         return self._all_products()
 
     def shift(self, step: Step) -> None:

@@ -98,7 +98,10 @@ class LaneGroups:
         return full
 
     def lanes(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Convert rows, or one value for each group, to values of the lanes."""
+        """Return one value for each lane.
+
+        ``values`` has a row for each group, or one value for each group.
+        """
         if self._row is None:
             return rows.reshape(-1) if rows.shape == (len(self.masks), 32) else np.repeat(rows, 32)
         values: NDArray[Any] = np.broadcast_to(rows, (len(self.masks), 32))[self._row, self._lane]

@@ -241,9 +241,9 @@ class Writer(Expressions):
         self.block, self.outside, self.own = outer, None, frozenset()
 
     def _listed(self, node: Repeat) -> bool:
-        """Write a loop that makes the registers of an array as a list comprehension.
+        """Write a loop that makes the registers of an array as a list comprehension, if that is possible.
 
-        Return True if possible.
+        Returns True if the loop was written.
         """
         if len(node.first) != 1:
             return False
