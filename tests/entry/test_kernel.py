@@ -239,7 +239,7 @@ def test_outputs_begin_poisoned_and_say_what_was_not_written(tensor: bool) -> No
 
 
 def test_a_recorded_kernel_is_not_held_against_its_target_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refused(module: object, function: object) -> list[Exception]:
+    def refused(*given: object) -> list[Exception]:
         raise AssertionError("each instruction was checked at its call")
 
     monkeypatch.setattr(sim.api.launch, "unavailable", refused)
