@@ -1,0 +1,335 @@
+"""What must be found in each mutant: frozen before there is a checker that could find it.
+
+The expectations come from the PTX ISA, never from what the simulator says. :data:`EXPECTED` has one for each operator,
+:data:`EXCEPTIONS` one for sites that differ from the operator's others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+__all__ = ["EXCEPTIONS", "EXPECTED", "PLANNED", "Expectation", "Planned", "expectation"]
+
+#: ``error``: a bug by the ISA. ``review``: only the ISA's letter forbids it, hardware and compilers do otherwise.
+#: ``harmless``: no bug at this site; a finding of severity error would be a false alarm.
+Kind = Literal["error", "review", "harmless"]
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A rule that no catalog has yet: what it will say, its severity, and whether compilers in production omit it."""
+
+    severity: Literal["error", "review"]
+    summary: str
+    anchor: str
+    omitted: bool = False
+
+
+#: Rules that :mod:`pyptx.core.findings` will need.
+PLANNED: dict[str, Planned] = {
+    "data-race": Planned(
+        "error",
+        "two accesses to the same bytes, one of them a write, that nothing orders and that are not morally strong",
+        "memory-consistency-model",
+    ),
+    "proxy-fence-missing": Planned(
+        "error", "ordinary accesses and the async proxy meet without fence.proxy.async between", "async-proxy"
+    ),
+    "proxy-fence-open": Planned(
+        "review",
+        "ordinary reads of bytes that the async proxy overwrites, or a fence in another CTA only",
+        "async-proxy",
+        omitted=True,
+    ),
+    "tcgen05-fence-missing": Planned(
+        "review",
+        "no tcgen05.fence between tcgen05 operations and the thread synchronization that orders them",
+        "tcgen05-memory-consistency-model",
+        omitted=True,
+    ),
+    "tcgen05-wait-missing": Planned(
+        "review",
+        "tensor memory handed over while only the use of the loaded registers waits for the load",
+        "tcgen05-memory-consistency-model",
+        omitted=True,
+    ),
+    "relaxed-handover": Planned(
+        "review",
+        "data of the async proxy or of tensor cores handed over by relaxed operations, or of too narrow a scope",
+        "memory-consistency-model",
+        omitted=True,
+    ),
+    "register-pool": Planned(
+        "error",
+        "setmaxnreg.inc asks for more registers than the CTA's pool can ever have",
+        "miscellaneous-instructions-setmaxnreg",
+    ),
+    "member-mask": Planned(
+        "error",
+        "a lane executes an instruction whose member mask does not name it",
+        "parallel-synchronization-and-communication-instructions-bar-warp-sync",
+    ),
+    "ordered-by-chance": Planned(
+        "review",
+        "accesses whose only order is one that another schedule may not make",
+        "memory-consistency-model",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Expectation:
+    """What one mutant must give.
+
+    Attributes:
+        kind: how sure the bug is.
+        rules: names of rules of which one must be found; the first is the one that says it best.
+        anchor: section of the PTX ISA that decides.
+        reason: why a mutant is harmless, or why only for review.
+    """
+
+    kind: Kind
+    rules: tuple[str, ...] = ()
+    anchor: str = ""
+    reason: str = ""
+
+
+_MODEL = "memory-consistency-model"
+_SYNC = "parallel-synchronization-and-communication-instructions-"
+_WAIT = _SYNC + "mbarrier-test-wait-try-wait"
+_ARRIVE = _SYNC + "mbarrier-arrive"
+_CONTENTS = _SYNC + "mbarrier-contents"
+_BAR = _SYNC + "bar"
+_CLUSTER = _SYNC + "barrier-cluster"
+_WARP = _SYNC + "bar-warp-sync"
+_BULK = "data-movement-and-conversion-instructions-cp-async-bulk-wait-group"
+_GROUP = "data-movement-and-conversion-instructions-cp-async-bulk-commit-group"
+_MEMORY = "tcgen05-memory-consistency-model"
+_COMMIT = "tcgen05-instructions-tcgen05-commit"
+_ALLOC = "tensor-memory-allocation"
+_NREG = "miscellaneous-instructions-setmaxnreg"
+
+
+def _error(anchor: str, *rules: str) -> Expectation:
+    return Expectation("error", rules, anchor)
+
+
+#: A read or a write too early. Where nothing wrote the bytes before, the read of unwritten bytes says it as well.
+_EARLY = ("data-race", "uninitialized-read", "proxy-fence-missing")
+_STUCK = ("deadlock", "mbarrier-misuse")
+_MASKS = ("member-mask", "divergent-collective", "data-race")
+_IN_FLIGHT = ("exit-in-flight", "data-race")
+_POOL = ("register-pool", "deadlock")
+_CLUSTER_RULES = ("data-race", "exit-in-flight", "uninitialized-read", "mbarrier-misuse", "cta-pair")
+
+#: What every mutant of an operator must give, unless :data:`EXCEPTIONS` says otherwise.
+EXPECTED: dict[str, Expectation] = {
+    "proxy-fence-deleted": _error("async-proxy", "proxy-fence-missing"),
+    "proxy-fence-before-the-stores": _error("async-proxy", "proxy-fence-missing"),
+    "proxy-fence-of-another-space": _error("async-proxy", "proxy-fence-missing"),
+    "proxy-fence-behind-the-barrier": Expectation(
+        "harmless",
+        (),
+        "async-proxy",
+        "the thread that starts the copy executes the fence behind the barrier: it is on the path",
+    ),
+    "wait-asked-once": _error(_WAIT, *_EARLY, "unused-wait", "exit-in-flight"),
+    "wait-relaxed": _error(_WAIT, "data-race", "proxy-fence-missing"),
+    "parity-flipped": _error(_WAIT, *_EARLY, "deadlock", "exit-in-flight"),
+    "phase-not-flipped": _error(_WAIT, *_EARLY, "deadlock", "mbarrier-misuse", "exit-in-flight"),
+    "arrive-relaxed": _error(_ARRIVE, "data-race"),
+    "expecting-arrive-relaxed": Expectation(
+        "harmless",
+        (),
+        _ARRIVE,
+        "the arrival hands over no data of its thread: the bytes come with the release of complete_tx",
+    ),
+    "barrier-counts-one-fewer": _error(_CONTENTS, *_EARLY, "mbarrier-misuse"),
+    "barrier-counts-one-more": _error(_CONTENTS, *_STUCK),
+    "bytes-expected-16-fewer": _error(_CONTENTS, *_STUCK, *_EARLY),
+    "bytes-expected-16-more": _error(_CONTENTS, *_STUCK),
+    "commit-replaced-by-arrive": _error(_COMMIT, *_EARLY, "exit-in-flight"),
+    "commit-before-the-mma": _error(_COMMIT, *_EARLY, "exit-in-flight"),
+    "commit-deleted": _error(_COMMIT, *_STUCK),
+    "wait-group-of-one-more": _error(_BULK, *_IN_FLIGHT),
+    "wait-group-deleted": _error(_BULK, *_IN_FLIGHT),
+    "commit-group-deleted": _error(_GROUP, *_IN_FLIGHT),
+    "group-committed-before-the-operation": _error(_GROUP, *_IN_FLIGHT),
+    "barrier-deleted": _error(_BAR, *_EARLY, "mbarrier-misuse", "barrier-misuse", "tensor-memory"),
+    "barrier-before-dealloc-deleted": _error(_ALLOC, "data-race", "tensor-memory"),
+    "warp-barrier-deleted": _error(_WARP, "data-race", "proxy-fence-missing"),
+    "cluster-barrier-of-the-cta": _error(_CLUSTER, *_CLUSTER_RULES),
+    "cluster-barrier-deleted": _error(_CLUSTER, *_CLUSTER_RULES, "tensor-memory"),
+    "cluster-barrier-relaxed": _error(_CLUSTER, "data-race"),
+    "tcgen05-fence-before-deleted": Expectation(
+        "review", ("tcgen05-fence-missing",), _MEMORY, "the assembler emits nothing for it; compilers omit it"
+    ),
+    "tcgen05-fence-after-deleted": Expectation(
+        "review", ("tcgen05-fence-missing",), _MEMORY, "the assembler emits nothing for it; compilers omit it"
+    ),
+    "wait-ld-deleted": Expectation(
+        "review", ("tcgen05-wait-missing",), _MEMORY, "the use of the registers waits for the load"
+    ),
+    "wait-st-deleted": _error(_MEMORY, "data-race"),
+    "setmaxnreg-inc-by-more": _error(_NREG, *_POOL),
+    "setmaxnreg-dec-by-less": _error(_NREG, *_POOL),
+    "setmaxnreg-dec-deleted": _error(_NREG, *_POOL),
+    "scope-narrowed": _error(_MODEL, "data-race"),
+    "order-relaxed": _error(_MODEL, "data-race"),
+    "access-weakened": _error(_MODEL, "data-race"),
+    "memory-fence-deleted": _error(_MODEL, "data-race"),
+    "init-fence-deleted": Expectation(
+        "harmless",
+        (),
+        _SYNC + "membar",
+        "the barrier behind it releases and acquires, or one thread does everything; no proxy fence is owed for the mbarrier",
+    ),
+    "arrive-doubled": _error(_CONTENTS, "mbarrier-misuse", *_EARLY, "deadlock"),
+    "arrive-deleted": _error(_ARRIVE, *_STUCK),
+    "arrive-before-the-access": _error(_ARRIVE, *_EARLY),
+    "barrier-behind-the-load": _error(_BAR, *_EARLY),
+    "barrier-before-the-store": _error(_BAR, *_EARLY),
+    "barrier-of-one-more-warp": _error(_BAR, "barrier-misuse", "deadlock"),
+    "warp-mask-halved": _error(_WARP, *_MASKS),
+    "wgmma-fence-deleted": Expectation(
+        "review",
+        ("wgmma-fence",),
+        "asynchronous-warpgroup-level-matrix-instructions-wgmma-fence",
+        "ptxas adds the fence",
+    ),
+    "noinc-dropped": _error(
+        "data-movement-and-conversion-instructions-cp-async-mbarrier-arrive", "deadlock", "mbarrier-misuse"
+    ),
+    "read-through-the-read-only-cache": _error(
+        "data-movement-and-conversion-instructions-ld-global-nc", "data-race"
+    ),
+    "copy-doubled": _error(_CONTENTS, "data-race", *_STUCK),
+    "dealloc-deleted": _error(_ALLOC, "tensor-memory"),
+    "alloc-halved": _error(_ALLOC, "tensor-memory"),
+    "permit-given-up-before-alloc": _error(_ALLOC, "tensor-memory"),
+}
+
+_GEMMS = ("blackwell-gemm", "blackwell-gemm-2sm")
+_HOPPERS = ("hopper-gemm", "hopper-gemm-tma")
+
+
+def _harmless(reason: str) -> Expectation:
+    return Expectation("harmless", (), "", reason)
+
+
+def _review(rule: str, anchor: str, reason: str) -> Expectation:
+    return Expectation("review", (rule,), anchor, reason)
+
+
+_EMPTY = _review(
+    "relaxed-handover",
+    _WAIT,
+    "tensor cores have read the stage, and TMA fills it again: no ordinary access is handed over",
+)
+_DONE = _harmless("tcgen05's order needs no acquire: the manual's own patterns wait with .relaxed")
+_UNREAD = _harmless("no thread waits for this phase of the barrier")
+_FRESH = _harmless("the wait is for the phase before a fresh barrier's first, which hands nothing over")
+_DRAINED = _harmless("the phase is not used after this flip")
+_REJOINED = _harmless("the lanes only rejoin: nothing passes between them here")
+
+#: Sites that differ: by kernel, operator and number of the site among the operator's in the kernel.
+EXCEPTIONS: dict[tuple[str, str, int], Expectation] = {
+    **{(k, "wait-relaxed", 0): _EMPTY for k in (*_GEMMS, *_HOPPERS)},
+    **{
+        (k, "wait-relaxed", 1): _harmless("the wait only keeps the CTA alive: execution order is enough")
+        for k in _GEMMS
+    },
+    **{(k, "wait-relaxed", 3): _DONE for k in _GEMMS},
+    ("tcgen05-stage", "wait-relaxed", 1): _EMPTY,
+    ("tcgen05-stage", "wait-relaxed", 2): _DONE,
+    ("tcgen05-chain", "wait-relaxed", 1): _DONE,
+    ("tcgen05-chain", "wait-relaxed", 2): _DONE,
+    **{("cp-async", o, n): _FRESH for o in ("wait-relaxed", "wait-asked-once") for n in (0, 2)},
+    ("dsmem-ring", "wait-relaxed", 2): _review(
+        "proxy-fence-open", _WAIT, "the peer's ordinary reads come before writes of st.async"
+    ),
+    ("blackwell-gemm", "wait-asked-once", 1): _review(
+        "commit-at-exit", _COMMIT, "the arrivals of the last commits may find the CTA's barriers gone"
+    ),
+    ("blackwell-gemm-2sm", "wait-asked-once", 1): _error(_COMMIT, "exit-in-flight", "commit-at-exit"),
+    **{(k, "phase-not-flipped", 1): _DRAINED for k in _GEMMS},
+    **{
+        (k, "phase-not-flipped", n): _harmless("the ring never wraps at this place")
+        if n == 1
+        else _harmless("nothing reads this phase: the pointer only hands stages back")
+        for k in _HOPPERS
+        for n in (1, 3, 4)
+    },
+    **{
+        (k, "arrive-relaxed", n): _review(
+            "relaxed-handover", _ARRIVE, "wgmma has read the stage, and TMA fills it again"
+        )
+        for k in _HOPPERS
+        for n in (0, 1)
+    },
+    **{
+        ("cp-async", o, n): _UNREAD
+        for o in ("arrive-relaxed", "arrive-doubled", "arrive-deleted", "arrive-before-the-access")
+        for n in (3, 4)
+    },
+    **{
+        ("dsmem-ring", o, n): _UNREAD
+        for o in ("arrive-relaxed", "arrive-doubled", "arrive-before-the-access")
+        for n in (1, 2)
+    },
+    **{("dsmem-ring", "arrive-deleted", n): _UNREAD for n in (4, 6)},
+    ("dsmem-ring", "barrier-counts-one-fewer", 1): _UNREAD,
+    ("dsmem-ring", "barrier-counts-one-more", 3): _UNREAD,
+    **{
+        ("dsmem-ring", "scope-narrowed", n): _review(
+            "relaxed-handover",
+            _MODEL,
+            "the data come by st.async, whose completion releases at cluster scope",
+        )
+        for n in (0, 2, 5, 7)
+    },
+    **{
+        ("dsmem-ring", "scope-narrowed", n): _review(
+            "proxy-fence-open", _MODEL, "the reader's ordinary reads come before writes of st.async"
+        )
+        for n in (1, 4)
+    },
+    **{("dsmem-ring", "scope-narrowed", n): _UNREAD for n in (3, 6)},
+    ("tcgen05-stage", "commit-replaced-by-arrive", 1): _review(
+        "tcgen05-fence-missing",
+        _MEMORY,
+        "the thread has waited for all its MMAs: only the commit's fence is gone",
+    ),
+    ("cp-async", "wait-group-deleted", 0): _harmless(
+        "each copy was observed through the mbarrier that it arrives on"
+    ),
+    ("blackwell-gemm", "warp-barrier-deleted", 0): _REJOINED,
+    ("blackwell-gemm", "warp-barrier-deleted", 15): _harmless("a barrier of the CTA follows"),
+    ("blackwell-gemm-2sm", "warp-barrier-deleted", 0): _REJOINED,
+    ("hopper-gemm-tma", "warp-barrier-deleted", 16): _harmless("a barrier of the cluster follows"),
+    **{
+        (k, "cluster-barrier-relaxed", 0): _harmless(
+            "fence.mbarrier_init.release.cluster stands before it, and it orders nothing but the barriers' initialization"
+        )
+        for k in _HOPPERS
+    },
+    **{
+        (k, "cluster-barrier-relaxed", 1): _harmless("execution order is enough to keep the CTAs alive")
+        for k in (*_HOPPERS, "dsmem-ring")
+    },
+    ("blackwell-gemm-2sm", "cluster-barrier-relaxed", 1): _harmless(
+        "tcgen05's fences compose with any synchronization of threads"
+    ),
+    **{
+        ("look-back-scan", "access-weakened", n): _harmless(
+            "the fences around the flag order the sums, weak or not"
+        )
+        for n in (1, 2)
+    },
+}
+
+
+def expectation(kernel: str, operator: str, number: int) -> Expectation:
+    """What the mutant of a kernel by an operator at its ``number``-th site must give."""
+    return EXCEPTIONS.get((kernel, operator, number), EXPECTED[operator])
