@@ -76,19 +76,21 @@ class ClusterBarrier:
         #: For observers: a key that no barrier of another cluster has.
         self.key = (cluster.grid.number, cluster.number)
         self.phase = 0
-        threads = 32 * sum(len(cta.warps) for cta in cluster.ctas)
+        self._warps = [warp for cta in cluster.ctas for warp in cta.warps]
+        threads = 32 * len(self._warps)
         self.arrived = np.zeros(threads, np.bool_)
         self.owed = np.full(threads, -1, np.int64)
 
     def missing(self) -> int:
         """Return the number of live threads that have not arrived in this phase."""
-        live = np.array([warp.live for cta in self.cluster.ctas for warp in cta.warps], np.uint32)
+        live = np.array([warp.live for warp in self._warps], np.uint32)
         threads: NDArray[np.bool_] = np.unpackbits(live.view(np.uint8), bitorder="little").view(np.bool_)
         return int(np.count_nonzero(threads & ~self.arrived))
 
     def _live(self) -> int:
         """Return the number of live threads."""
-        return sum(warp.live.bit_count() for cta in self.cluster.ctas for warp in cta.warps)
+        # A list: a generator would be entered once for each warp.
+        return sum([warp.live.bit_count() for warp in self._warps])
 
     def advance(self) -> None:
         """Begin the next phase if no thread is missing. A thread that has ended counts as arrived."""
