@@ -1,7 +1,8 @@
-"""The strings that the DSL's wrappers accept as arguments, taken from the instruction table.
+"""The strings that arguments of DSL functions accept, such as ``"acquire"``, from the instruction table.
 
-Owns which sets of modifiers make up each choice. :func:`choices_module` writes them as ``Literal`` types:
-editors complete them, type checkers refuse a wrong string, and the check at the call reads the same types.
+Owns :data:`CHOICES`, which says for each argument type which modifiers of the table it accepts.
+:func:`choices_module` writes them as ``Literal`` types: editors complete them, type checkers refuse a wrong
+string, and the check at the call reads the same types.
 """
 
 from __future__ import annotations
@@ -14,13 +15,14 @@ __all__ = ["CHOICES", "Choice", "choices_module", "members"]
 
 
 class Choice(NamedTuple):
-    """The strings of one argument: the members of modifier sets of the table, in the table's order.
+    """The strings that one DSL argument accepts: modifiers of the instruction table, in the table's order.
 
     Attributes:
         meaning: comment that says what the strings are.
-        sources: pairs of a form's identifier and the name of one of its modifier sets or literal modifiers.
-        prefix: beginning of the members that the strings leave out, such as ``"L2::"``.
-        short: whether the strings may also leave out ``shared::``.
+        sources: where the strings come from: pairs of a form's identifier and the name of one of its modifier
+            sets or literal modifiers.
+        prefix: beginning of a modifier that the string leaves out, such as ``"L2::"``.
+        short: True if a user may also leave out ``shared::``.
     """
 
     meaning: str
@@ -30,7 +32,7 @@ class Choice(NamedTuple):
 
 
 def _of(meaning: str, *sources: str, prefix: str = "", short: bool = False) -> Choice:
-    """Make a choice; each source is written ``form.id .set``."""
+    """Return a :class:`Choice`; each source is text such as ``atom .scope``: form identifier and set name."""
     pairs = (source.rsplit(" .", 1) for source in sources)
     return Choice(meaning, tuple((identifier, name) for identifier, name in pairs), prefix, short)
 
@@ -129,7 +131,7 @@ CHOICES: dict[str, Choice] = {
 
 
 def members(choice: Choice) -> tuple[str, ...]:
-    """Return the strings of a choice."""
+    """Return the strings that an argument with this choice accepts."""
     found: dict[str, None] = {}
     for identifier, name in choice.sources:
         (slot,) = (slot for slot in form(identifier).slots() if slot.name == name)
@@ -142,7 +144,7 @@ def members(choice: Choice) -> tuple[str, ...]:
 
 
 def choices_module() -> str:
-    """Return the text of ``pyptx/dsl/choices.py``."""
+    """Return the text of the generated file ``pyptx/dsl/choices.py``."""
     lines = [
         '"""Choices of string arguments, from the instruction table (``python -m pyptx.tools.generate``)."""',
         "",

@@ -1,8 +1,7 @@
-"""Describes a form of the instruction table in words, for ``pyptx isa`` and the reference pages.
+"""Describes an instruction form (one entry of the instruction table) as text, for ``pyptx isa`` and docs.
 
-Owns :class:`FormText` and the code that turns versions, targets, modifier sets, operands and rules into
-text.  The printing modules decide the layout; only this module reads a :class:`~pyptx.isa.Form` to describe
-it.
+Owns :class:`FormText` and the code that turns versions, targets, modifier sets, operands and rules into text.
+The printing modules decide the layout; only this module reads a :class:`~pyptx.isa.Form` to describe it.
 """
 
 from __future__ import annotations
@@ -67,7 +66,11 @@ _NOTES = {
 
 @dataclass(frozen=True)
 class Member:
-    """One modifier of a set. ``needs`` is the version and targets that it needs beyond its form, or empty."""
+    """One modifier that may stand at a modifier position, such as ``.rn``.
+
+    ``needs`` names the PTX version and targets that this modifier needs beyond those of its instruction form;
+    empty if there are none.
+    """
 
     text: str
     python: str
@@ -79,7 +82,7 @@ class Member:
 
 @dataclass(frozen=True)
 class ModifierText:
-    """A place for a modifier.
+    """One modifier position of an instruction, and the modifiers that may stand there.
 
     ``together`` names the modifiers that are present if and only if this one is.
     """
@@ -97,7 +100,7 @@ class ModifierText:
 
 @dataclass(frozen=True)
 class OperandText:
-    """An operand in words.
+    """The description of one operand of an instruction form.
 
     ``what`` names the allowed kinds of operands, ``type`` the type and vector length, and ``inside`` the
     parts of an address in brackets. ``cases`` lists types that depend on modifiers, each with the modifiers
@@ -121,7 +124,7 @@ class OperandText:
 
     @property
     def depending(self) -> tuple[OperandText, ...]:
-        """The operand and the parts in its brackets whose type depends on modifiers."""
+        """This operand and the parts in its brackets, but only those whose type depends on modifiers."""
         return tuple(part for part in (self, *self.inside) if part.cases)
 
     @property
@@ -133,7 +136,10 @@ class OperandText:
 
 @dataclass(frozen=True)
 class FormText:
-    """All facts of the table about a form, as text. ``targets`` names every target of ``on``."""
+    """All facts of the instruction table about one instruction form, as text.
+
+    ``on`` describes the targets that have the instruction, and ``targets`` names each of them.
+    """
 
     id: str
     chapter: str
@@ -157,18 +163,18 @@ class FormText:
 
     @property
     def manual(self) -> str:
-        """Link to the form's section of the PTX ISA."""
+        """The URL of the section of the PTX ISA that describes the instruction."""
         return manual_link(self.anchor)
 
 
 @dataclass(frozen=True)
 class Survey:
-    """Summary of the variants of a form that have certain modifiers.
+    """Summary of the spellings of one instruction form that have certain modifiers.
 
     Attributes:
-        count: number of these variants.
-        shortest: the first of the shortest variants, or None.
-        beginning: the first of the shortest variants whose spelling begins with these modifiers, or None.
+        count: number of these spellings.
+        shortest: the first of the shortest spellings, or None.
+        beginning: the first of the shortest spellings that begin with these modifiers, or None.
     """
 
     count: int
@@ -177,13 +183,13 @@ class Survey:
 
 
 def manual_link(anchor: str) -> str:
-    """Return the address of a section of the PTX ISA; empty for an empty anchor."""
+    """Return the URL of a section of the PTX ISA, or "" for an empty anchor."""
     return _MANUAL + anchor if anchor else ""
 
 
 @cache
 def survey(form: Form, words: tuple[str, ...] = ()) -> Survey:
-    """Count the variants of ``form`` whose modifiers contain ``words`` in this order."""
+    """Count the spellings of ``form`` whose modifiers contain ``words`` in this order; find the shortest."""
     count, shortest, beginning = 0, None, None
     if not {a.text for slot in form.slots() for a in slot.alternatives}.issuperset(words):
         return Survey(0, None, None)
@@ -200,7 +206,10 @@ def survey(form: Form, words: tuple[str, ...] = ()) -> Survey:
 
 
 def needs(since: Version | None, on: Iterable[TargetSet | None]) -> str:
-    """Return a version and target sets that must all hold as text: ``PTX 8.6; sm_90+``, or empty."""
+    """Return the given PTX version and targets as text, such as ``PTX 8.6; sm_90+``; "" if all are allowed.
+
+    A target must be in every set of ``on``.
+    """
     sets = {terms for terms in on if terms is not None and terms != _ANY_TARGET}
     words = []
     if since is not None and since != _ANY_VERSION:
@@ -247,7 +256,7 @@ def _modifiers(form: Form) -> Iterable[ModifierText]:
 
 
 def operand_name(form: Form, spec: OperandSpec) -> str:
-    """Return the operand's name as the syntax line spells it: ``d``, ``d|p`` or ``d{|p}``."""
+    """Return an operand's name as the syntax line shows it: ``d``, ``d|p`` or ``d{|p}``."""
     if "pair" in spec.kinds:
         second = re.search(rf"(?<![\w\-]){re.escape(spec.name)}(\|[\w\-]+|\{{\|[\w\-]+\}})", form.syntax)
         if second is not None:
@@ -292,7 +301,9 @@ def _place(form: Form, spec: OperandSpec) -> str:
         for slot, name in zip(group.slots, group.written(), strict=True):
             if spec.space[1:] == slot.name:
                 return f"memory of {name}{', generic without it' if group.optional else ''}{suffix}"
-    raise AssertionError(f"{form.id}: no slot {spec.space}")
+    raise AssertionError(
+        f"{form.id}: operand {spec.name} names the modifier {spec.space}, which the form does not have"
+    )
 
 
 def _type(spec: OperandSpec) -> str:
@@ -347,7 +358,7 @@ def _limit(limit: Alternative) -> str:
 
 
 def _syntax(form: Form) -> str:
-    """Return the syntax as the manual writes it: names only, since the operands' lines have the types."""
+    """Return the syntax line of an instruction form in the manual's notation, with operand names only."""
     words = form.opcode + "".join(map(str, form.modifiers))
     operands = ""
     for operand_group in form.operands:
@@ -382,14 +393,14 @@ def _note(note: str) -> str:
 
 @cache
 def chapter_title(chapter: str) -> str:
-    """Return the subject of a chapter of the table in one line."""
+    """Return the subject of one chapter of the instruction table, as one line of text."""
     doc = import_module(f"..isa.forms.{chapter}", __package__).__doc__ or chapter
     return doc.strip().splitlines()[0]
 
 
 @cache
 def describe_form(form: Form) -> FormText:
-    """Describe ``form`` in words."""
+    """Return the description of the instruction form ``form`` as text."""
     return FormText(
         id=form.id,
         chapter=chapter_of(form.id),
@@ -417,10 +428,10 @@ _IN_PYTHON = frozenset({"reg", "imm", "sink", "special", "label", "pair", "neg"}
 
 
 def call_text(match: Match) -> str:
-    """Return the Python call that records ``match`` with its required operands.
+    """Return the Python call that emits the instruction ``match`` with its required operands.
 
-    An example is ``ptx.inst.ld.global_.u32(d, ptx.addr(a))``. The text is empty if Python cannot write an
-    operand yet.
+    An example is ``ptx.inst.ld.global_.u32(d, ptx.addr(a))``. The text is empty if Python cannot write one of
+    the operands yet.
     """
     specs = min(operand_choices(match), key=len)
     if any(spec.extra if spec.access == "a" else not spec.kinds & _IN_PYTHON for spec in specs):

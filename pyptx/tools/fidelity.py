@@ -1,4 +1,4 @@
-"""The fidelity page: how the simulator executes each form of the instruction table.
+"""Writes the fidelity page: how the simulator executes each instruction form of the instruction table.
 
 ``python -m pyptx.tools.generate`` writes the page to docs/fidelity.md; a test checks that the page is up to
 date.
@@ -26,19 +26,25 @@ _CHAPTERS = {
 
 
 def fidelity_of(form_id: str) -> str:
-    """Return how the simulator executes a form: a key of ``FIDELITIES``, or ``not modeled``."""
+    """Return how the simulator executes an instruction form: a key of ``FIDELITIES``, or ``not modeled``."""
     meaning = semantic_of(form_id)
     return meaning.fidelity if meaning is not None else "not modeled"
 
 
 def _reason(form: Form) -> str:
-    """Return why a form is not modeled: the hardware that it needs, or ``not built`` with its targets."""
+    """Return why the simulator does not model an instruction form.
+
+    This is the hardware that the instruction needs, or ``not built`` with its targets.
+    """
     needed = _CHAPTERS.get(chapter_of(form.id))
     return needed or f"not built (PTX {version_text(form.since)}, {', '.join(form.on.terms)})"
 
 
 def _told(form: Form) -> str:
-    """Return the fidelity as the page shows it, with the error bound or the reason for ``not modeled``."""
+    """Return the fidelity of an instruction form as the page shows it.
+
+    The text includes the error bound, or the reason for ``not modeled``.
+    """
     fidelity = fidelity_of(form.id)
     meaning = semantic_of(form.id)
     if meaning is not None and meaning.bound is not None:

@@ -33,7 +33,7 @@ GENERATED: dict[str, Callable[[], str | dict[str, str]]] = {
 
 
 def _compare(path: str) -> dict[Path, str | None]:
-    """Return the stale files at ``path`` -> the right text, or None if the file should not exist."""
+    """Return, for each wrong file at ``path``, the right text, or None if the file should not exist."""
     made = GENERATED[path]()
     texts = {ROOT / path: made} if isinstance(made, str) else {ROOT / path / n: t for n, t in made.items()}
     there = {file for file in (ROOT / path).glob("*") if file.is_file()}
@@ -45,7 +45,7 @@ def _compare(path: str) -> dict[Path, str | None]:
 
 
 def stale(path: str) -> list[str]:
-    """Return the stale, missing or superfluous files at ``path``, a key of :data:`GENERATED`."""
+    """Return the files at ``path``, a key of :data:`GENERATED`, that are wrong, missing or superfluous."""
     return [str(file.relative_to(ROOT)) for file in _compare(path)]
 
 

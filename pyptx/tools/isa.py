@@ -144,7 +144,7 @@ def _sections(found: Found, name: str, full: bool) -> Iterator[Section]:
 
 
 def _short(form: Form) -> str:
-    """Return two lines: the form's summary; then what it needs, and how the simulator executes it."""
+    """Return two lines about an instruction: its summary; then what it needs and how it is simulated."""
     text = describe_form(form)
     return f"{text.summary}\n{text.needs}; simulator: {text.fidelity}"
 

@@ -22,7 +22,7 @@ __all__ = ["Loaded", "load_module", "load_target", "parse_words"]
 
 
 def parse_words(words: tuple[str, ...]) -> tuple[list[Any], dict[str, Any]]:
-    """Read words such as ``8192 stages=3 arch=sm_100a`` as positional and keyword values.
+    """Convert command-line words such as ``8192 stages=3 arch=sm_100a`` to positional and keyword values.
 
     A word that is not a Python literal is a string.
     """
@@ -73,7 +73,7 @@ def load_module(path: Path) -> ModuleType:
 
 @dataclass(frozen=True)
 class Loaded:
-    """A kernel with the keywords of its specialization, or a program.
+    """A kernel with values for its dims and constants, or a program.
 
     A kernel is recorded when a method first needs its instructions. Output of its Python code goes to
     standard error.
@@ -83,29 +83,32 @@ class Loaded:
     keywords: dict[str, Any] = field(default_factory=dict)
 
     def module(self) -> Module:
-        """Return the recorded module."""
+        """Return the kernel or program as IR, recording it first if necessary."""
         with user_output_to_stderr():
             return self.what.module(**self.keywords)
 
     def ptx(self, *, lines: bool = False, annotate: bool = False) -> str:
-        """Return the PTX text."""
+        """Return the PTX text of the kernel or program.
+
+        ``lines`` adds ``.loc`` directives, and ``annotate`` adds comments with the Python lines.
+        """
         with user_output_to_stderr():
             return self.what.ptx(lines=lines, annotate=annotate, **self.keywords)
 
     def assemble(self) -> Assembly:
-        """Assemble the PTX text with ptxas."""
+        """Assemble the PTX text with ptxas, and return the machine code with the messages of ptxas."""
         if isinstance(self.what, Program):
             return assemble(self.what.printed(lines=True))
         with user_output_to_stderr():
             return self.what.assemble(**self.keywords)
 
     def sass(self, *, lines: bool = False) -> str:
-        """Return the disassembled machine code of :meth:`assemble`."""
+        """Assemble the PTX text with ptxas, and return the machine code as disassembled text (SASS)."""
         return str(disassemble(self.assemble().cubin, lines=lines))
 
 
 def _choices(module: ModuleType) -> dict[str, Any]:
-    """Return the kernels and programs of the file, and its functions whose names begin with ``build``."""
+    """Return, by name, the kernels, programs and functions called ``build...`` that a loaded file defines."""
     return {
         name: value
         for name, value in vars(module).items()
@@ -114,11 +117,11 @@ def _choices(module: ModuleType) -> dict[str, Any]:
 
 
 def load_target(target: str, words: tuple[str, ...]) -> Loaded:
-    """Load the kernel or program that ``target`` and ``words`` name.
+    """Load the file that ``target`` names, and return the kernel or program in it.
 
-    ``FILE.py:NAME`` names a kernel, a program, or a function that builds one of them.  For a kernel the words
-    are its dims and constants, for a function its arguments; a program takes none.  ``FILE.py`` alone is
-    enough if the file has exactly one kernel or program.
+    ``FILE.py:NAME`` names a kernel, a program, or a function that builds one of them. For a kernel the
+    ``words`` are its dims and constants, for a function its arguments; a program takes none. ``FILE.py``
+    alone is enough if the file has exactly one kernel or program.
     """
     file, _, name = target.partition(":")
     module = load_module(Path(file))
@@ -127,7 +130,9 @@ def load_target(target: str, words: tuple[str, ...]) -> Loaded:
         ready = [n for n, v in choices.items() if isinstance(v, (Kernel, Program))] or list(choices)
         if len(ready) != 1:
             found = ", ".join(f"{file}:{n}" for n in choices) or "none"
-            raise click.UsageError(f"{file} has no single kernel or program; name one of: {found}")
+            raise click.UsageError(
+                f"{file} does not have exactly one kernel or program: give FILE.py:NAME; it has: {found}"
+            )
         name = ready[0]
     chosen = getattr(module, name, None)
     if chosen is None:

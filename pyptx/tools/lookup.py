@@ -1,7 +1,7 @@
-"""Finds the forms of the instruction table that a name on the command line means.
+"""Finds the instruction forms (entries of the instruction table) that a name on the command line means.
 
 The name may be an opcode, a spelling (complete or its beginning, as the manual or as Python writes it), a
-form's id, a chapter, a function of the DSL, a name of CUDA C++, or a misspelling.  Owns :func:`look_up`, and
+form's id, a chapter, a function of the DSL, a name of CUDA C++, or a misspelling. Owns :func:`look_up`, and
 :func:`narrowed`, which leaves out the modifiers that a target lacks.
 """
 
@@ -178,7 +178,10 @@ def _spelled(opcode: str, words: tuple[str, ...], forms: tuple[Form, ...], targe
 
 
 def _beginning(spelling: str, words: tuple[str, ...], fitting: Sequence[Form]) -> Legality:
-    """Describe what is missing from an incomplete spelling that the ``fitting`` forms can complete."""
+    """Return the :class:`Legality` of an incomplete spelling: which modifiers are missing, and an example.
+
+    ``fitting`` are the instruction forms that can complete the spelling.
+    """
     plain = [form for form in fitting if form.id == spelling]
     surveys = [survey(form, words) for form in plain or fitting]
     ways = [s.beginning for s in surveys if s.beginning] or [s.shortest for s in surveys if s.shortest]
@@ -198,7 +201,7 @@ def _has(match: Match, target: Target) -> bool:
 
 
 def _wanted(matches: Iterable[Match]) -> str:
-    """Return the versions and targets that ``matches`` need; equal needs are named once."""
+    """Return text that names the PTX versions and targets that ``matches`` need, each once."""
     texts = [
         needs(
             max([match.form.since, *(a.since for a in match.alternatives if a.since is not None)]),
@@ -245,7 +248,10 @@ def _on(forms: Iterable[Form], target: Target | None) -> Iterator[Form]:
 
 
 def narrowed(form: Form, target: Target) -> Form | None:
-    """Return ``form`` with only the modifiers that ``target`` has, or None if the target lacks the form."""
+    """Return ``form`` with only the modifiers that ``target`` has.
+
+    Returns None if the target does not have the instruction at all.
+    """
     if target not in form.on:
         return None
     groups: list[ModifierGroup] = []

@@ -115,7 +115,7 @@ _FLOATS = frozenset({"f32", "f64", "b32", "b64"})
 
 @dataclass(frozen=True)
 class Parameter:
-    """An operand in Python: its types, and the types of a vector's elements."""
+    """An operand of an instruction as a Python parameter: its types, and the types of a vector's elements."""
 
     name: str
     types: frozenset[str]
@@ -127,7 +127,7 @@ class Parameter:
         return not self.types and not self.elements
 
     def covers(self, other: Parameter) -> bool:
-        """Whether all values allowed for ``other`` are allowed here.
+        """Return True if every value allowed for ``other`` is also allowed for this operand.
 
         A free parameter covers every other one, and every other one covers it.
         """
@@ -146,14 +146,17 @@ class Parameter:
 
 @dataclass(frozen=True)
 class Signature:
-    """A call: its operands and its documentation. Operands from index ``required`` on may be left out."""
+    """The parameters and the documentation of one Python call that emits an instruction.
+
+    Operands from index ``required`` on may be left out.
+    """
 
     parameters: tuple[Parameter, ...]
     required: int
     docs: tuple[str, ...]
 
     def covers(self, other: Signature) -> bool:
-        """Whether every call that fits ``other`` also fits this signature."""
+        """Return True if every call that fits ``other`` also fits this signature."""
         return (
             self.required <= other.required
             and len(self.parameters) >= len(other.parameters)
@@ -232,16 +235,16 @@ class _Watched(dict[str, str]):
 
 
 class Calls:
-    """Computes the call signatures of one form's variants.
+    """Computes the Python call signatures for each spelling of one instruction form.
 
-    Variants with the same relevant modifiers share their signatures.
+    Spellings with the same relevant modifiers share their signatures.
     """
 
     def __init__(self) -> None:
         self._known: dict[tuple[str, ...], dict[tuple[object, ...], tuple[Signature, ...]]] = {}
 
     def of(self, match: Match) -> tuple[Signature, ...]:
-        """Return what :func:`signatures_of` yields for ``match``."""
+        """Return the call signatures for the spelling ``match``, as :func:`signatures_of` yields them."""
         for names, known in self._known.items():
             found = known.get(self._answers(names, match))
             if found is not None:
@@ -260,7 +263,10 @@ class Calls:
 
 
 def signatures_of(match: Match) -> Iterator[Signature]:
-    """Yield the calls that record ``match``: one call if operands may be left out only at the end."""
+    """Yield the Python call signatures that emit ``match``.
+
+    One is enough if only trailing operands are optional.
+    """
     choices = sorted(operand_choices(match), key=len, reverse=True)
     while choices:
         longest = choices[0]
@@ -277,7 +283,7 @@ def signatures_of(match: Match) -> Iterator[Signature]:
 
 
 def _freed(wide: Signature, narrow: Signature) -> tuple[Parameter, ...]:
-    """Return the operands of ``wide``; an operand that is free in ``narrow`` becomes free."""
+    """Return the parameters of ``wide``, where each that accepts any value in ``narrow`` does so too."""
     free = {place for place, parameter in enumerate(narrow.parameters) if parameter.free}
     return tuple(
         replace(one, types=_ANY, elements=_ANY) if i in free else one for i, one in enumerate(wide.parameters)
@@ -371,7 +377,10 @@ def _call(signature: Signature, overloaded: bool) -> Iterator[str]:
 
 
 def _attributes(state: State) -> Iterator[tuple[str, int]]:
-    """Return the next modifiers that are Python identifiers; others, such as ``.sp::2:4``, need brackets."""
+    """Return the modifiers that may follow ``state`` and that are Python identifiers.
+
+    Others, such as ``.sp::2:4``, need brackets.
+    """
     return ((word, following) for word, following in state[1] if attribute_name(word).isidentifier())
 
 
@@ -427,6 +436,6 @@ def _root_page() -> str:
 
 
 def stubs() -> dict[str, str]:
-    """Return file name -> text for the package pyptx/dsl/_instructions."""
+    """Return the generated package pyptx/dsl/_instructions, as a map from file name to text."""
     pages = {f"{attribute_name(opcode)}.pyi": _opcode_page(opcode) for opcode in opcodes()}
     return {"__init__.pyi": _root_page(), "_base.pyi": _BASE, **pages}

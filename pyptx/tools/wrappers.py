@@ -1,4 +1,7 @@
-"""Finds the functions of the DSL that record a form, and the forms that a function records."""
+"""Finds the DSL functions that emit an instruction, and the instructions that a DSL function emits.
+
+Instructions are identified by their form: an entry of the instruction table, such as ``ld.global``.
+"""
 
 from __future__ import annotations
 
@@ -15,7 +18,11 @@ __all__ = ["functions", "functions_of", "recorded", "wrappers_of"]
 
 
 def functions_of(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
-    """Yield the public functions of ``owner`` and its attributes, each with the name that a user calls."""
+    """Yield ``(name, function)`` for the public functions of ``owner``, also in its nested objects.
+
+    ``owner`` is a module or an object of the DSL that a user calls ``name``. Each yielded name is what a user
+    writes, such as ``ptx.mbarrier.arrive``.
+    """
     for key in getattr(owner, "__all__", None) or [k for k in vars(type(owner)) if not k.startswith("_")]:
         value = getattr(owner, key)
         if inspect.isfunction(value) or (callable(value) and not inspect.isclass(value)):
@@ -26,14 +33,14 @@ def functions_of(owner: Any, name: str) -> Iterator[tuple[str, Any]]:
 
 @cache
 def functions() -> dict[str, Any]:
-    """Return every public function of the DSL, by the name that a user calls."""
+    """Return a map from the name that a user calls, such as ``ptx.bar.sync``, to the DSL function."""
     roots = (("ptx", ptx), ("reg", reg), ("smem", smem))
     return {name: function for root, owner in roots for name, function in functions_of(owner, root)}
 
 
 @cache
 def recorded() -> dict[str, tuple[str, ...]]:
-    """Return the name of each wrapper -> the forms that it records."""
+    """Return the name of each DSL function -> the instruction forms (table entries) that it emits."""
     return {name: forms for name, function in functions().items() if (forms := recorded_forms(function))}
 
 
@@ -47,5 +54,5 @@ def _by_form() -> dict[str, tuple[str, ...]]:
 
 
 def wrappers_of(form_id: str) -> tuple[str, ...]:
-    """Return the names of the DSL's functions that record the form ``form_id``."""
+    """Return the names of the DSL functions that emit an instruction of the form ``form_id``."""
     return _by_form().get(form_id, ())

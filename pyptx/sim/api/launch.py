@@ -176,7 +176,10 @@ class LoadedModule:
         return Request(self, function, launch, args, unwritten | filled, filled, dependent)
 
     def _check_available(self, function: Function) -> None:
-        """Raise an error that lists what ``function`` uses and the target or the version does not have."""
+        """Raise an error if ``function`` uses what the module's target or version does not have.
+
+        The error lists each use with its line.
+        """
         if not self._check or function.name in self._available:
             return
         faults = unavailable(self.module, function, self._bind)
@@ -196,7 +199,7 @@ class LoadedModule:
     def program(
         self, function: Function, launch: Launch, *, interleaved: bool, check_time: Callable[[], None]
     ) -> EntryProgram:
-        """Return the code of an entry. Blocks are translated when a launch first runs them.
+        """Return the code of an entry, prepared for a launch with these extents.
 
         Args:
             function: the entry.
@@ -220,7 +223,7 @@ class LoadedModule:
 
 @dataclass(frozen=True)
 class Request:
-    """One checked launch.
+    """One launch whose arguments and options have been checked, and that has not run yet.
 
     ``uninitialized`` also contains the positions of ``outputs``. ``dependent`` means that the launch depends
     on the previous one by programmatic dependent launch.
@@ -254,7 +257,11 @@ def _run(
     options: LaunchOptions,
     begin: Callable[[list[LaunchBuffer]], None] | None = None,
 ) -> Outcome:
-    """Run under one schedule. ``begin``, if given, is called first, with the memory that outlives the run."""
+    """Run all launches under one schedule, and return a report for each.
+
+    ``begin``, if given, is called before the first thread runs, with the memory whose contents outlive the
+    run.
+    """
     policy = make_policy(options.schedule, options.seed)
     started, began = time.perf_counter(), time.monotonic()
 
@@ -329,7 +336,7 @@ def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Entr
 
 
 def _buffers(programs: Sequence[EntryProgram], mapped: Mapped) -> list[LaunchBuffer]:
-    """Return the memory that outlives a run: the modules' variables and the mapped arrays."""
+    """Return the memory whose contents outlive a run: the modules' variables and the arguments' arrays."""
     images = {id(program.image): program.image for program in programs}
     variables = [
         LaunchBuffer(stored.name, stored.data, element_bytes(image.variables[stored.name]))

@@ -88,7 +88,9 @@ class LaunchOptions:
             )
         _check_timeout(self.timeout)
         if self.progress is not None and not callable(self.progress):
-            raise SpecError(f"progress is {self.progress!r}: expected a function of one Progress, or None")
+            raise SpecError(
+                f"progress is {self.progress!r}: expected a function that takes one Progress, or None"
+            )
         # Python's own integers, since random.Random takes no others.
         return replace(
             self,

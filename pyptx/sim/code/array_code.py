@@ -1,4 +1,7 @@
-"""Generates the wide and the masked form of a block, whose code works on numpy arrays of all lanes."""
+"""Generates the wide and the masked version of a basic block: code on numpy arrays of all lanes.
+
+The wide version runs for all lanes of one or more warps, the masked version for some lanes of a warp.
+"""
 
 from __future__ import annotations
 
@@ -50,7 +53,7 @@ _SIGNED_VIEW = {"16": "s16", "32": "s32", "64": "s64"}
 
 
 class ArrayEmitter(Emitter):
-    """Writes the wide and the masked form of a block.
+    """Writes the wide and the masked version of a basic block as Python code.
 
     In the generated code, ``u32[5]`` is a row of the register file, and ``T_u32`` the array of all rows.
     """
@@ -113,7 +116,7 @@ class ArrayEmitter(Emitter):
         return self.constant(typed(operand, wanted))
 
     def indexed(self, operand: Indexed) -> str:
-        """Return an expression for the address of an array's element, for each lane."""
+        """Return a Python expression for the address of ``a[%r]`` in each lane."""
         symbol, index, size = self.element(operand)
         text = self.base(symbol)
         if index is not None:
@@ -125,7 +128,10 @@ class ArrayEmitter(Emitter):
         return f"w.constant({self.place_of(symbol, 'w')})"
 
     def read(self, operand: Operand | None, spec: OperandSpec, op: Op, *, select: bool) -> str:
-        """Return an expression for the operand as an array; with ``select``, for the active lanes only."""
+        """Return a Python expression that gives the operand as an array.
+
+        With ``select``, the array has only the active lanes.
+        """
         if isinstance(operand, Address):
             return self.address(operand, select, spec, op)
         if isinstance(operand, Indexed) and spec.access == "a":
@@ -151,7 +157,7 @@ class ArrayEmitter(Emitter):
         return f"{text}[:, L]" if select else text
 
     def consecutive(self, vector: Vector) -> tuple[int, int, str] | None:
-        """Return (first row, end row, class) if the elements are consecutive rows of one class, or None."""
+        """Return (first row, end row, class) if the registers of a vector are consecutive rows, else None."""
         places: list[RegisterPlace] = []
         for element in vector.elements:
             if not isinstance(element, Register):
@@ -193,7 +199,7 @@ class ArrayEmitter(Emitter):
     # --- writing ------------------------------------------------------------------------------
 
     def write(self, place: RegisterPlace, kind: ScalarType, value: str) -> None:
-        """Write typed values of the active lanes (arrays over all lanes) to a register."""
+        """Emit code that writes a typed array over all lanes to a register, for the active lanes."""
         target = self.row(self.destination(place, kind), place.row)
         if self.mask is None:
             self.line(f"{target}[...] = {value}")
@@ -201,7 +207,7 @@ class ArrayEmitter(Emitter):
             self.line(f"np.copyto({target}, {value}, where={self.mask}, casting='unsafe')")
 
     def destination(self, place: RegisterPlace, kind: ScalarType) -> str:
-        """Return the name of the view through which a value of ``kind`` is written."""
+        """Return the name of the register file's view to which a value of type ``kind`` is written."""
         if place.cls in ("p", "128"):
             return CLASSES[place.cls]
         if kind.bits == CLASS_BITS[place.cls]:
@@ -209,7 +215,7 @@ class ArrayEmitter(Emitter):
         return _SIGNED_VIEW[place.cls] if kind.kind == "s" else CLASSES[place.cls]
 
     def active(self, instruction: Instruction) -> str:
-        """Return an expression for the mask of the lanes whose guard is true."""
+        """Return a Python expression for the mask of the lanes in which the instruction's guard is true."""
         assert instruction.guard is not None
         place = self.code.places[instruction.guard.register.name]
         text = f"{'~' if instruction.guard.negated else ''}{self.row('p', place.row)}"
@@ -273,9 +279,9 @@ class ArrayEmitter(Emitter):
                         self.write(self.place(half), kind, f"r[{number}]")
 
     def direct(self, op: Op) -> bool:
-        """Generate the operation from its form's array template, if the operands allow this.
+        """Emit the instruction as one numpy call from its template, if its operands allow this.
 
-        Returns True if it was generated.
+        Returns True if the code was emitted.
         """
         template = op.semantic.template(op.chosen)
         if template is None:
@@ -414,7 +420,7 @@ class ArrayEmitter(Emitter):
 
 
 def _stacked(columns: int, dtype: np.dtype[Any], *parts: Any) -> Any:
-    """Return the elements of a vector as one array ``[element, lane]``."""
+    """Return the elements of a vector operand (``parts``) as one array ``[element, lane]``."""
     values = np.empty((len(parts), columns), dtype)
     for row, part in enumerate(parts):
         values[row] = part

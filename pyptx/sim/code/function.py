@@ -1,4 +1,4 @@
-"""Prepares one function to run: places of registers and local variables, and blocks of operations.
+"""Prepares one PTX function to run: places its registers and local variables, and forms basic blocks.
 
 Owns everything about a function that does not depend on a launch. :mod:`.translate` generates the Python code
 of a block when the block first runs.
@@ -70,12 +70,12 @@ def round_up(value: int, multiple: int) -> int:
 
 
 def element_place(register: Register, selector: str) -> str:
-    """Return the name of component ``selector`` of a vector register in the table of places."""
+    """Return the key of a vector register's component, such as ``%v.x``, in :attr:`FunctionCode.places`."""
     return f"{register.name}.{_COMPONENTS[selector]}"
 
 
 def component_names(register: Register | Param) -> list[str]:
-    """Return the names of a register, or of the components of a vector register, in the table of places."""
+    """Return the keys of a register in :attr:`FunctionCode.places`: one for each component of a vector."""
     if register.vector == 1:
         return [register.name]
     return [f"{register.name}.{component}" for component in "xyzw"[: register.vector]]
@@ -83,7 +83,10 @@ def component_names(register: Register | Param) -> list[str]:
 
 @dataclass(frozen=True, eq=False)
 class CallSite:
-    """A call: its callee (a name, or the register with the function's address), arguments and results."""
+    """One ``call`` instruction: callee, arguments and results.
+
+    ``callee`` is the function's name, or the place of the register that holds the function's address.
+    """
 
     instruction: Instruction
     callee: str | RegisterPlace
@@ -92,22 +95,23 @@ class CallSite:
 
 
 def _accesses(each: tuple[Instruction, Op]) -> tuple[list[Register], list[Register]]:
-    """Return the registers that an operation of a block reads, and those that it writes."""
+    """Return two lists: the registers that one instruction of a block reads, and those that it writes."""
     instruction, op = each
     return accesses(instruction, op.binding)
 
 
 @dataclass(eq=False)
 class CodeBlock:
-    """A block of operations, its end, and its generated functions (None until first used).
+    """A basic block: its instructions, how it ends, and its generated functions (None until first used).
 
-    The end: ``branch`` is the final branch or exit if it is guarded, and ``guard`` the place and negation of
-    its predicate. ``taken`` and ``next`` are block numbers of the program (EXIT ends the lanes). ``table``
-    has the targets of an indexed branch, and ``selector`` its instruction and the place of its index.
-    ``call`` is a final call. ``returns`` marks the last block of a device function. ``yields`` means that the
-    last operation may park the split, ``deferred`` that some operation writes registers of the warp later,
-    ``team`` that several warps may execute the block together, and ``continues`` that the block ends only so
-    that other threads or engines can act.
+    ``taken`` and ``next`` are the numbers in the program of the blocks that follow if the final branch is
+    taken or not (EXIT ends the lanes). ``branch`` is the final branch or exit if it is guarded; ``guard`` is
+    then the place of its predicate, and whether the predicate is negated. For an indexed branch, ``table``
+    has the targets, and ``selector`` the instruction and the place of its index. ``call`` is a final call.
+    ``returns`` marks the last block of a device function. ``yields`` means that the last operation may park
+    the split, ``deferred`` that some operation writes registers of the warp later, ``team`` that several
+    warps may execute the block together, and ``continues`` that the block ends only so that other threads or
+    engines can act.
     """
 
     code: FunctionCode
@@ -223,7 +227,7 @@ class FunctionCode:
 
     @property
     def register_bytes(self) -> int:
-        """Bytes that the registers of one thread take."""
+        """The number of bytes that all registers of one thread take."""
         rows = self.rows
         return rows["p"] + 2 * rows["16"] + 4 * rows["32"] + 8 * rows["64"] + 16 * rows["128"]
 
@@ -278,7 +282,7 @@ class FunctionCode:
 
     @cached_property
     def _graph(self) -> Graph:
-        """The control flow of the function as it is written."""
+        """The control-flow graph of the function as written, before the simulator splits blocks."""
         return control_flow(self.function)
 
     def reads_results(self, op: Op) -> bool:
@@ -341,7 +345,10 @@ class FunctionCode:
             self.program.blocks.append(CodeBlock(self, self.end, [], None, None, EXIT, returns=True, steps=0))
 
     def _describe(self, graph: Graph, between: set[int]) -> None:
-        """Store the lines of blocks, and mark blocks that end before a statement of ``between``."""
+        """Store the first and last line of each block, and mark blocks that end only before ``between``.
+
+        ``between`` has the statements before which a block ends so that other threads or engines can act.
+        """
         for block in graph.blocks:
             if not block.instructions:
                 continue
@@ -352,7 +359,10 @@ class FunctionCode:
                 self.program.blocks[number - 1].continues = True
 
     def _note_held(self, binding: Binding, held: tuple[str, ...]) -> None:
-        """Store the registers of operands that an engine uses after the instruction."""
+        """Store which registers an engine may still read or write after the instruction.
+
+        ``held`` names the operands of the instruction that contain these registers.
+        """
         for name in held:
             operand = binding.operands.get(name)
             for leaf in leaves(operand) if operand is not None else ():
@@ -363,7 +373,10 @@ class FunctionCode:
                         self.written_later[register] = place
 
     def _meaning(self, statement: Instruction, binding: Binding, known: Semantic | None) -> Semantic:
-        """Return how to execute an instruction: as ``known``, if the simulator has its form and operands."""
+        """Return how to execute an instruction: ``known``, or the semantics of an unmodeled instruction.
+
+        An instruction is not modeled if ``known`` is None, or if an operand has no value in the simulator.
+        """
         for operand in binding.fitted:
             for leaf in leaves(operand):
                 if isinstance(leaf, Special) and _WITHOUT_VALUE.match(leaf.name):
@@ -373,7 +386,11 @@ class FunctionCode:
         return known if known is not None else Semantic.unmodeled(statement.name)
 
     def _cuts(self, meanings: dict[int, Semantic]) -> set[int]:
-        """Return statements before which a block ends, to split long runs and let warps run together."""
+        """Return indices of statements before which a block ends, although control flow does not require it.
+
+        The cuts keep blocks short enough to compile fast, and separate long runs of instructions that several
+        warps can execute together.
+        """
         cuts: set[int] = set()
         run: list[int] = []
         since = 0
@@ -397,7 +414,7 @@ class FunctionCode:
         return cuts
 
     def _number(self, graph: Graph, apart: set[int]) -> None:
-        """Choose the number in the program of each block of the graph.
+        """Assign each block of the control-flow graph its number in the program.
 
         A block whose last statement is in ``apart`` gets two numbers: it is split into two blocks, so that
         lanes whose guard is false skip the statement.
@@ -413,9 +430,10 @@ class FunctionCode:
             self.end = number
 
     def _target(self, block: int | None, *, leaves: bool = False) -> int | None:
-        """Return the number of a block in the program.
+        """Convert the index of a block in the control-flow graph to its number in the program.
 
-        With ``leaves`` the target is an exit, which a return is not.
+        For the end of the function, the result is EXIT if ``leaves`` is True (``exit``), else the number that
+        follows the last block (``ret``).
         """
         if block is None:
             return None
@@ -531,7 +549,11 @@ class FunctionCode:
         return op
 
     def _space(self, base: Operand, named: StateSpace) -> StateSpace:
-        """Return the state space of an address. A device function's parameters are in its frame."""
+        """Return the state space of an address with this base; ``named`` is the space in the instruction.
+
+        A device function's parameters are in its frame in local memory. ptxas takes a variable's name as an
+        address in the variable's own space.
+        """
         if named is StateSpace.PARAM:
             if isinstance(base, Symbol):
                 found = self.symbol(base.name)
@@ -544,7 +566,7 @@ class FunctionCode:
         return named
 
     def _plain(self, binding: Binding) -> Binding:
-        """Return the binding with each vector register replaced by the vector of its component registers."""
+        """Return ``binding`` with each vector register replaced by its component registers."""
         if not any(map(_has_vector_register, binding.fitted)):
             return binding
         return Binding(binding.shape, tuple(map(self._spell_out, binding.fitted)))
@@ -565,7 +587,10 @@ class FunctionCode:
 
 
 def _leaves(instruction: Instruction) -> bool:
-    """True if threads end or leave the function at an instruction. Other lanes do not wait for them."""
+    """True for ``exit`` and ``ret``, which end the thread or leave the function.
+
+    Other lanes do not wait for the lanes that execute one of them.
+    """
     return instruction.opcode in ("exit", "ret")
 
 

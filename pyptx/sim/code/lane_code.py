@@ -1,4 +1,4 @@
-"""Generates the one-lane form of a block, whose code works on a list of Python numbers, one per register."""
+"""Generates the one-lane version of a basic block: code on a list of Python numbers, one per register."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class LaneEmitter(Emitter):
         return f"{'not ' if guard.negated else ''}R[{place.index}]"
 
     def read_scalar(self, operand: Operand | None, wanted: ScalarType) -> str:
-        """Return a Python expression for an operand of one lane.
+        """Return a Python expression for the value of an operand in one lane.
 
         Its value is an int for an integer, a bool for a predicate, and the raw bits for a float.
         """
@@ -270,7 +270,7 @@ class LaneEmitter(Emitter):
 
 
 def _literal(operand: Immediate, wanted: ScalarType) -> str:
-    """Return a constant as it appears in one-lane code: floats as raw bits."""
+    """Return a constant as the text of Python code for one lane; a float becomes its raw bits."""
     value = typed(operand, wanted)
     if wanted.bits == 128:
         return str(operand.value & (2**128 - 1) if isinstance(operand.value, int) else 0)

@@ -71,12 +71,12 @@ class Machine(MachineState):
         self.policy.issued(self, steps)
 
     def map_variables(self, image: ModuleImage) -> None:
-        """Place the variables of a module. They come before all other global memory."""
+        """Place the variables of a module in global memory, below all other allocations."""
         for stored in image.stored:
             self.memory.place_global(stored.name, stored.address, stored.data)
 
     def add(self, grid: Grid) -> None:
-        """Append a launch to the stream."""
+        """Append a launch to the stream that this machine runs."""
         self.grids.append(grid)
         self.residency.open.append(grid)
         self.account = self.grids[0].account
@@ -164,9 +164,9 @@ class Machine(MachineState):
         ready.extend(s for s in inside if s.warp.issuer not in issuers)
 
     def _progress(self) -> bool:
-        """Let one event happen that may make a thread ready, if no thread is.
+        """If no thread can run, let one event happen that may make a thread ready.
 
-        Return False if none can happen.
+        Returns False if no event can happen.
         """
         if self.poll() or self._wake_spinners():
             return True
@@ -191,7 +191,7 @@ class Machine(MachineState):
     # --- running splits -----------------------------------------------------------------------
 
     def _execute(self, s: Split) -> None:
-        """Run ``s`` until it parks, ends, diverges or has used its quantum."""
+        """Run the split ``s`` until it parks, ends, diverges or has used up its turn (the quantum)."""
         blocks = s.warp.cta.grid.program.blocks
         budget = quantum = self.policy.turn()
         divergence = self.divergence
@@ -245,7 +245,10 @@ class Machine(MachineState):
                 return
 
     def run_block(self, s: Split, block: CodeBlock) -> int | None:
-        """Run one block. Return the next block, or None if the split has parked or diverged."""
+        """Run one block for ``s``, and return the number of the next block.
+
+        Returns None if ``s`` has parked or diverged.
+        """
         outcome = run_operations(s, block)
         if block.yields:
             return self._yielded(s, block, outcome)
@@ -269,7 +272,10 @@ class Machine(MachineState):
         return None
 
     def _select(self, s: Split, block: CodeBlock) -> int | None:
-        """Return the block to which an indexed branch goes, or None if its lanes diverge."""
+        """Return the number of the block to which an indexed branch (``brx``) of ``s`` goes.
+
+        Returns None if its lanes diverge.
+        """
         assert block.selector is not None
         instruction, place = block.selector
         lanes = s.lanes
@@ -315,7 +321,10 @@ class Machine(MachineState):
         return None
 
     def _spins(self, s: Split, target: int) -> bool:
-        """Park ``s`` if it takes the same back edge with the same registers while memory has not changed."""
+        """Queue ``s`` as spinning if it repeats a loop while its registers and memory do not change.
+
+        Returns True if it does.
+        """
         if not spins(s, s, target, self.memory.version):
             return False
         s.pc = target
@@ -331,12 +340,12 @@ class Machine(MachineState):
             self.polled.add(s, wait)
 
     def unpark(self, s: Split) -> None:
-        """Remove ``s`` from the parked splits, and from the splits whose waits are polled."""
+        """Remove ``s`` from the parked splits, so that the machine no longer polls its wait."""
         del self.parked[s]
         self.polled.remove(s)
 
     def end_wait(self, s: Split, wait: Wait) -> None:
-        """Finish ``wait``, which is over, and wake ``s`` if it still waits for it."""
+        """Finish the instruction that caused ``wait``, which is over; wake ``s`` if it still waits for it."""
         if self.parked.get(s) is wait:
             self.unpark(s)
             wait.finish()

@@ -1,7 +1,8 @@
-"""Unpack registers to arrays of elements, and pack elements to registers.
+"""Splits registers into the elements that they pack (f16x2, bf16x2 ...), and packs elements again.
 
-Element 0 is the least significant. For comparisons of floats: convert the bits of bf16 to numbers that numpy
-compares, and flush operands for ``.ftz``.
+Element 0 is in the least significant bits. :func:`numbers` and :func:`flushed` prepare floats for
+comparisons: they convert bf16 bits to numbers that numpy compares, and replace subnormal operands for
+``.ftz``.
 """
 
 from __future__ import annotations
@@ -25,9 +26,9 @@ _LEAST_NORMAL = {
 
 
 def elements(packed: Array, dtype: Any) -> Array:
-    """Split n packed registers into their elements: return an array of shape ``(n, k)``.
+    """Return the elements of ``n`` packed registers as an array of shape ``(n, k)``.
 
-    A scalar is one register.
+    A scalar counts as one register.
     """
     flat: Array = np.ascontiguousarray(packed)
     taken: Array = flat.view(dtype).reshape(flat.shape[0], -1)
@@ -35,13 +36,17 @@ def elements(packed: Array, dtype: Any) -> Array:
 
 
 def joined(values: Array, nbytes: int = 4) -> Array:
-    """Pack elements of shape ``(n, k)`` into n registers of ``nbytes`` bytes, one for each row."""
+    """Return registers of ``nbytes`` bytes, each packed from one row of ``values``, ``(n, k)``."""
     registers: Array = np.ascontiguousarray(values).view(_BYTES[nbytes]).reshape(-1)
     return registers
 
 
 def numbers(raw: Array, kind: str) -> Array:
-    """Return registers of a type as numbers that numpy compares: ``(n, k)`` for a packed type."""
+    """Convert the raw bits of registers to numbers that numpy compares.
+
+    ``kind`` is the PTX type. The result has the shape ``(n, k)`` for a packed type, else the shape of
+    ``raw``.
+    """
     name, _, lanes = kind.partition("x")
     if lanes:
         raw = elements(raw, TYPES[name].register_dtype)
@@ -52,5 +57,8 @@ def numbers(raw: Array, kind: str) -> Array:
 
 
 def flushed(values: Array) -> Array:
-    """Replace subnormal numbers by +0; only for comparisons, which ignore the sign of a zero."""
+    """Return ``values`` with subnormal numbers replaced by +0.
+
+    For comparisons only, which ignore the sign of a zero.
+    """
     return np.where(np.abs(values) < _LEAST_NORMAL[values.dtype], values.dtype.type(0), values)

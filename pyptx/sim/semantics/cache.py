@@ -52,7 +52,10 @@ def hint(s: Split, op: Op, lanes: Array, address: Any, size: Any = None) -> None
 
 @executes("discard", per="warp", team=True)
 def discard(s: Split, op: Op, lanes: Array, address: Array, size: Any) -> None:
-    """Mark the line's bytes as never written (``#data-movement-and-conversion-instructions-discard``)."""
+    """Mark the bytes of the cache line as never written.
+
+    Source: PTX ISA ``#data-movement-and-conversion-instructions-discard``.
+    """
     nbytes = size.item()
     for _, segment, offsets in s.access(AccessKind.WRITE, op, lanes, address, nbytes, check_written=False):
         if segment.written is None:
@@ -74,9 +77,12 @@ def fractional(op: Op, fraction: Any = None) -> Any:
 
 @executes("createpolicy.range", per="warp", team=True)
 def of_range(s: Split, op: Op, lanes: Array, address: Array, primary: Any, total: Any) -> Any:
-    """Encode the policy of a range: the blocks' size, the first block, and the number of primary blocks.
+    """Return, for each lane, the 64-bit L2 cache policy that ``createpolicy.range`` creates.
 
-    A block's size is a power of two, at least 4 KiB. A range of no bytes has no blocks and no properties.
+    The policy covers ``total`` bytes from ``address``, of which the first ``primary`` bytes get the primary
+    priority. It stores the size of its blocks, the number of the first block, and the number of primary
+    blocks. A block's size is a power of two, at least 4 KiB. A range of 0 bytes gives a policy without blocks
+    and priorities.
     """
     base = address.astype(np.uint64)
     primary = np.broadcast_to(np.asarray(primary, np.uint64), base.shape)
@@ -98,5 +104,5 @@ def of_range(s: Split, op: Op, lanes: Array, address: Array, primary: Any, total
 
 @executes("createpolicy.cvt")
 def of_property(access_property: Any) -> Any:
-    """Return the access property as it is: in the CUDA API it already has the bits of a policy."""
+    """Return the operand unchanged: an access property of the CUDA API already has the bits of a policy."""
     return access_property

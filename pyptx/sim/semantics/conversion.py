@@ -1,4 +1,4 @@
-"""Conversions: between integers and floats, between float formats of all widths, and packed.
+"""Executes ``cvt``: conversions between integers and floats, between float formats, and packed ones.
 
 Rules for NaN: without f64, a NaN result of 32 bits or less is the canonical NaN. If the source or the result
 is f64, sign and payload stay, and the NaN becomes quiet. A conversion that only copies a register copies any
@@ -36,7 +36,7 @@ _NAN = {2: _WORDS["f16"][0], 4: np.array(0x7FFFFFFF, _U32)}
 
 
 def _modifiers(op: Op) -> dict[str, str]:
-    """Return the chosen modifiers. If the instruction names no rounding, it is to the nearest."""
+    """Return the instruction's modifiers as a dict; the rounding is to nearest if it names none."""
     found = op.cache.get("modifiers")
     if found is None:
         found = op.cache["modifiers"] = {"rnd": "rn", **op.chosen}
@@ -44,7 +44,7 @@ def _modifiers(op: Op) -> dict[str, str]:
 
 
 def _array(a: Any) -> Array:
-    """Return an operand as an array with at least one dimension; an immediate comes as a scalar."""
+    """Return an operand as an array of at least one dimension, also if it is an immediate (a scalar)."""
     return a if a.ndim else np.asarray(a)[None]
 
 
@@ -61,7 +61,7 @@ def _canonical(result: Array) -> Array:
 
 
 def _saturated(a: Array) -> Array:
-    """Clamp to [0, 1]; NaN and -0 become +0."""
+    """Return the values clamped to [0, 1]; NaN and -0 become +0."""
     zero, one = a.dtype.type(0), a.dtype.type(1)
     return np.asarray(np.where(a > zero, np.minimum(a, one), zero))
 
@@ -102,7 +102,10 @@ def _pack_field(dtype: str, a: str) -> str:
 
 
 def _limits(dtype: str) -> tuple[int, int]:
-    """Return the limits of an integer type; only ``cvt.pack`` has types of fewer than 8 bits."""
+    """Return the least and the largest value of an integer type, such as ``s8``.
+
+    Only ``cvt.pack`` has types of fewer than 8 bits.
+    """
     bits = int(dtype[1:])
     return (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if dtype[0] == "s" else (0, (1 << bits) - 1)
 
@@ -134,7 +137,7 @@ def cvt_pack_insert(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _sides(a: Array, nearest: Array) -> tuple[Array, Array]:
-    """Return two masks: where the rounded float ``nearest`` is above the integer, and where it is below."""
+    """Return two masks: the elements where rounding integer ``a`` to float ``nearest`` went up, or down."""
     near = nearest.astype(_F64)
     if a.itemsize == 8:
         # Two parts of 32 bits, each exact as a double; the remainder after subtracting `near` is exact too.
@@ -209,7 +212,10 @@ def cvt_int_from_bfloat(op: Op, a: Array) -> Any:
 
 
 def _finish(word: Array, nan: Array, name: str, chosen: dict[str, str]) -> Array:
-    """Apply .satfinite, .relu, the canonical NaN and .pzo to results of the format ``name``, in place."""
+    """Apply .satfinite, .relu, the canonical NaN and .pzo to result bits ``word``, in place.
+
+    ``name`` is the format of the results, ``nan`` flags the NaNs, and ``chosen`` has the modifiers.
+    """
     canonical, largest, unit = _WORDS[name]
     sign = 1 << (8 * word.itemsize - 1)
     if "satfinite" in chosen:
@@ -256,7 +262,7 @@ def cvt_narrow16(op: Op, a: Array) -> Any:
 
 
 def _pair(a: Array, b: Array) -> Array:
-    """Return two operands as ``(n, 2)``: ``a`` for the upper half of a register, ``b`` for the lower half."""
+    """Return two operands as an array ``(n, 2)``: column 1 has ``a``, the upper half, column 0 has ``b``."""
     a, b = _array(a), _array(b)
     both = np.empty((max(len(a), len(b)), 2), a.dtype)
     both[:, 1], both[:, 0] = a, b
@@ -271,7 +277,10 @@ def cvt_pack16(op: Op, a: Array, b: Array) -> Any:
 
 @executes("cvt.pack16.rs")
 def cvt_pack16_rs(op: Op, a: Array, b: Array, rbits: Array) -> Any:
-    """Round each operand with its half of ``rbits``: all 16 bits for bf16, the lower 13 for f16."""
+    """Round ``a`` and ``b`` stochastically with their halves of ``rbits``, and pack the results.
+
+    bf16 uses all 16 bits of a half, f16 the lower 13.
+    """
     chosen = _modifiers(op)
     name = chosen["dtype"][:-2]
     bits = 13 if name == "f16" else 16
@@ -295,7 +304,7 @@ def cvt_half_pzo(op: Op, a: Array) -> Any:
 
 @executes("cvt.tf32.rna")
 def cvt_tf32_rna(op: Op, a: Array) -> Any:
-    """Round to nearest, ties away from zero.
+    """Round f32 to tf32, to nearest with ties away from zero.
 
     Measured on an H200: a NaN loses its lower 13 bits too, and becomes an infinity if its other payload bits
     are zero.
@@ -333,7 +342,7 @@ def cvt_bf16_from_f16(op: Op, a: Array) -> Any:
 
 
 def _cut_nan(a: Array, word: Array, mantissa: int) -> Array:
-    """Replace results of f64 NaNs, in place: keep the sign and the upper payload, and make the NaN quiet."""
+    """Replace the results of f64 NaNs, in place: keep sign and upper payload bits; make the NaN quiet."""
     nan = a != a
     if nan.any():
         bits = 8 * word.itemsize
@@ -395,7 +404,10 @@ _CHANGING = frozenset({"irnd", "ftz", "sat"})
 
 
 def _same(a: Array, chosen: dict[str, str]) -> Array:
-    """Flush, round to integral and saturate floats as the modifiers say; NaNs are not made canonical."""
+    """Convert floats to the same format: flush, round to integral and saturate as the modifiers say.
+
+    NaNs are not made canonical.
+    """
     if "ftz" in chosen:
         a = flushed(a)
     if "irnd" in chosen:
@@ -430,7 +442,10 @@ def cvt_bf16(op: Op, a: Array) -> Any:
 
 
 def _packed(op: Op, pair: Array, factor: Array | None) -> Any:
-    """Divide floats ``(n, 2)``, lower one first, by their scale factors and pack them as narrow codes."""
+    """Return the packed narrow floats to which ``cvt`` converts ``pair``, floats ``(n, 2)``, lower one first.
+
+    Each float is divided by its scale factor first.
+    """
     chosen = _modifiers(op)
     kind = TYPES[chosen["dtype"]]
     name = kind.name[:-2]
@@ -482,7 +497,7 @@ def cvt_narrow_four_rs(op: Op, v: Array, rbits: Array) -> Any:
     "cvt.bf16x2_from_s2f6x2",
 )
 def cvt_widen_pair(op: Op, a: Array, factor: Array | None = None) -> Any:
-    """Convert two narrow codes to f16 or bf16, times their scale factors; the product is rounded once."""
+    """Convert two packed narrow floats to f16 or bf16, times their scale factors; round each product once."""
     chosen = _modifiers(op)
     target, source = chosen["dtype"][:-2], chosen["atype"][:-2]
     code = np.ascontiguousarray(_array(a)).view(np.uint8)

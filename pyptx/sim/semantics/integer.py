@@ -40,7 +40,7 @@ def _sum_scalar(symbol: str) -> Any:
 
 
 def _wraps(template: str) -> Any:
-    """Return a function that gives the template if .sat is not chosen, else None."""
+    """Return a function of the modifiers that returns ``template``, or None for ``.sat``, which has none."""
     return lambda chosen: None if "sat" in chosen else template
 
 
@@ -96,7 +96,7 @@ def mul(op: Op, a: Array, b: Array) -> Any:
 
 
 def _wide_array(template: str) -> Any:
-    """Return a function that replaces ``wide`` in the template by the dtype of the product."""
+    """Return a function of the modifiers that replaces ``wide`` in ``template`` by the product's dtype."""
     return lambda chosen: template.replace("wide", f"np.{WIDE[TYPES[chosen['type']].register_dtype].name}")
 
 
@@ -172,7 +172,7 @@ def carryless_mad(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _parts(values: Array, kind: str, bits: int) -> Array:
-    """Return the fields of 8 or 16 bits of registers as int32."""
+    """Return the fields of 8 or 16 bits in each register as an int32 array."""
     return elements(values, np.dtype(f"{'i' if kind[0] == 's' else 'u'}{bits // 8}")).astype(np.int32)
 
 
@@ -230,7 +230,10 @@ def maximum_relu(a: Array, b: Array) -> Any:
 
 
 def _packed(op: Op, ufunc: Any, *operands: Array) -> Any:
-    """Apply ``ufunc`` to packed elements; .sat clamps the exact result, .relu makes negative results zero."""
+    """Apply ``ufunc`` to the elements of packed registers.
+
+    ``.sat`` clamps the exact result, ``.relu`` replaces negative results by zero.
+    """
     kind = TYPES[op.chosen.get("type", "s8x4")]
     bits = kind.bits // kind.lanes
     dtype = np.dtype(f"{'i' if kind.kind == 's' else 'u'}{bits // 8}")
@@ -312,9 +315,9 @@ _LOWEST = -(1 << 31)
 
 @executes("fns")
 def find_nth(mask: Array, base: Array, offset: Array) -> Any:
-    """Find the n-th set bit from ``base`` on (PTX ISA #integer-arithmetic-instructions-fns).
+    """Return the position of the n-th set bit of ``mask``, counted from bit ``base``.
 
-    With a base above 31 it finds no bit.
+    With a base above 31 there is no such bit. PTX ISA #integer-arithmetic-instructions-fns.
     """
     mask, base, offset = np.broadcast_arrays(*(np.atleast_1d(x) for x in (mask, base, offset)))
     wanted = offset.astype(np.int32).astype(np.int64)[:, None]
@@ -379,7 +382,10 @@ _MODULO = np.array(31, np.uint32)
 
 
 def _amount(op: Op, value: Array) -> Any:
-    """Return a position or a length: .wrap takes it modulo 32, .clamp leaves the clamping to the shift."""
+    """Return a bit position or length: modulo 32 for ``.wrap``, unchanged for ``.clamp``.
+
+    For ``.clamp``, the shift that uses the amount clamps it.
+    """
     return value & _MODULO if op.chosen["mode"] == "wrap" else value
 
 

@@ -1,4 +1,4 @@
-"""mbarrier instructions.
+"""Executes the ``mbarrier`` instructions.
 
 Lanes of a warp that operate on one mbarrier with one count form one transaction, as on an H200: the phase
 cannot complete within the transaction. All these lanes get the state from before the instruction. With
@@ -30,7 +30,10 @@ _PROBE = AccessKind.PROBE
 
 
 def _changed(s: Split) -> None:
-    """Count a change of memory that a spinning thread may see. (Waits and tests change nothing.)"""
+    """Record that memory has changed, so that a thread that spins in a loop is run again.
+
+    Waits and tests of an mbarrier do not call this function, since they change nothing.
+    """
     s.warp.cta.machine.memory.version += 1
 
 
@@ -72,7 +75,7 @@ def _own(s: Split, op: Op, address: int) -> None:
 
 
 def _name(op: Op) -> str:
-    """Return the barrier's name in the kernel's text where it is initialized, such as ``full+8``."""
+    """Return the text of the address operand, such as ``full+8``, as a name for the mbarrier."""
     return str(op.binding.operands["addr"]).strip("[]").lstrip("%")
 
 
@@ -128,7 +131,10 @@ _Transaction = tuple[int, int, list[int]]
 
 
 def _transactions(lanes: Any, address: Any, operand: Any) -> list[_Transaction]:
-    """Group the lanes of a call by warp, mbarrier and operand, in the order of their first lanes."""
+    """Group the executing lanes by warp, mbarrier and operand: each group is one transaction.
+
+    The groups are in the order of their first lanes.
+    """
     if np.ndim(operand) == 0 and len(lanes) <= 32 and (address == address[0]).all():
         return [(int(address[0]), int(operand), list(range(len(lanes))))]
     found: dict[tuple[int, int, int], list[int]] = {}
@@ -147,7 +153,10 @@ _DROPS = "arrive_drop"
 def _arrives(
     kind: str, *, team: bool = True, lane: Callable[..., Any] | None = None
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function for one kind of ``mbarrier.arrive`` and of ``mbarrier.arrive_drop``."""
+    """Return a decorator that registers a function for ``mbarrier.arrive`` and ``mbarrier.arrive_drop``.
+
+    ``kind`` is the rest of the two form identifiers, such as ``.expect_tx``.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         executes(f"mbarrier.arrive{kind}", per="warp", team=team, lane=lane)(function)
@@ -158,14 +167,18 @@ def _arrives(
 
 
 def _order(op: Op, default: MemoryOrder) -> tuple[MemoryOrder, Scope]:
-    """Return the semantics and scope of an instruction; ``default`` is the semantics if it names none."""
+    """Return the memory order and scope of an instruction.
+
+    ``default`` is the order of an instruction that names none; its scope is then the CTA.
+    """
     return op.order or default, op.scope or _CTA
 
 
 def _announce(s: Split, op: Op, kind: SyncKind, barrier: MBarrier, amount: int, default: MemoryOrder) -> None:
-    """Report the operation of the acting lanes on the mbarrier to the observers.
+    """Send observers a synchronization event: the executing lanes operate on the mbarrier ``barrier``.
 
-    ``default`` is the memory order if the instruction names none.
+    ``amount`` is the number of arrivals or of bytes. ``default`` is the memory order of an instruction
+    without a ``.sem`` modifier.
     """
     if s.warp.cta.machine.stream.active:
         announce_sync(s, kind, barrier.key, barrier.phase, amount=amount, order=_order(op, default))
@@ -195,7 +208,10 @@ def _arrive_expect_tx_lane(s: Split, op: Op, lane: int, address: int, tx: int) -
 
 
 def _take(s: Split, op: Op, barrier: MBarrier, count: int) -> None:
-    """Make ``count`` arrivals; the forms of arrive_drop also drop them from later phases."""
+    """Count ``count`` arrivals of the executing lanes on the mbarrier.
+
+    For ``arrive_drop``, later phases also expect ``count`` arrivals fewer.
+    """
     _changed(s)
     _announce(s, op, SyncKind.MBARRIER_ARRIVE, barrier, count, _RELEASE)
     if op.traits is _DROPS:
@@ -219,7 +235,11 @@ def arrive_expect_tx(s: Split, op: Op, lanes: Any, address: Any, tx: Any) -> Any
 
 
 def _arrive(s: Split, op: Op, lanes: Any, address: Any, operand: Any, *, with_bytes: bool) -> Any:
-    """Arrive ``operand`` times; or, if ``with_bytes``, expect ``operand`` more bytes and arrive once."""
+    """Execute an arrival of ``lanes``, and return the state from before it for each lane.
+
+    ``operand`` is the number of arrivals of a lane. If ``with_bytes``, it is instead the number of bytes that
+    the lane adds to the expected bytes, before it arrives once.
+    """
     states = np.empty(len(lanes), np.uint64)
     before: dict[tuple[int, int], int] = {}
     for where, value, positions in _transactions(lanes, address, operand):
@@ -263,7 +283,11 @@ def arrive_expect_tx_multicast(s: Split, op: Op, lanes: Any, address: Any, tx: A
 
 
 def _each_cta(address: Any, ctas: Any) -> Iterator[tuple[Any, Any]]:
-    """Yield, for each CTA in any mask, the lanes whose mask has it, and their mbarriers in that CTA."""
+    """Yield ``(lanes, addresses)`` for each CTA that is a target of some lane's multicast mask.
+
+    ``lanes`` are the positions of the lanes whose mask contains the CTA, ``addresses`` their mbarriers in
+    that CTA.
+    """
     masks = np.broadcast_to(ctas, address.shape)
     for rank in range(32):
         chosen = np.flatnonzero(masks >> np.uint32(rank) & np.uint32(1))
@@ -318,7 +342,7 @@ def _transact_everywhere(
 
 
 def _parity(op: Op, phase: int) -> int:
-    """Return the parity of the phase that an instruction asks for, from a parity operand or a state.
+    """Return the parity of the phase for which a wait or test asks: ``phase`` is a parity or a state.
 
     The parity is the lowest bit of a parity operand, or the top bit of a state. An H200 ignores the other
     bits of a parity operand, and compilers pass -1 for an odd phase.
@@ -348,9 +372,10 @@ def _ask_one(s: Split, op: Op, barrier: MBarrier, parity: int, mask: int) -> boo
 
 
 def _asked(s: Split, op: Op, address: int, phase: int) -> MBarrier:
-    """Return the mbarrier of a wait.
+    """Return the mbarrier at ``address``, for which lanes test or wait.
 
-    Reports a state that no arrival returned, and a wait whose answer no instruction reads.
+    Reports a finding if no arrival returned the state in ``phase``, or if no instruction reads the answer of
+    the wait.
     """
     barrier = own_barrier(s, op, address)
     if "parity" not in op.chosen and not barrier.gave(phase):
@@ -379,7 +404,10 @@ def _asked(s: Split, op: Op, address: int, phase: int) -> MBarrier:
 
 
 def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
-    """Write the answer of a wait. The simulator makes no reports of copies, so the report is empty."""
+    """Write the answer of a wait or test to its destination registers.
+
+    The simulator never reports the validity of a copy, so the report registers get false and 0.
+    """
     s.op = op
     s.put("waitComplete", value, lanes)
     if op.pair:
@@ -395,7 +423,10 @@ def _acquire(s: Split, op: Op, barrier: MBarrier, lanes: Any = None) -> None:
 
 
 def _wait_for(s: Split, op: Op, barrier: MBarrier, parity: int, lanes: Any = None) -> BarrierPhase:
-    """Return the wait for the phase to complete. ``lanes`` (None: all lanes of the split) get the answer."""
+    """Return a wait that ends when the phase of ``parity`` is complete, and then writes the answer.
+
+    ``lanes`` get the answer (None: all lanes of the split).
+    """
 
     def answer(value: bool) -> None:
         _answer(s, op, value, lanes)
@@ -435,7 +466,7 @@ _REPORTING = (".report", ".parity.report")
     lane=_try_wait_lane,
 )
 def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any = None) -> BarrierPhase | None:
-    """Test the phase, and wait for it.
+    """Test the phase once; if it is not complete, let the lanes wait for it.
 
     The conditional phase completes together with the primary one, since no operation makes reports here.
     """
@@ -448,7 +479,10 @@ def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any =
 
 
 def _ask(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> tuple[dict[tuple[int, int], bool], Any]:
-    """Return the answer for each (address, parity) that a lane tests, and the answer for each lane."""
+    """Test each distinct (address, parity) once.
+
+    Returns the answer for each of these pairs, and the answer for each lane.
+    """
     phases = np.broadcast_to(phase, np.shape(address)).tolist()
     asked = [(one, _parity(op, number)) for one, number in zip(address.tolist(), phases, strict=True)]
     for question in dict.fromkeys(zip(address.tolist(), phases, strict=True)):

@@ -89,7 +89,7 @@ def _exclusive(op: Op) -> bool:
 
 @executes("tcgen05.dealloc", "tcgen05.dealloc.exclusive", per="warp", yields=True, collective="warp")
 def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Condition | None:
-    """Free columns. With a CTA pair, wait until the peer CTA executes its dealloc too.
+    """Free columns of tensor memory. With a CTA pair, wait until the peer CTA executes its dealloc too.
 
     The manual allows this wait but does not promise it. The simulator always waits, so it finds kernels that
     rely on a dealloc without a wait.
@@ -140,7 +140,7 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
 
 
 def _barrier_of(s: Split, op: Op, address: int, rank: int) -> MBarrier:
-    """Return the mbarrier at the offset of ``address`` in the shared memory of the cluster's CTA ``rank``."""
+    """Return the mbarrier of the cluster's CTA ``rank`` at the shared-memory offset in ``address``."""
     cta = s.warp.cta
     _, offset = cta.machine.memory.access(AccessKind.PROBE, op.space, address, 8, s, cta.cluster_memory)
     there = cta.cluster_memory.get(rank)
@@ -197,10 +197,12 @@ def shift(s: Split, op: Op, lane: int, address: int) -> None:
 
 
 class _Access(NamedTuple):
-    """The cells of a load or store as ``[registers, threads]``: lanes, and columns counted from the first.
+    """The cells of tensor memory that a tcgen05 load or store accesses, as ``[registers, threads]``.
 
     ``rows``: all lanes of tensor memory that the access uses.
     ``windows``: the ranges of columns that the access uses, each as first column and width.
+
+    Columns count from the first column of the access.
     """
 
     rows: Any
@@ -220,7 +222,7 @@ class _Access(NamedTuple):
 
 
 def _access(s: Split, op: Op, address: Any, lanes: Any, split: Any, packed: bool) -> tuple[_Access, int]:
-    """Return the cells that a load or store accesses, and the first column."""
+    """Return the cells that a tcgen05 load or store accesses, and its first column of tensor memory."""
     lane, first = cell_at(s.warp.cta, _uniform(s, op, address), s)
     quarter = 32 * (s.warp.index % 4)
     if lane < 32 and quarter:
@@ -321,7 +323,7 @@ def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     held=("r", "redval"),
 )
 def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
-    """Load each thread's registers, and compute the minimum or maximum of each thread's values."""
+    """Load each thread's registers, and return the minimum or maximum of the values that it loaded."""
     access, first = _access(s, op, address, lanes, split, False)
     operation = s.warp.cta.machine.operation(s, Engine.LD)
     cells, frame = s.warp.cta.unit(TensorMemory).cells, s.frame
@@ -338,7 +340,7 @@ def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> Non
 
 
 def _extreme(words: NDArray[np.uint32], chosen: dict[str, str]) -> NDArray[np.uint32]:
-    """Return the minimum or maximum of each column of a matrix of registers."""
+    """Return the minimum or maximum of the registers of each thread; ``words`` is ``[register, thread]``."""
     largest = chosen["redOp"] == "max"
     if chosen["type"] != "f32":
         values = words.view(np.int32 if chosen["type"] == "s32" else np.uint32)
@@ -350,7 +352,7 @@ def _extreme(words: NDArray[np.uint32], chosen: dict[str, str]) -> NDArray[np.ui
 
 
 def _registers(dests: Any, lanes: Any) -> Any:
-    """Return an index of these registers and lanes into the frame's rows of 32-bit registers."""
+    """Return the index with which numpy selects these registers of these lanes in the frame's 32-bit rows."""
     targets = np.array([d.row for d in dests])
     if len(lanes) < 32:
         return (targets[:, None], lanes)
@@ -425,7 +427,7 @@ def wait(s: Split, op: Op, lanes: Any) -> StepsDone | None:
 
 @executes("tcgen05.fence", fidelity="ordering", per="warp")
 def fence(s: Split, op: Op, lanes: Any) -> None:
-    """Execute a fence, with which operations of synchronized threads are ordered like those of one thread."""
+    """Execute ``tcgen05.fence``: order operations of synchronized threads as if one thread issued them."""
     announce_fence(s, op, lanes)
     tensor = s.warp.cta.unit(TensorMemory)
     released = tensor.released

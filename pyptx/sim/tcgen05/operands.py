@@ -182,10 +182,10 @@ def shared_words(
     nibbles: bool = False,
     first: int = 0,
 ) -> Array:
-    """Read the codes of a tile ``[rows, k]`` in shared memory through the async proxy, without padding.
+    """Return the raw bits of each element of an operand tile in shared memory, as ``[rows, k]``.
 
-    ``nibbles`` is True if a byte holds two elements. ``first`` is the number of rows between the descriptor's
-    address and the tile.
+    Reads through the async proxy and removes padding. ``word`` is the descriptor. ``nibbles`` is True if a
+    byte holds two elements. ``first`` is the number of rows between the descriptor's address and the tile.
     """
     if word >> _ABSOLUTE & 1:
         return _in_two_chunks(cta, word, rows, k, element, major, actor, nibbles=nibbles)

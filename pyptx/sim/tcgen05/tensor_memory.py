@@ -65,7 +65,7 @@ class TensorStorage:
         return self._written
 
     def take(self, first: int, columns: int, exclusive: bool, owner: CTA) -> None:
-        """Mark columns as allocated to ``owner``; their cells count as never written."""
+        """Mark columns as allocated to ``owner``, and their cells as never written."""
         self.taken[first] = (columns, owner)
         if exclusive:
             self.exclusive = first
@@ -167,12 +167,15 @@ class TensorMemory(CtaUnit):
         self._allocated += 1
 
     def _life(self, first: int, columns: int) -> Life:
-        """Return the record of an allocation for observers."""
+        """Return the event record with which observers learn that an allocation begins or ends."""
         key = (self.cta.multiprocessor.number, first)
         return Life(LifeKind.TENSOR_MEMORY, key, columns, "tensor memory", self.cta.key)
 
     def check_free(self, address: int, columns: int, exclusive: bool, actor: Actor) -> int:
-        """Return the first column for a dealloc; raise a fault unless exactly this allocation exists."""
+        """Return the first column that a dealloc frees; raise a fault if no such allocation exists.
+
+        Address and number of columns must be those of one allocation.
+        """
         lane, first = unpack_address(address)
         width, _ = self.allocations.get(first, (0, None))
         if lane or width != columns or exclusive != (self.storage.exclusive == first):
@@ -198,7 +201,10 @@ class TensorMemory(CtaUnit):
     # --- the CTA ends -------------------------------------------------------------------------
 
     def concern(self, steps: list[Step], *, own: bool = False) -> None:
-        """Store steps in flight that access this CTA's memory. ``own``: this CTA issued them."""
+        """Record steps in flight that access this CTA's tensor memory.
+
+        ``own`` is True if a thread of this CTA issued them.
+        """
         known = self._own if own else self._foreign
         known[:] = [step for step in [*known, *steps] if not step.done]
 
@@ -347,7 +353,7 @@ class TensorMemory(CtaUnit):
             )
 
     def _announce(self, kind: AccessKind, lanes: Any, first: int, columns: int, actor: Actor) -> None:
-        """Send observers an access to the ``columns`` columns from ``first`` in each of ``lanes``."""
+        """Send observers an access to ``columns`` columns, from column ``first``, in each of ``lanes``."""
         starts = _CELL * (COLUMNS * np.asarray(lanes, np.int64) + first)
         footprint = Footprint(starts, _CELL * columns)
         self.cta.machine.stream.access(
@@ -365,7 +371,7 @@ class TensorMemory(CtaUnit):
         )
 
     def _where(self) -> str:
-        """Return text that names this CTA if its instructions access the tensor memory of a pair, else ""."""
+        """Return text that names this CTA for messages, or "" if its kernel does not use CTA pairs."""
         return f" of CTA {self.cta.coordinates}" if len(self.group) == 2 else ""
 
 

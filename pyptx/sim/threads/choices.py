@@ -29,7 +29,7 @@ class ScheduleChoices:
         return (mask & -mask).bit_length() - 1
 
     def gives_up(self) -> bool:
-        """True if a try_wait that could wait longer times out now and answers false."""
+        """Return True to let a pending try_wait time out now and return false, instead of waiting longer."""
         return False
 
     def starts(self) -> bool:

@@ -47,25 +47,25 @@ Owner = TypeVar("Owner", bound=RegisterOwner)
 
 
 def mask_of(flags: NDArray[np.bool_]) -> int:
-    """Return 32 booleans as a bit mask, lane 0 in bit 0."""
+    """Return the bit mask of 32 booleans; lane 0 is bit 0."""
     return int(np.packbits(flags, bitorder="little").view("<u4")[0])
 
 
 def mask_of_lanes(lanes: NDArray[np.intp] | Sequence[int]) -> int:
-    """Return lane numbers as a bit mask."""
+    """Return the bit mask with the bits of these lane numbers set."""
     if lanes is ALL_LANES:
         return FULL_MASK
     return int(np.bitwise_or.reduce(np.left_shift(1, np.asarray(lanes, np.int64))))
 
 
 def lanes_of(mask: int) -> NDArray[np.intp]:
-    """Return the lane numbers of a bit mask, ascending."""
+    """Return the numbers of the lanes whose bits are set in a mask, ascending."""
     flags = np.unpackbits(np.array([mask], "<u4").view(np.uint8), bitorder="little")
     return np.flatnonzero(flags)
 
 
 class ReconvergencePoint:
-    """The place ``rpc`` where the splits of one divergent branch or one call merge."""
+    """The block (number ``rpc``) where the splits of one divergent branch or one call merge again."""
 
     __slots__ = ("arrived", "expected", "frame", "rpc")
 
@@ -101,7 +101,7 @@ class Warp:
         self.stack: NDArray[np.int64] = np.full(32, cta.grid.program.entry.local_bytes, np.int64)
 
     def thread_names(self, acting: Sequence[int] | NDArray[np.intp], position: int | None = None) -> str:
-        """Return the names of the acting threads, or of the acting thread at ``position``, for messages.
+        """Return text that names the executing threads, or only the one at ``position``, for messages.
 
         Lane number 32 is the first lane of the next warp.
         """
@@ -235,7 +235,7 @@ class Split:
         return self.warp.cta.key
 
     def thread_numbers(self) -> NDArray[np.int64]:
-        """Return the numbers, in their CTA, of the acting threads."""
+        """Return the numbers, in their CTA, of the threads that execute the instruction."""
         return np.asarray(self.actors, np.int64) + 32 * self.warp.index
 
     def description(self, lane: int | None = None) -> str:
@@ -260,7 +260,7 @@ class Split:
         return "undefined-load" if op.cache["early"] else "uninitialized-read"
 
     def local(self, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
-        """Return the segment of local memory, and the offset in it of each acting thread's ``address``.
+        """Return the segment of local memory, and the offset in it of each executing thread's ``address``.
 
         See :class:`~.memory.Actor`.
         """
@@ -305,7 +305,7 @@ class Split:
         return self.regs
 
     def refresh(self) -> None:
-        """Complete the writes to registers in flight, and reread those registers."""
+        """Complete the asynchronous writes to registers, and read those registers again."""
         self.stale = False
         self.warp.complete_register_writes()
         assert self.regs is not None
@@ -356,7 +356,10 @@ class Split:
     def check_written(
         self, location: SourceLocation | None, rows: tuple[tuple[int, str], ...], mask: Any = None
     ) -> None:
-        """Report each register that lanes (those of ``mask``, if given) read but never wrote on this path."""
+        """Report each register of ``rows`` that a lane reads but never wrote on its path through the code.
+
+        ``mask`` limits the check to some lanes.
+        """
         self.acting = self.lanes if mask is None else np.flatnonzero(mask)
         for row, name in rows:
             known = self.frame.written[row, self.acting]
@@ -364,14 +367,14 @@ class Split:
                 self.warp.cta.machine.uninitialized_register(self, name, int(np.argmin(known)), location)
 
     def wrote(self, rows: slice | NDArray[np.intp]) -> bool:
-        """True if all lanes have written all of these registers on this path; the registers are tracked."""
+        """True if ``rows`` are tracked registers, and every lane has written all of them on its path."""
         known = self.frame.written[rows]
         if self.k is not None:
             known = known[:, self.lanes]
         return bool(known.all())
 
     def note_written(self, rows: int | slice | NDArray[np.intp]) -> None:
-        """Store that the lanes write these tracked registers on this path."""
+        """Record that the lanes have written these tracked registers on their path through the code."""
         if self.k is None:
             self.frame.written[rows] = True
         else:
@@ -379,7 +382,7 @@ class Split:
 
 
 class Spin:
-    """A back edge that is taken repeatedly while memory does not change.
+    """Detects that a split spins: it repeats a loop, while neither memory nor its registers change.
 
     Registers are compared with those at the passes 1, 2, 4, 8 ...: a loop that returns to an earlier state is
     found soon, and a loop that does not costs little.
@@ -395,7 +398,8 @@ class Spin:
     def again(self, s: Split) -> bool:
         """Count one more pass of the loop.
 
-        Return True if the registers are the same as in an earlier pass.
+        Returns True if the registers are the same as in an earlier pass, so that the loop would repeat
+        forever.
         """
         self.count += 1
         if self.count == self.mark + 1 and self.registers is not None and s.snapshot() == self.registers:
@@ -409,13 +413,16 @@ class Spin:
 
 
 class Spinner(Protocol):
-    """An object that remembers its last back edge: a split, or an entry of a team's stack."""
+    """An object that remembers the last loop it repeated: a split, or an entry of a team's SIMT stack."""
 
     spin: Spin | None
 
 
 def spins(spinner: Spinner, s: Split, target: int, version: int) -> bool:
-    """True if ``spinner`` takes its back edge again with unchanged registers of ``s`` and memory."""
+    """True if ``spinner`` repeats its last loop while the registers of ``s`` and memory are unchanged.
+
+    ``target`` is the first block of the loop, and ``version`` the number of the memory's last change.
+    """
     spin = spinner.spin
     if spin is None or spin.target != target or spin.version != version:
         spinner.spin = Spin(target, version)
@@ -424,9 +431,10 @@ def spins(spinner: Spinner, s: Split, target: int, version: int) -> bool:
 
 
 class WideSplit(Split):
-    """Lanes of neighboring whole warps of one CTA, for instructions whose lanes do not depend on each other.
+    """Lanes of neighboring whole warps of one CTA that execute an instruction as one array operation.
 
-    ``warp`` is the first of the warps.
+    Only instructions whose lanes do not depend on each other run this way. ``warp`` is the first of the
+    warps.
     """
 
     __slots__ = ()

@@ -1,4 +1,4 @@
-"""Runs whole warps of a CTA that are at one place in the code together, on arrays of all their threads.
+"""Runs several whole warps of a CTA together, as arrays of all their threads, while their code is the same.
 
 Inside a team, divergence uses the classical SIMT stack: the sides of a branch run one after the other with
 masks, and merge at the reconvergence point. A team dissolves into splits at an instruction that may park, at
@@ -30,7 +30,7 @@ _PATIENCE = 20_000
 
 
 class StackEntry:
-    """An entry of the SIMT stack: lanes of a team at one place in the code.
+    """An entry of a team's SIMT stack: some lanes of the team, and the block ``pc`` that they run next.
 
     Its child entries (their ``parent`` is this entry) run first. When all of them have reached ``pc``, this
     entry continues there.
@@ -82,7 +82,7 @@ def _of_warp(mask: Mask, position: int) -> int:
 
 
 def joins(s: Split) -> bool:
-    """True if a split may run in a team: all live lanes of a warp, outside of branches and calls."""
+    """True if a split can run in a team: all live lanes of a warp, outside of branches and calls."""
     return (
         s.mask == s.warp.live
         and s.lane < 0
@@ -99,7 +99,10 @@ class WarpTeams:
         self.machine = machine
 
     def of(self, s: Split) -> WarpTeam | None:
-        """Return the team of ``s`` and its ready neighbors at the same place, or None if there is none."""
+        """Return a team of ``s`` and the ready neighboring warps at its block.
+
+        Returns None if ``s`` cannot run in a team.
+        """
         if s.pc == EXIT or not joins(s):
             return None
         block = s.warp.cta.grid.program.blocks[s.pc]
@@ -175,7 +178,7 @@ class WarpTeams:
 
     @staticmethod
     def _run(team: WarpTeam, entry: StackEntry, block: CodeBlock) -> None:
-        """Execute the operations of a block, for all lanes at once or warp by warp."""
+        """Execute the operations of one basic block, for all lanes of the entry at once or warp by warp."""
         if block.team:
             run_operations(entry.split, block)
             return
@@ -188,7 +191,11 @@ class WarpTeams:
                 s.scatter()
 
     def _branch(self, team: WarpTeam, entry: StackEntry, block: CodeBlock) -> int | None:
-        """Return the block where the running entry continues, or None if its lanes diverge or end."""
+        """Return the basic block that all lanes of ``entry`` run next, or None if they take different ways.
+
+        If they do, this method puts both sides of the branch on the team's SIMT stack; if one side leaves the
+        kernel, it ends the lanes of that side.
+        """
         if block.guard is None:
             return block.taken if block.taken is not None else block.next
         place, negated = block.guard
@@ -223,7 +230,7 @@ class WarpTeams:
         return None
 
     def _end(self, team: WarpTeam, ended: Mask) -> None:
-        """End lanes in the machine, and remove them from all entries."""
+        """End the lanes ``ended`` in the machine, and remove them from all entries of the SIMT stack."""
         for position, warp in enumerate(team.warps):
             mask = _of_warp(ended, position)
             if mask:
@@ -237,7 +244,7 @@ class WarpTeams:
                 entry.narrow(team, left)
 
     def _complete(self, team: WarpTeam, entry: StackEntry, block: CodeBlock) -> bool:
-        """True if the entry has all lanes that the block's collective needs."""
+        """True if ``entry`` has all lanes that the collective instruction of ``block`` needs."""
         entry.split.scatter()
         for position in entry.warps:
             mask = _of_warp(entry.mask, position)
@@ -274,7 +281,7 @@ def _ready_at(warp: Warp, pc: int) -> bool:
 
 
 def _splits(team: WarpTeam, position: int) -> list[tuple[StackEntry, Split]]:
-    """Return the splits of one warp for the entries of a team's stack, the running one last."""
+    """Return one warp's splits, made from the entries of the team's SIMT stack; the running split is last."""
     warp, frame = team.warps[position], team.frames[position]
     mine = [_of_warp(entry.mask, position) for entry in team.stack]
     if len(mine) == 1:

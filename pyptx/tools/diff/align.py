@@ -61,7 +61,7 @@ def align(a: Code, b: Code, intern: Interner) -> Aligned:
 
 
 def straight(a: Code, b: Code) -> list[Aligned]:
-    """Pair the functions line by line if they have as many lines and few keys differ; else return []."""
+    """Pair line n of A with line n of B, if both have as many lines and few keys differ; else return []."""
     if len(a.lines) != len(b.lines):
         return []
     different = sum(one.key != other.key for one, other in zip(a.lines, b.lines, strict=True))
@@ -69,7 +69,7 @@ def straight(a: Code, b: Code) -> list[Aligned]:
 
 
 def by_ends(a: Code, b: Code) -> list[Aligned]:
-    """Pair the common beginning and the common end of the functions, comparing names too.
+    """Pair the common beginning and the common end of the two functions, comparing names too.
 
     Returns two alignments: one with the longest common beginning, one with the longest common end. Together
     they find the place of a single insertion among equal lines. Returns nothing if many lines lie between.
@@ -90,7 +90,10 @@ def by_ends(a: Code, b: Code) -> list[Aligned]:
 
 
 def _common(a: Sequence[Line], b: Sequence[Line], places: Iterable[int], count: int) -> int:
-    """Count how many pairs of lines at ``places``, from the first on, agree under one renaming of names."""
+    """Return how many pairs of lines at ``places``, from the first on, are equal after renaming.
+
+    The renaming of registers and labels must be the same for all these pairs.
+    """
     known = _Names({})
     for place in places:
         one, other = a[place], b[place]
@@ -143,7 +146,7 @@ def _unique(first: Sequence[int], second: Sequence[int], region: Region) -> Alig
 
 
 def _ascending(pairs: Aligned) -> Aligned:
-    """Return the longest subsequence of ``pairs`` that ascends in B; the pairs ascend in A already."""
+    """Return the longest part of ``pairs`` whose lines are in order in B, too; they are in A's order."""
     tails: list[int] = []
     ends: list[int] = []
     previous: list[int] = []
@@ -200,7 +203,7 @@ def _cut(
 
 
 def _surroundings(a: Sequence[Line], b: Sequence[Line], i: int, j: int) -> int:
-    """Count the neighbors of ``a[i]`` and ``b[j]`` whose keys agree."""
+    """Return the number of lines near ``a[i]`` and ``b[j]`` whose keys agree, position by position."""
     return sum(
         0 <= i + k < len(a) and 0 <= j + k < len(b) and a[i + k].key == b[j + k].key
         for k in range(-_WINDOW, _WINDOW + 1)
@@ -215,7 +218,7 @@ _Pairing = tuple[float, tuple[tuple[int, int], ...]]
 
 
 def _known(a: Code, b: Code, pairs: Aligned, moved: Sequence[tuple[int, int]] = ()) -> _Names:
-    """Return the correspondence of names and labels that follows from ``pairs`` and from ``moved`` pairs."""
+    """Return the names and labels that correspond because their lines are in ``pairs`` or ``moved``."""
     names = bijection(count_votes((a.lines[i], b.lines[j]) for i, j in (*pairs, *moved)))
     return _Names(names, Places(a, b, sorted(pairs), moved))
 
@@ -231,7 +234,7 @@ class _Names:
         self.pairings: dict[tuple[int, int], _Pairing | None] = {}
 
     def agree(self, a: Name, b: Name) -> bool:
-        """Whether name ``a`` of A may correspond to name ``b`` of B."""
+        """Return True if name ``a`` of A may correspond to name ``b`` of B."""
         return self.there.get(a, b) == b and self.back.get(b, a) == a
 
     def cost(self, a: Name, b: Name) -> float:
@@ -286,7 +289,7 @@ def _pairing(a: Line, b: Line) -> _Pairing | None:
 
 
 def _exact(a: Sequence[Line], b: Sequence[Line], region: Region, known: _Names) -> Aligned:
-    """Return the alignment of a small region with the least cost, and add its pairs of names to ``known``."""
+    """Return the cheapest alignment of a small region, and add the names that it pairs to ``known``."""
     low, high, left, right = region
     pairs: Aligned = []
     # Pair the equal lines at the beginning and at the end without a table.

@@ -17,13 +17,13 @@ __all__ = ["Diff", "assert_same_ptx", "compare", "diff"]
 
 
 class Diff(Comparison):
-    """The comparison of two modules; its ``str()`` is the report.
+    """The comparison of two modules, A and B; its ``str()`` is the report. True if there is a difference.
 
     Attributes:
         a, b: names of the two sides.
         modules: the IR of both sides.
-        differences: all differences: those of the modules, then those of each function.
-        functions: the pairs of functions that correspond.
+        differences: all differences: first those outside of functions, then those of each function.
+        functions: the comparison of each function of A that has a counterpart in B.
         summary: counts of both sides; also registers, spills and machine code if the caller asked for them.
     """
 
@@ -64,7 +64,7 @@ def diff(a: Any, b: Any, *, header: bool = True, types: bool = True, machine: bo
 
 
 def _name(given: Any, otherwise: str) -> str:
-    """Return the name of a side in the report."""
+    """Return the name that the report shows for ``given``, or ``otherwise`` if it has none."""
     if isinstance(given, Path):
         return str(given)
     kernel = given.func if isinstance(given, functools.partial) else given

@@ -1,4 +1,4 @@
-"""The canonical form of a function's body, in which names and places of declarations do not matter.
+"""Converts a function's body to a canonical form, in which names and places of declarations do not matter.
 
 Owns the decision which parts of an instruction a comparison uses. An instruction becomes a :class:`Line`. The
 line's ``key`` holds everything except the names of registers, labels and the function's own variables; the
@@ -54,7 +54,7 @@ Name = str
 
 
 class Interner:
-    """Maps values of both sides to small numbers; equal values get the same number."""
+    """Maps values of A and of B to small integers; equal values get the same integer."""
 
     def __init__(self) -> None:
         self._numbers: dict[Hashable, int] = {}
@@ -107,7 +107,7 @@ class Line:
 
 @dataclass(slots=True)
 class Code:
-    """The lines of a function, its labels (label -> index of the next line), and its own variables."""
+    """The canonical lines of one function, its labels (label -> index of the next line) and its variables."""
 
     function: Function
     lines: list[Line]
@@ -117,7 +117,10 @@ class Code:
 
 @lru_cache(maxsize=65536)
 def spelling(opcode: str, modifiers: tuple[str, ...]) -> tuple[str, ...]:
-    """Return ``modifiers`` in the order of the instruction table, unless several orders are legal."""
+    """Return ``modifiers`` in the order of the instruction table.
+
+    If several orders are legal, they keep the given order.
+    """
     if not forms_of(opcode) or spelled(opcode, modifiers):
         return modifiers
     legal = orders(opcode, modifiers)
@@ -146,7 +149,7 @@ class _LineReader:
         return ("symbol", self.symbols.get(name, name))
 
     def raw(self, found: re.Match[str]) -> str:
-        """Store the name of a possible register in raw text, and return its replacement.
+        """Return the replacement for a name in raw text that looks like a register, and store the name.
 
         Special registers are not replaced.
         """
@@ -156,7 +159,7 @@ class _LineReader:
         return "%"
 
     def form(self, operand: Operand) -> Hashable:
-        """Return ``operand`` without its names, and append the names to the line's."""
+        """Return ``operand`` without names of registers and labels, and append these names to the line's."""
         if isinstance(operand, Register):
             self.names.append(str(operand))
             return "register"
@@ -278,7 +281,7 @@ def _line(
 
 
 def _fitted(instruction: Instruction) -> tuple[Operand, ...]:
-    """Return the operands. If an operand has several spellings, it gets the spelling of a recorded kernel."""
+    """Return the operands, each in the spelling that a recorded kernel would use."""
     if not any(map(_respelled, instruction.operands)):
         return instruction.operands
     try:
@@ -290,7 +293,7 @@ def _fitted(instruction: Instruction) -> tuple[Operand, ...]:
 
 
 def _respelled(operand: Operand) -> bool:
-    """True if the operand can be written in another way.
+    """True if the operand has another spelling with the same meaning.
 
     Examples are ``{%r}`` for ``%r``, -1 for a true predicate, and ``0d3FF0000000000000`` for a 32-bit number.
     """
@@ -304,7 +307,10 @@ _MOVING = ("mov", "st", "selp", "ld", "ldu")
 
 
 def _untyped(instruction: Instruction, modifiers: tuple[str, ...]) -> tuple[str, ...]:
-    """Replace a type such as ``u32`` or ``f32`` by ``b32``, if the instruction does the same with both."""
+    """Return the modifiers with types such as ``u32`` or ``f32`` replaced by ``b32``.
+
+    Only instructions that do the same with both types are changed.
+    """
     kind = TYPES.get(modifiers[-1]) if modifiers else None
     if kind is None or kind.name == "pred" or not instruction.operands:
         return modifiers

@@ -47,7 +47,7 @@ def compare_functions(a: Code, b: Code, intern: Interner, first: Locate, second:
 
 
 def _labels(code: Code) -> dict[int, str]:
-    """Return the labels to which lines refer: index of the line after a label -> the label."""
+    """Return the labels that some line refers to, as a map from the index of the line after the label."""
     used = {label for line in code.lines for label in line.targets}
     found: dict[int, str] = {}
     for label, place in code.labels.items():
@@ -57,7 +57,10 @@ def _labels(code: Code) -> dict[int, str]:
 
 
 def _candidates(a: Code, b: Code, intern: Interner) -> Iterator[_Comparison]:
-    """Yield alignments, those that are fast to compute first; stop after one with at most one difference."""
+    """Yield possible pairings of the lines of A and B, those that are fast to compute first.
+
+    Stops after a pairing with at most one difference.
+    """
     ways: tuple[Callable[[], list[Aligned]], ...] = (
         lambda: straight(a, b),
         lambda: by_ends(a, b),
@@ -83,7 +86,7 @@ class _Found:
 
 @dataclass
 class _Comparison:
-    """One alignment of two functions, and the differences under this alignment."""
+    """One pairing of the lines of two functions, and the differences under this pairing."""
 
     a: Code
     b: Code
@@ -110,7 +113,10 @@ class _Comparison:
         return [(self.a.lines[i], self.b.lines[j]) for i, j in pairs]
 
     def _order(self, found: _Found) -> tuple[float, float]:
-        """Return the sort key of a difference: its line in A; for a line of B alone, its place in A."""
+        """Return the sort key of a difference, which is its place in A.
+
+        A line that only B has sorts to the place in A where it would be.
+        """
         if found.a is not None:
             return (found.a, 0.0 if found.b is None else found.b)
         assert found.b is not None
@@ -192,10 +198,10 @@ class _Comparison:
         return self.names.get(a) == b
 
     def _names(self, misplaced: dict[tuple[Name, Name], list[_Misplaced]]) -> Iterable[_Found]:
-        """Yield places where B does not have the corresponding register, once for each instruction.
+        """Yield the differences where B uses another register than the one that corresponds to A's register.
 
-        If the unexpected register is also written there, it is a second register for one live range: the
-        difference is reported once, at the first write.
+        Yields one for each instruction. If B also writes the unexpected register there, it is a second
+        register for one live range: the difference is reported once, at the first write.
         """
         for (x, y), places in misplaced.items():
             lines = {place.a.index: place for place in reversed(places)}
@@ -211,7 +217,7 @@ class _Comparison:
                 yield _Found("operand", told, place.a.index, place.b.index)
 
     def _widths(self) -> Iterable[_Found]:
-        """Yield the corresponding registers that differ in width, each at the first line that uses it."""
+        """Yield corresponding registers of different widths, each at the first line that uses it."""
         first = {str(r): r for r in _registers(self.a.function)}
         second = {str(r): r for r in _registers(self.b.function)}
         wrong = {
@@ -229,7 +235,10 @@ class _Comparison:
                     yield _Found("register", told, i, j)
 
     def variables(self) -> dict[Name, Name]:
-        """Pair the functions' own variables. Variables that no line uses are paired by their declarations."""
+        """Pair the own variables of both functions.
+
+        Variables that no line uses are paired by their declarations.
+        """
         found = {x: y for x, y in self.names.items() if x in self.a.variables and y in self.b.variables}
         taken = set(found.values())
         left = [v for name, v in self.b.variables.items() if name not in taken]
@@ -244,7 +253,7 @@ class _Comparison:
 
 
 def _signature(a: Function, b: Function) -> list[tuple[Name, Name]]:
-    """Pair the registers that are parameters or results of the functions, by position."""
+    """Return the pairs of registers that are parameters or results of the two functions, by position."""
     pairs = [*pair_parameters(a.params, b.params), *pair_parameters(a.returns, b.returns)]
     return [
         (f"%{x.name}", f"%{y.name}")
@@ -255,7 +264,10 @@ def _signature(a: Function, b: Function) -> list[tuple[Name, Name]]:
 
 @dataclass(frozen=True)
 class _Misplaced:
-    """A register of B that is not the expected one: its lines, its operand, and whether it is written."""
+    """A place where B uses another register than expected.
+
+    Has the two lines, the operand, and whether the line writes the register.
+    """
 
     a: Line
     b: Line

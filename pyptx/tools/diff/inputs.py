@@ -46,7 +46,7 @@ class Side:
         return {id(statement): line for line, statement in print_module(self.module).lines.items()}
 
     def place(self, thing: Statement | Function | Param | Variable, index: int | None = None) -> Place:
-        """Return the place of ``thing``."""
+        """Return the :class:`Place` of a statement or declaration of this side, for reports."""
         source = thing.source
         text = f".{thing.kind} {thing.name}" if isinstance(thing, Function) else _text(thing)
         if self.text is not None:

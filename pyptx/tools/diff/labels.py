@@ -1,4 +1,4 @@
-"""Pairs the labels of two functions by their places, not by their names."""
+"""Pairs the labels of two functions by the lines that follow the labels, not by the labels' names."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _REACH = 12
 
 
 class Places:
-    """The correspondence of labels under an alignment.
+    """Decides which labels of function A correspond to which labels of B, for one pairing of their lines.
 
     A label of A corresponds to a label of B if the lines after them are paired, or if both labels are between
     the same two pairs of lines.
@@ -29,7 +29,7 @@ class Places:
         self._known: dict[tuple[str, str], bool] = {}
 
     def same(self, x: str, y: str) -> bool:
-        """Whether label ``x`` of A corresponds to ``y`` of B."""
+        """Return True if label ``x`` of A corresponds to label ``y`` of B."""
         found = self._known.get((x, y))
         if found is None:
             found = self._known[x, y] = self._same(x, y)
@@ -48,9 +48,9 @@ class Places:
         return before < j <= behind
 
     def _lead_to_partners(self, i: int, j: int) -> bool:
-        """True if ``i`` and ``j`` lead to the same place: to two lines that are paired with each other.
+        """True if the code from line ``i`` of A and from line ``j`` of B soon reaches two paired lines.
 
-        The lines before these two, from ``i`` in A and from ``j`` in B, must be equal and unpaired.
+        The lines before this pair, from ``i`` in A and from ``j`` in B, must be equal and unpaired.
         """
         a, b = self.a.lines, self.b.lines
         for k in range(min(_REACH, len(a) - i, len(b) - j)):
@@ -61,5 +61,9 @@ class Places:
         return False
 
     def agree(self, a: Line, b: Line) -> bool:
-        """Whether two lines of equal keys refer to corresponding labels."""
+        """Return True if the labels in line ``a`` of A correspond one by one to those in line ``b`` of B.
+
+        The caller has already found that the lines agree in everything except names and labels (equal
+        ``key``).
+        """
         return all(map(self.same, a.targets, b.targets))

@@ -1,4 +1,4 @@
-"""The result of a comparison: :class:`Comparison`, its differences and their places."""
+"""The result of comparing two PTX modules A and B: :class:`Comparison` and the differences in it."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def readable_name(function: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """A line of one side.
+    """One instruction or declaration of A or of B, with the line that it comes from.
 
     Attributes:
-        text: the instruction, or the declaration, as PTX.
-        line: 1-based line of the PTX text.
-        source: the Python line that recorded it, if the side was recorded.
+        text: the instruction or the declaration, as PTX.
+        line: 1-based line of the PTX text; None if it is not known.
+        source: the Python line that emitted it, if this side is a pyptx kernel.
         index: index among the function's instructions; None for a declaration.
     """
 
@@ -70,12 +70,12 @@ Locate = Callable[["Statement | Param | Variable", "int | None"], Place]
 
 @dataclass(frozen=True)
 class Difference:
-    """One difference.
+    """One difference between A and B.
 
     Attributes:
         kind: one of :data:`KINDS`.
         message: text that describes the difference, such as ``modifier .rn -> .rz``.
-        function: A's name of the function (B's if A has no such function); empty for the module. A C++ name
+        function: name of the function in A (in B if A has no such function); empty for the module. A C++ name
             is mangled here, and demangled in ``str()``.
         a, b: the place on each side; None if that side has no counterpart.
         count: number of instructions or places that the difference covers, such as the lines of a move.
@@ -104,12 +104,12 @@ Row = tuple[int | None, int | None]
 
 @dataclass(frozen=True)
 class FunctionDiff:
-    """The comparison of two functions that correspond.
+    """The comparison of one function of A with the corresponding function of B.
 
     Attributes:
-        a, b: the names of the functions.
+        a, b: the function's names in A and in B.
         rows: the lines of both functions, side by side.
-        first, second: the places of the lines of A and of B.
+        first, second: the PTX text and origin of each line, of A and of B.
         labels: for A and for B, index of the line after a label -> the label, if a line refers to it.
         differences: the differences, in the order of A's lines.
     """
@@ -125,13 +125,13 @@ class FunctionDiff:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The result of comparing two modules.
+    """The result of comparing two PTX modules, A and B. True in a condition if there is a difference.
 
     Attributes:
-        a, b: names of the two sides.
-        modules: the IR of both sides.
-        differences: all differences: those of the modules, then those of each function.
-        functions: the pairs of functions that correspond.
+        a, b: names of the two sides in reports.
+        modules: the IR of A and of B.
+        differences: all differences: first those outside of functions, then those of each function.
+        functions: one :class:`FunctionDiff` for each function of A that has a counterpart in B.
         summary: counts of both sides; also registers, spills and machine code if the caller asked for them.
     """
 
@@ -144,19 +144,19 @@ class Comparison:
 
     @property
     def equal(self) -> bool:
-        """True if there is no difference."""
+        """True if A and B do not differ."""
         return not self.differences
 
     @property
     def same_code(self) -> bool:
-        """True if there is no difference, except in the header (PTX version, target, address size)."""
+        """True if A and B differ at most in the header (PTX version, target, address size)."""
         return all(d.kind == "header" for d in self.differences)
 
     @property
     def counts(self) -> dict[str, int]:
-        """Number of differences of each kind, the most frequent first."""
+        """The number of differences of each kind (a key of :data:`KINDS`), the most frequent kind first."""
         return dict(Counter(d.kind for d in self.differences).most_common())
 
     def __bool__(self) -> bool:
-        """True if there is a difference."""
+        """Return True if A and B differ."""
         return not self.equal

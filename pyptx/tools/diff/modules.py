@@ -144,9 +144,10 @@ class _Content:
 def _functions(
     a: Module, b: Module
 ) -> tuple[list[tuple[Function, Function]], list[Function], list[Function]]:
-    """Pair the functions by name, then by content. Return the pairs in A's order, and the rest of each side.
+    """Pair the functions of two modules by name, then by content.
 
-    A prototype of a function that the same module defines is left out.
+    Returns the pairs in A's order, and the functions of each side that have no partner. A prototype of a
+    function that the same module defines is left out.
     """
     one, other = dict(a.by_name), dict(b.by_name)
     partner = {name: name for name in one if name in other and one[name].prototype == other[name].prototype}
@@ -181,7 +182,10 @@ def _functions(
 
 
 def _may_be(a: Function, b: Function) -> bool:
-    """True if ``b`` may be ``a`` under another name. Prototypes are paired only by name."""
+    """True if function ``b`` of B may be function ``a`` of A under another name.
+
+    Prototypes are paired only by name.
+    """
     return a.kind == b.kind and not a.prototype and not b.prototype
 
 
@@ -189,7 +193,7 @@ def _may_be(a: Function, b: Function) -> bool:
 
 
 def _variables(a: Module, b: Module) -> dict[str, str]:
-    """Pair the modules' variables by name, then by declaration."""
+    """Pair the variables of both modules by name, then by declaration."""
     one, other = {v.name: v for v in a.variables}, {v.name: v for v in b.variables}
     same = {name: name for name in one if name in other}
     for key in (_exactly, _roughly):
@@ -222,7 +226,10 @@ def _without_names(initial: object) -> str:
 def _symbols(
     a: Module, b: Module, names: Mapping[str, str], x: Function, y: Function
 ) -> tuple[dict[str, Hashable], dict[str, Hashable]]:
-    """Map symbols of the modules and parameters of two functions to values, equal if they correspond."""
+    """Return, for each module, a map from its symbols and the functions' parameters to values.
+
+    Two symbols have equal values if and only if they correspond.
+    """
     first: dict[str, Hashable] = {}
     second: dict[str, Hashable] = {}
     for module, side, table in ((a, "A", first), (b, "B", second)):

@@ -19,7 +19,7 @@ _CHOICES = 64
 
 @dataclass(frozen=True)
 class Move:
-    """A move: the ``count`` lines from line ``a`` of A on are at line ``b`` of B."""
+    """A move of ``count`` lines: line ``a`` of A and the next ones are at line ``b`` of B."""
 
     a: int
     b: int

@@ -1,4 +1,4 @@
-"""Pairs the registers of both sides by the one-to-one map (bijection) that fits most places.
+"""Pairs the registers of A and B by a one-to-one map that agrees with as many operands as possible.
 
 Registers that correspond at most places count as renamed. A place that does not fit the map is a difference.
 """
@@ -21,7 +21,7 @@ _ROUNDS = 4
 
 
 def count_votes(pairs: Iterable[tuple[Line, Line]], signature: Iterable[tuple[Name, Name]] = ()) -> Votes:
-    """Count, for each pair of names, the weight of the paired lines in which they correspond.
+    """Return, for each pair of names, how strongly the paired lines suggest that they correspond.
 
     Lines that differ in more than names count half. ``signature`` has the pairs of registers that are
     parameters; these count as definitions.
@@ -72,7 +72,7 @@ def bijection(votes: Votes) -> dict[Name, Name]:
 def _improve(
     votes: Votes, rest: list[tuple[Name, Name]], there: dict[Name, Name], back: dict[Name, Name]
 ) -> None:
-    """Exchange pairs as long as an exchange adds weight."""
+    """Exchange pairs of the map as long as an exchange increases its total weight."""
     partners: dict[Name, list[Name]] = defaultdict(list)
     sources: dict[Name, list[Name]] = defaultdict(list)
     for a, b in votes:
@@ -119,7 +119,10 @@ def _best(
     back: dict[Name, Name],
     freed: Name | None,
 ) -> Name | None:
-    """Return the heaviest free partner of ``name``; ``freed`` counts as free."""
+    """Return the free partner in B of name ``name`` with the largest weight, or None.
+
+    ``freed`` counts as free.
+    """
     free = [b for b in partners[name] if b not in back or b == freed]
     return max(free, key=lambda b: votes[name, b], default=None)
 
@@ -132,7 +135,10 @@ def _best_source(
     freed: Name | None,
     taken: Name | None,
 ) -> Name | None:
-    """Return the heaviest free source of ``name`` other than ``taken``; ``freed`` counts as free."""
+    """Return the free name of A with the largest weight for B's ``name``, or None.
+
+    The result is not ``taken``; ``freed`` counts as free.
+    """
     if name == taken:
         return None
     free = [a for a in sources[name] if (a not in there or a == freed) and (a != freed or taken is None)]

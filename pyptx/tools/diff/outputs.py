@@ -36,7 +36,7 @@ class Tolerance:
 
     @property
     def exact(self) -> bool:
-        """True if elements are compared bit for bit."""
+        """True if elements are compared bit for bit, since no tolerance is given."""
         return not self.rtol and not self.atol
 
     def __str__(self) -> str:

@@ -198,7 +198,7 @@ def run_both(a: Side, b: Side, settings: RunSettings) -> RunResult:
 
 @dataclass(frozen=True)
 class _Prepared:
-    """A side with its arguments: its arrays by name, and the function that launches it."""
+    """A side that is ready to run: its arrays by name, and the function that launches its kernel."""
 
     arrays: list[NamedArray]
     launch: Callable[[], Any]
@@ -252,7 +252,7 @@ def _prepare_kernel(
 
 
 def outcome(result: RunResult | PyptxError) -> list[str]:
-    """Return the lines that report the result of ``--run``."""
+    """Return the lines of the report that describe the result of ``--run``."""
     if isinstance(result, PyptxError):
         return [f"run: not possible: {result.message}", *([f"  hint: {result.hint}"] if result.hint else [])]
     lines = [f"run: A {result.verdicts[0]}, B {result.verdicts[1]}"]

@@ -145,7 +145,10 @@ def _count_rows(a: Counts, b: Counts) -> list[_Counted]:
 
 
 def _mix_rows(a: dict[str, int], b: dict[str, int], *, same: bool) -> list[_Counted]:
-    """Return the kinds that differ most, the most frequent first; ``same`` adds the kinds that agree."""
+    """Return table rows for the opcodes or categories whose counts differ most between A and B.
+
+    ``same`` adds those whose counts agree. The most frequent come first; the last row sums up all others.
+    """
     names = [n for n in dict.fromkeys([*a, *b]) if same or a.get(n, 0) != b.get(n, 0)]
     names.sort(key=lambda n: (-abs(a.get(n, 0) - b.get(n, 0)), -a.get(n, 0), n))
     shown = sorted(names[:_MIX_ROWS], key=lambda n: (-max(a.get(n, 0), b.get(n, 0)), n))
@@ -239,7 +242,7 @@ def _where(place: Place) -> str:
 
 
 class _Marks:
-    """The differences of a function, looked up by the line that shows them."""
+    """The differences of a function, looked up by the row of the side-by-side view that shows them."""
 
     def __init__(self, differences: Iterable[Difference]) -> None:
         self.first: dict[int, list[Difference]] = defaultdict(list)
@@ -258,7 +261,7 @@ class _Marks:
                 self.moved_second.update(range(b, b + difference.count))
 
     def at(self, row: Row) -> list[Difference]:
-        """Return the differences shown at a row: those of its line of A, or of B if it has no line of A."""
+        """Return the differences to print below a row: those of its A line, or else of its B line."""
         found = self.first.get(row[0], []) if row[0] is not None else []
         return found + (self.second.get(row[1], []) if row[1] is not None else [])
 
@@ -266,7 +269,7 @@ class _Marks:
         return bool(self.at(row)) or None in row
 
     def style(self, row: Row) -> tuple[str, str]:
-        """Return the sign that is printed between the columns of a row, and the row's color."""
+        """Return the sign to print between the two columns of a row, and the row's color."""
         a, b = row
         if a in self.moved_first or b in self.moved_second:
             return _MARKS["moved"]
@@ -278,7 +281,10 @@ class _Marks:
 
 
 def _hunks(rows: Sequence[Row], marks: _Marks, context: int) -> Iterator[Sequence[Row]]:
-    """Yield the runs of rows that differ, with context rows around them; runs that touch are merged."""
+    """Yield groups of consecutive rows: each has rows that differ, with ``context`` equal rows around them.
+
+    Groups that touch are merged.
+    """
     start = end = -1
     for number, row in enumerate(rows):
         if not marks.touches(row):
@@ -294,7 +300,7 @@ def _hunks(rows: Sequence[Row], marks: _Marks, context: int) -> Iterator[Sequenc
 
 
 class _Columns:
-    """The two columns of a function: PTX with its line numbers, under the Python line that recorded it."""
+    """Formats a function as two columns: PTX with line numbers, below the Python line that emitted it."""
 
     def __init__(self, function: FunctionDiff, width: int) -> None:
         self.function = function
@@ -306,11 +312,11 @@ class _Columns:
         self.files = [_main_file(side) for side in (function.first, function.second)]
 
     def start(self) -> None:
-        """Start a new hunk, in which the Python lines are shown again."""
+        """Begin a new group of rows, in which the Python lines are shown again."""
         self.python = [None, None]
 
     def lines(self, row: Row, sign: str, style: str) -> Iterator[Styled]:
-        """Yield the lines of a row: labels, the Python lines if they changed, then the instructions."""
+        """Yield the printed lines of one row: labels, the Python lines if they changed, the instructions."""
         function = self.function
         left = function.first[row[0]] if row[0] is not None else None
         right = function.second[row[1]] if row[1] is not None else None
@@ -335,7 +341,7 @@ class _Columns:
             ]
 
     def _python(self, side: int, place: Place | None) -> str:
-        """Return the Python line of ``place`` if it is not the last one shown for this side."""
+        """Return the Python line that emitted ``place``, or "" if it is unknown or already shown."""
         if place is None or place.source is None or place.source == self.python[side]:
             return ""
         self.python[side] = place.source
@@ -344,12 +350,15 @@ class _Columns:
         return f"# {where}: {source.text}"
 
     def _both(self, texts: Sequence[str]) -> Styled:
-        """Format a line with two texts, one for each side."""
+        """Return one printed line that shows one text in each of the two columns."""
         first, second = (_cut(text, self.width) for text in texts)
         return [(f"{first:<{self.width}}   {second}", _DIM)]
 
     def _cell(self, place: Place | None, *, whole: bool) -> list[tuple[str, str]]:
-        """Return the number and the text of each line of a cell; if not ``whole``, one line, cut to fit."""
+        """Return ``(line number, PTX text)`` for each printed line of a cell.
+
+        If not ``whole``, the result is one line, cut to the width of the column.
+        """
         if place is None:
             return [("", "")]
         room = self.width - self.gutter - 1
@@ -381,7 +390,7 @@ def _number(place: Place) -> str:
 
 
 def as_json(diff: Comparison) -> dict[str, Any]:
-    """Return the report as plain values; docs/diff.md has the schema."""
+    """Return the report as a dict that JSON can hold; docs/diff.md has the schema."""
     summary: dict[str, Any] = {"a": _counts(diff.summary.a), "b": _counts(diff.summary.b)}
     if diff.summary.machines is not None:
         for side, machine in zip("ab", diff.summary.machines, strict=True):

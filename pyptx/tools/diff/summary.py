@@ -57,7 +57,10 @@ class MachineCode:
 
 @dataclass(frozen=True)
 class Summary:
-    """Counts of A and B; ``machines`` is None if the caller did not ask for machine code."""
+    """Instruction counts of A and of B.
+
+    ``machines`` has resources and machine code of both; None if the caller did not ask for them.
+    """
 
     a: Counts
     b: Counts

@@ -145,7 +145,7 @@ class FilledArray:
 
 @dataclass(frozen=True)
 class SameArray:
-    """A reference to the array ``name``, which another argument creates; both pass the same array."""
+    """An argument that passes the array ``name``, which another argument creates."""
 
     name: str
 

@@ -144,7 +144,7 @@ def bind(
 def _assign(
     entry: str, wanted: Sequence[KernelParameter], args: Sequence[NamedArgument]
 ) -> list[NamedArgument]:
-    """Return the argument of each parameter."""
+    """Return the argument of each parameter, by name first and then in order."""
     names = [parameter.name for parameter in wanted]
     chosen: dict[int, NamedArgument] = {}
     rest: list[NamedArgument] = []

@@ -29,7 +29,7 @@ class _WrongUseError(click.UsageError):
 
 
 class _Command(click.Command):
-    """A command that ends with status 3 if the command line is wrong, since 2 means an incomplete run."""
+    """A click command that exits with status 3 for a wrong command line, since 2 means an incomplete run."""
 
     def make_context(self, *args: Any, **keywords: Any) -> click.Context:
         try:
@@ -54,7 +54,7 @@ class _Command(click.Command):
 
 
 def _say(error: PyptxError) -> None:
-    """Print the error on one line. The mistake is on the command line, so no line of Python is named."""
+    """Print the error on one line, without a line of Python, since the mistake is on the command line."""
     where = f"{error.location}: " if isinstance(error, ParseError) else ""
     hint = f" ({error.hint})" if error.hint else ""
     click.echo(f"Error: {where}{error.message}{hint}", err=True)
@@ -199,7 +199,7 @@ def _extent(name: str, text: str) -> tuple[int, ...]:
 def _run(
     launch_config: LaunchConfig, overwrite: bool, shown: bool | None, check: bool
 ) -> tuple[list[LaunchArray], list[Report]]:
-    """Run the launches of one stream. Returns their arrays, and a report for each launch."""
+    """Run the launches of one stream, and return their arrays and a report for each launch."""
     settings = launch_config.settings
     launches = [launch_config, *launch_config.then]
     stream = Stream()

@@ -122,7 +122,7 @@ def read_config(path: Path) -> LaunchConfig:
 
 
 def _source(found: LaunchConfig, table: Mapping[str, Any], where: str, folder: Path) -> None:
-    """Set the file of a launch and its values, if the table has them."""
+    """Set the file of a launch, and the values for its kernel, if the TOML table has them."""
     if "file" in table:
         name = _typed(table, "file", str, where)
         found.file = name if name == "-" else str(folder / name)
@@ -190,7 +190,7 @@ def _in_folder(given: ArgumentSource, folder: Path) -> ArgumentSource:
 
 
 def _table(table: dict[str, Any], where: str, folder: Path) -> ArgumentSource:
-    """Read an argument from a table with a key ``file``, ``fill``, ``array``, ``map`` or ``value``."""
+    """Convert a TOML table with a key ``file``, ``fill``, ``array``, ``map`` or ``value`` to an argument."""
     if "fill" in table:
         return _filled(table, where, folder)
     kind = None

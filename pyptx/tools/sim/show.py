@@ -119,7 +119,7 @@ def array_objects(buffers: list[LaunchArray]) -> list[dict[str, Any]]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a number for JSON; NaN and infinities become strings, since JSON has none."""
+    """Return a number as a value for JSON; NaN and infinities become strings, since JSON has none."""
     if isinstance(value, (np.integer, np.bool_)):
         return int(value)
     number = float(value)

@@ -143,7 +143,7 @@ def _entry(module: Module, name: str | None) -> Function:
 
 
 def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> LaunchableKernel:
-    """Make a kernel of a Python file launchable.
+    """Return a kernel of a Python file as a :class:`LaunchableKernel`.
 
     By default its inputs are random and its outputs empty arrays.
     """

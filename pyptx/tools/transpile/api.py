@@ -82,7 +82,7 @@ def transpiled(
         worse = frozenset(wrong) - flat
         if not worse:
             raise UnsupportedError(
-                f"the program does not record the instructions of its source: {next(iter(wrong.values()))}"
+                f"the program does not emit the instructions of its source: {next(iter(wrong.values()))}"
             )
         flat |= worse
         found = written(module, title, flat=flat, lines=lines)
@@ -90,7 +90,7 @@ def transpiled(
 
 
 def _wrong(module: Module, program: Written) -> Mapping[str, str]:
-    """Return the functions that the program records differently, each with the first difference."""
+    """Return the functions that the program emits differently, each with its first difference."""
     try:
         recorded = run(program.text, "<transpiled program>")
     except PyptxError as error:
@@ -101,7 +101,7 @@ def _wrong(module: Module, program: Written) -> Mapping[str, str]:
 
 
 def _title(module: Module, name: str) -> str:
-    """Return the docstring of the program."""
+    """Return the text of the docstring with which the Python program begins."""
     source = "PTX" if name == "<ptx>" else name
     version = "{}.{}".format(*module.version)
     return f'"""{source} (PTX {version}, {module.target}) as a program, written by ``pyptx transpile``."""'

@@ -1,4 +1,4 @@
-"""Arrays of registers: :class:`Array`, and :class:`Pool`, which assigns registers to arrays.
+"""Arrays of registers in the Python program, and :class:`Pool`, which assigns registers to arrays.
 
 A register is in at most one array, and its place in the array does not change.
 """
@@ -67,7 +67,11 @@ class Pool:
         self.written_by: dict[str, str] = {}
 
     def survey(self, steps: Iterable[StatementStep]) -> None:
-        """Store for each register the instruction that names its array: a matrix product or first write."""
+        """Store, for each register, the PTX instruction from which its array gets its name.
+
+        This is the last matrix product that writes the register, or else the first instruction that writes
+        it.
+        """
         for step in steps:
             if step.instruction is None:
                 continue
@@ -98,7 +102,7 @@ class Pool:
         return array
 
     def vectors(self, steps: Iterable[StatementStep], shortest: int) -> None:
-        """Make an array of each vector operand that has at least ``shortest`` registers."""
+        """Make an array for each vector operand that has at least ``shortest`` registers."""
         for step in steps:
             if step.instruction is None:
                 continue
@@ -113,7 +117,7 @@ class Pool:
                     self.add(registers)
 
     def products(self, steps: Iterable[StatementStep]) -> None:
-        """Make one array of the accumulators of consecutive matrix products, if no two share a register."""
+        """Make one array for the accumulators of consecutive matrix products, if no two share a register."""
         group: list[Register] = []
         for step in steps:
             instruction = step.instruction

@@ -32,12 +32,12 @@ __all__ = ["StatementStep", "canonical", "steps", "targets_of"]
 
 @dataclass(eq=False, slots=True)
 class StatementStep:
-    """A statement that the program records.
+    """A PTX statement for which the Python program has a line.
 
     Attributes:
         index: index in the function's body.
         statement: the statement; an instruction is in canonical form, with modifiers in the table's order and
-            constants as the form takes them.
+            constants as the instruction form takes them.
         binding: the binding of an instruction.
         reads, writes: registers, guard included, in the order of the operands.
         locs: the ``.loc`` directives before the statement that change the line.
@@ -68,7 +68,7 @@ class StatementStep:
 
 
 def canonical(instruction: Instruction) -> tuple[Instruction, Binding]:
-    """Return the instruction in the form that a recording would have, and its binding."""
+    """Return the instruction as pyptx would emit it, and its binding."""
     binding = bind_instruction(instruction)
     match = binding.match
     spelled = replace(
@@ -78,7 +78,7 @@ def canonical(instruction: Instruction) -> tuple[Instruction, Binding]:
 
 
 def targets_of(body: tuple[Statement, ...]) -> set[str]:
-    """Return the labels that a branch names."""
+    """Return the labels of ``body`` that a branch names."""
     found: set[str] = set()
     for statement in body:
         if isinstance(statement, Instruction):
@@ -89,7 +89,7 @@ def targets_of(body: tuple[Statement, ...]) -> set[str]:
 
 
 def _idle_marks(body: tuple[Statement, ...]) -> set[int]:
-    """Return the indices of braces that do not directly contain a variable."""
+    """Return the indices of braces that enclose no variable declaration of their own."""
     idle: set[int] = set()
     open_at: list[int] = []
     holds: list[bool] = []

@@ -1,6 +1,6 @@
-"""Writes instructions as Python expressions: operators, special registers, initial values, changes in place.
+"""Writes PTX instructions as Python expressions: operators, special registers, updates such as ``x += y``.
 
-Owns :class:`Expressions`, which finds the expression or statement that records exactly an instruction and is
+Owns :class:`Expressions`, which finds the expression or statement that emits exactly an instruction and is
 shorter than ``ptx.inst``, if there is one.
 """
 
@@ -44,7 +44,7 @@ class Expressions(OperandWriter):
     """An operand writer that also writes instructions as Python expressions, such as ``x + y``."""
 
     def _expression(self, step: StatementStep) -> Pending | None:
-        """Write the step as a Python operator, if there is one that records it.
+        """Write the statement as a Python operator if one emits exactly this instruction.
 
         The operator makes a new register for the result, or changes a register in place.
         """
@@ -77,7 +77,7 @@ class Expressions(OperandWriter):
         return self._operator(instruction, info.takes, info) or self._returned(instruction, info)
 
     def _returned(self, instruction: Instruction, info: Info) -> Pending | None:
-        """Write the instruction as a function of ``ptx`` that returns its result, if there is one."""
+        """Write the instruction as a call of a ``ptx`` function that returns its result, if there is one."""
         found = result_call(instruction, self._kind, self.arch)
         if found is None:
             return None
@@ -310,7 +310,7 @@ WRITTEN = Pending(None, "", TYPES["b32"])  # type: ignore[arg-type]
 
 
 def _copied(given: ScalarType, kind: ScalarType) -> ScalarType | None:
-    """Return the type of the ``mov`` that copies a register of type ``given`` to a register of ``kind``."""
+    """Return the type of the ``mov`` that copies a register of type ``given`` to one of type ``kind``."""
     if given is kind:
         return move_type(kind)
     if given.bits == kind.bits and (kind.kind == "b" or (given.kind == "b" and kind.kind in "us")):

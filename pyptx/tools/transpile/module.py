@@ -69,7 +69,7 @@ class _File:
                 self.used.add("ir")
                 self.body.append(f'program.directive(ir.Alias("{directive.name}", "{directive.target}"))')
             elif not isinstance(directive, File | Section | Dwarf | Pragma):
-                raise UnsupportedError(f"a program cannot record the directive {directive}")
+                raise UnsupportedError(f"a pyptx program cannot emit the directive {directive}")
         imports = f"from pyptx import {', '.join(sorted(self.used, key=_import_order))}"
         return "\n".join(
             [
@@ -110,7 +110,7 @@ class _File:
         self.body += wrapped(f"{name} = {head}({', '.join(words)})", 0)
 
     def _signature(self, function: Function, params: Sequence[str]) -> list[str]:
-        """Return the keywords for results and parameters, whose Python names are ``params``."""
+        """Return the keywords that declare results and parameters; ``params`` are their Python names."""
         found = []
         names = iter(params)
         for what, given in (("returns", function.returns), ("params", function.params)):
@@ -120,7 +120,10 @@ class _File:
         return found
 
     def _kind(self, param: Param) -> str:
-        """Return a parameter as text without its name: its type, or the name of a ``ptx.param`` result."""
+        """Return a parameter's declaration without its name, as Python text.
+
+        This is its type, or the name of a ``ptx.param`` result.
+        """
         text = unnamed(param, self.used)
         if text == param.type.name:
             return text
@@ -207,7 +210,7 @@ def _tuple(texts: Sequence[str]) -> str:
 
 
 def replaced(function: Function) -> Function:
-    """Return ``function`` without its statements, as a prototype."""
+    """Return a prototype of ``function``: the function without its statements."""
     return Function(function.name, function.params, kind=function.kind, returns=function.returns)
 
 

@@ -87,7 +87,7 @@ class PythonNames:
         return name
 
     def within(self) -> PythonNames:
-        """Return the names for a function inside this scope, in which the names of this scope are in use."""
+        """Return the names for a function inside this scope; they do not repeat the names of this scope."""
         inner = PythonNames()
         inner._taken = set(self._taken)
         return inner

@@ -1,4 +1,4 @@
-"""Writes the parts of a program's lines: names of registers, their declarations, and operands.
+"""Writes operands and names of one PTX function as Python text, and the declarations of its registers.
 
 Owns :class:`OperandWriter`, the state of a function that is being written: the place where each register is
 declared, and the results whose expressions are not written yet, because the next line may contain them.
@@ -61,7 +61,7 @@ _IMPORTED = frozenset(name for name in TYPES if hasattr(types, name))
 
 @dataclass(eq=False)
 class Pending:
-    """A result whose expression is not written yet, because the next line may contain it."""
+    """A result whose Python expression is not written yet, because the next line may contain it."""
 
     info: Info
     text: str
@@ -106,7 +106,7 @@ class OperandWriter:
     # --- names --------------------------------------------------------------------------------
 
     def parameters(self) -> list[str]:
-        """Return the names of the Python parameters: results, then parameters."""
+        """Return the names of the Python function's parameters: first PTX results, then PTX parameters."""
         found = []
         for param in (*self.function.returns, *self.function.params):
             name = self.names.new(word(parameter_name(param.name, self.function.name)))
@@ -119,7 +119,7 @@ class OperandWriter:
         return found
 
     def _name(self, register: Register) -> str:
-        """Return the name of a register, and record that the register is used in the current block."""
+        """Return the Python name of a register, and note that the current block uses the register."""
         name = register.name
         element = self.arrays.get(name)
         if element is not None:
@@ -136,7 +136,7 @@ class OperandWriter:
         return text
 
     def _around(self, name: str) -> SourceBlock:
-        """Return the block in which a register that occurs here may be declared.
+        """Return the innermost block in which a register that occurs here may be declared.
 
         A declaration in a Python loop would make a new register in each repetition.
         """
@@ -149,7 +149,7 @@ class OperandWriter:
         self.array_home[id(array)] = (array, block)
 
     def _define(self, info: Info, wish: str | None = None) -> str:
-        """Choose the name of a register that the next line makes."""
+        """Return the Python name for a register that the next line makes; ``wish`` is a preferred name."""
         name = info.register.name
         if wish is not None and generic(name):
             self.text_of[name] = self.names.new(wish)
@@ -180,7 +180,7 @@ class OperandWriter:
     # --- declarations -------------------------------------------------------------------------
 
     def _declare(self) -> None:
-        """Write the declarations of registers at the tops of their blocks."""
+        """Write declarations for all registers that no line makes, at the tops of their blocks."""
         groups: dict[int, tuple[SourceBlock, dict[str, list[str]]]] = {}
         for name, block in self.home.items():
             info = self.infos[name]
@@ -220,7 +220,7 @@ class OperandWriter:
         return found
 
     def _variable(self, variable: Variable) -> None:
-        """Write a variable of the function at the place of its declaration."""
+        """Write the declaration of one of the function's own variables."""
         self.used.add("ptx")
         name = self.names.new(short_name(variable.name))
         self.symbols[variable.name] = name
@@ -233,7 +233,10 @@ class OperandWriter:
     # --- operands -----------------------------------------------------------------------------
 
     def _operand(self, operand: Any, texts: Mapping[str, str] | None = None, how: str = "") -> str:
-        """Return the text of an operand as an argument of a call."""
+        """Return the Python text of a PTX operand as an argument of a call.
+
+        ``texts`` has expressions for registers that are results of the lines before.
+        """
         if isinstance(operand, Register):
             if texts is not None and operand.name in texts:
                 return texts[operand.name]
@@ -314,7 +317,7 @@ class OperandWriter:
         return f"[{', '.join(self._operand(e, texts, 'pattern') for e in vector.elements)}]"
 
     def _slice(self, vector: Vector) -> str | None:
-        """Return the vector as an array or as a slice of an array, or None."""
+        """Return the Python text of a vector operand as an array or a slice of one; None if it is neither."""
         if len(vector.elements) < 2:
             return None
         places = []
@@ -392,12 +395,12 @@ def imported(kind: ScalarType) -> bool:
 
 
 def generic(name: str) -> bool:
-    """True if the name of a register only repeats its type, such as ``r5``."""
+    """True if the PTX name of a register only repeats its type, such as ``r5``."""
     return _GENERIC.match(name) is not None
 
 
 def inner(text: str) -> str:
-    """Return an expression as a part of another expression, in parentheses if needed."""
+    """Return a Python expression as part of a larger one, in parentheses if precedence requires them."""
     return f"({text})" if " " in text and not _ELEMENT.match(text) else text
 
 
@@ -406,7 +409,7 @@ def _stride(place: int) -> int:
 
 
 def _header(function: Function) -> list[Register]:
-    """Return the parameters and results of a function that are registers."""
+    """Return the function's parameters and results that PTX declares as registers."""
     return [
         Register(p.name, p.type, p.vector) for p in (*function.returns, *function.params) if p.space == "reg"
     ]

@@ -16,7 +16,7 @@ __all__ = ["OPERATIONS", "Operation", "operation_of", "result_type"]
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """The operator ``symbol`` on operands of type ``kind``.
+    """The Python operator ``symbol`` on operands of type ``kind``, which emits an instruction.
 
     ``what`` is ``arithmetic``, ``bits``, ``shift``, ``compare``, ``unary`` or ``float``.
     """
@@ -67,7 +67,7 @@ OPERATIONS = _operations()
 
 
 def operation_of(instruction: Instruction) -> Operation | None:
-    """Return the operator that records ``instruction``, or None if its operands do not fit."""
+    """Return the Python operator that emits ``instruction``, or None if its operands do not fit."""
     return OPERATIONS.get((instruction.opcode, instruction.modifiers))
 
 

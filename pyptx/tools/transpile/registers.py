@@ -55,7 +55,7 @@ class Info:
     header: bool = False
 
     def takes(self, kind: ScalarType) -> bool:
-        """Whether all instructions accept a register of type ``kind``."""
+        """Return True if every instruction that uses the register accepts it with type ``kind``."""
         if kind is self.register.type:
             return True
         if (
@@ -112,7 +112,7 @@ def survey(
 
 
 def _share_votes(steps: Sequence[StatementStep], found: dict[str, Info]) -> None:
-    """Share votes between registers that bit operations and copies connect, since they need one type."""
+    """Add up the votes of registers that bit operations and copies connect: they must have one type."""
     parent: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -137,7 +137,7 @@ def _share_votes(steps: Sequence[StatementStep], found: dict[str, Info]) -> None
 
 
 def _direct(operand: Operand) -> Iterable[Register]:
-    """Yield the registers that must have the operand's type, which registers in addresses need not have."""
+    """Yield the registers of an operand, except those in an address, which may have another type."""
     if isinstance(operand, Register):
         yield operand
     elif isinstance(operand, Vector):

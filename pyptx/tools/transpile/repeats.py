@@ -1,8 +1,8 @@
-"""Converts repetitions of a few instructions to Python loops.
+"""Converts repeated groups of instructions to Python loops.
 
-Owns :func:`grouped`.  At least four consecutive repetitions become a loop. Each operand must be the same in
+Owns :func:`grouped`. At least four consecutive repetitions become a loop. Each operand must be the same in
 all repetitions, or change by the same step from one repetition to the next. Registers that differ must be at
-equal distances in an array, or be used in only one repetition. The loop records the same statements in the
+equal distances in an array, or be used in only one repetition. The loop emits the same instructions in the
 same order.
 """
 
@@ -43,14 +43,14 @@ Slot: TypeAlias = "Register | int"
 
 @dataclass(eq=False)
 class Repeat:
-    """A loop ``for i in range(count):`` over the steps of the first repetition.
+    """A loop ``for i in range(count):`` over the statements of the first repetition.
 
     Attributes:
         count: number of repetitions.
-        first: the steps of the first repetition.
-        strides: for each slot of each step, the difference between two repetitions, of a number or of an
-            index in an array; None for a slot whose text does not change.
-        indices: indices in the function's body of all steps that the loop records.
+        first: the statements of the first repetition.
+        strides: for each register or number (slot) of each statement, the difference between two repetitions:
+            of the number, or of the register's index in an array; None for a slot that does not change.
+        indices: indices in the function's body of all statements that the loop emits.
         own: registers of the first repetition that are used in only one repetition.
     """
 
@@ -61,7 +61,7 @@ class Repeat:
     own: frozenset[str]
 
     def template(self, pool: Pool, infos: dict[str, Info], index: str) -> Iterator[StatementStep]:
-        """Yield the steps to write, in which the slots that change are formulas of ``index``."""
+        """Yield the statements of the loop body; what changes becomes a formula of ``index``."""
         for step, strides in zip(self.first, self.strides, strict=True):
             assert step.instruction is not None
             given = iter(strides)
@@ -86,7 +86,10 @@ class Repeat:
 
 
 def _visit(operand: Any, slot: Callable[[Any], Any]) -> tuple[Any, Any]:
-    """Return the shape of an operand, and the operand with ``slot`` applied to each slot."""
+    """Return an operand without its registers and numbers, and the operand after applying ``slot`` to each.
+
+    The first result (the shape) is equal for two operands that differ at most in registers and numbers.
+    """
     if isinstance(operand, Register):
         return ("r", operand.type, operand.vector), slot(operand)
     if isinstance(operand, Immediate):
@@ -125,9 +128,9 @@ def _visit_all(
 
 
 def _read(instruction: Instruction) -> tuple[Any, list[Slot]]:
-    """Split an instruction into its shape and its slots.
+    """Split an instruction into its shape, and its slots: the list of its registers and numbers in order.
 
-    Two instructions of equal shape differ at most in their slots: the registers and numbers, in order.
+    Two instructions of equal shape differ at most in their slots.
     """
     slots: list[Slot] = []
 
@@ -143,7 +146,10 @@ def _read(instruction: Instruction) -> tuple[Any, list[Slot]]:
 
 
 def _vectors(step: StatementStep) -> list[int]:
-    """Return a number for each slot of an instruction; the registers of one vector have the same number."""
+    """Return a number for each register or number of an instruction.
+
+    The registers of one vector operand get the same number.
+    """
     found: list[int] = []
     assert step.instruction is not None
     for at, operand in enumerate(step.instruction.operands):
@@ -176,7 +182,7 @@ class _Finder:
         self.shapes: dict[Any, int] = {}
 
     def nodes(self, nodes: Sequence[Node]) -> list[Any]:
-        """Return ``nodes`` with repetitions as loops, also inside of blocks."""
+        """Return ``nodes`` with loops in the place of repetitions, also inside nested blocks."""
         found: list[Any] = []
         run: list[StatementStep] = []
         for node in nodes:
@@ -197,7 +203,7 @@ class _Finder:
         return found + self.run(run)
 
     def run(self, steps: list[StatementStep]) -> list[Any]:
-        """Return steps without branches in which loops replace the repetitions."""
+        """Return consecutive statements without branches, with loops in the place of repetitions."""
         if len(steps) < _LEAST:
             return list(steps)
         read = [_read(step.instruction) for step in steps if step.instruction is not None]
@@ -218,7 +224,7 @@ class _Finder:
     def best(
         self, steps: list[StatementStep], shapes: list[int], slots: list[list[Slot]], at: int
     ) -> Repeat | None:
-        """Return the loop that starts at step ``at`` and saves the most lines, or None."""
+        """Return the loop from statement ``at`` on that saves the most lines, or None if there is none."""
         chosen: tuple[int, int, int, _Plan] | None = None
         longest = min(_LONGEST, (len(steps) - at) // _LEAST)
         for period in range(1, longest + 1):
@@ -245,7 +251,10 @@ class _Finder:
     def plan(
         self, steps: list[StatementStep], slots: list[list[Slot]], at: int, period: int, count: int
     ) -> _Plan | None:
-        """Plan a loop for ``count`` repetitions, or for as many of the first ones as possible."""
+        """Plan a loop for as many of the ``count`` repetitions, from the first on, as possible.
+
+        Returns None if fewer than four remain.
+        """
         while count >= _LEAST:
             rows = [[slots[at + n * period + p] for n in range(count)] for p in range(period)]
             found = self._registers(steps, rows, at, period, _stepping(rows, count))
@@ -295,7 +304,10 @@ class _Finder:
         return plan if self._arrays(plan, moving) else 0
 
     def _local(self, registers: list[Register], bounds: list[tuple[int, int]]) -> int:
-        """Count the registers, from the first on, that are used only in their own repetition."""
+        """Return how many of ``registers``, one per repetition, are used in no other repetition.
+
+        Counts from the first register to the first one that fails.
+        """
         for n, (register, (low, high)) in enumerate(zip(registers, bounds, strict=True)):
             info = self.infos.get(register.name)
             if info is None or register.name in self.pool.places or info.header:
@@ -305,7 +317,11 @@ class _Finder:
         return len(registers)
 
     def _movable(self, registers: list[Register]) -> int:
-        """Count the registers, from the first on, at equal distances in an array or free for a new one."""
+        """Return how many of ``registers``, one per repetition, can be elements of one array.
+
+        Counts from the first register to the first one that fails. The registers are at equal distances in an
+        existing array, or in no array yet.
+        """
         first = self.pool.places.get(registers[0].name)
         if first is None:
             seen: set[str] = set()
@@ -324,7 +340,10 @@ class _Finder:
         return len(registers)
 
     def _arrays(self, plan: _Plan, moving: list[list[list[Register]]]) -> bool:
-        """Find a place in an existing or a new array for every register that changes between repetitions."""
+        """Choose an array, existing or new, for each register that changes between repetitions.
+
+        Returns False if that is not possible.
+        """
         fresh: dict[str, int] = {}
 
         def even(registers: list[Register]) -> bool:
@@ -370,7 +389,7 @@ class _Finder:
 
 @dataclass(eq=False)
 class _Plan:
-    """A loop that can be written after its ``arrays`` are made."""
+    """A loop that can be written once the register arrays in ``arrays`` exist."""
 
     count: int
     rows: list[list[list[Slot]]]
@@ -384,7 +403,10 @@ class _Plan:
         return len(self.arrays)
 
     def strides(self, pool: Pool) -> list[list[int | None]]:
-        """Return the stride of each slot of each step, or None for a slot that does not change."""
+        """Return, for each statement, how much each register index or number grows per repetition.
+
+        None stands for a register or number that does not change.
+        """
         return [[self._stride(a, b, pool) for a, b in zip(row[0], row[1], strict=True)] for row in self.rows]
 
     def _stride(self, first: Slot, second: Slot, pool: Pool) -> int | None:
@@ -402,7 +424,7 @@ def _even(numbers: Sequence[int]) -> bool:
 
 
 def _repetitions(shapes: list[int], at: int, period: int) -> int:
-    """Count how often the shapes of ``period`` steps repeat from ``at`` on."""
+    """Return how often the ``period`` statements from index ``at`` on repeat, compared by their shapes."""
     end = at + period
     while end < len(shapes) and shapes[end] == shapes[end - period]:
         end += 1
@@ -410,7 +432,7 @@ def _repetitions(shapes: list[int], at: int, period: int) -> int:
 
 
 def _stepping(rows: list[list[list[Slot]]], count: int) -> int:
-    """Return the number of repetitions, from the first on, whose numbers change by the same step."""
+    """Return how many repetitions, from the first on, have numbers that grow by a constant step."""
     for row in rows:
         for slot, first in enumerate(row[0]):
             if not isinstance(first, int):
@@ -427,7 +449,10 @@ def _stepping(rows: list[list[list[Slot]]], count: int) -> int:
 
 
 def grouped(nodes: Sequence[Node], pool: Pool, infos: dict[str, Info]) -> list[Any]:
-    """Return ``nodes`` with loops over repetitions, and add arrays for their registers to ``pool``."""
+    """Return ``nodes`` with Python loops in the place of repeated statements.
+
+    Adds the arrays that the loops index to ``pool``.
+    """
     steps = list(walk(nodes))
     pool.survey(steps)
     pool.products(steps)

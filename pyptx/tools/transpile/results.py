@@ -1,7 +1,7 @@
-"""Finds functions of ``ptx`` that record an instruction and return its result: ``x = ptx.mad(a, b, c)``.
+"""Finds ``ptx`` functions that emit an instruction and return its result: ``x = ptx.mad(a, b, c)``.
 
-Owns :func:`result_call`.  The module tests whether a call records exactly the instruction: it records the
-call in a small program, once for each combination of types.
+Owns :func:`result_call`. The module tests whether a call emits exactly the instruction: it runs the call in a
+small program, once for each combination of types.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Call:
 
 
 def _keywords(words: tuple[str, ...], *known: str) -> tuple[tuple[str, str | bool], ...] | None:
-    """Return the modifiers as keywords, or None if a keyword is not in ``known``."""
+    """Return an instruction's modifiers as keyword arguments, or None if one of them is not in ``known``."""
     found: list[tuple[str, str | bool]] = []
     for word in words:
         if word in _ROUNDINGS and "rounding" in known:
@@ -52,7 +52,7 @@ def _keywords(words: tuple[str, ...], *known: str) -> tuple[tuple[str, str | boo
 
 
 def _calls(instruction: Instruction) -> Iterator[Call]:
-    """Yield the DSL calls that could record ``instruction``; only a trial shows whether one does."""
+    """Yield the DSL calls that may emit ``instruction``; only a trial shows whether one does."""
     opcode, words = instruction.opcode, instruction.modifiers
     if not words:
         return
@@ -104,7 +104,7 @@ def _calls(instruction: Instruction) -> Iterator[Call]:
 def result_call(
     instruction: Instruction, kind_of: Callable[[Register], ScalarType], arch: str
 ) -> tuple[Call, ScalarType] | None:
-    """Return the call that records ``instruction`` and returns its first operand, and the result's type."""
+    """Return the DSL call that emits ``instruction`` and returns its first operand, and the result's type."""
     given: list[Given] = []
     for operand in instruction.operands[1:]:
         if isinstance(operand, Register) and operand.vector == 1:
@@ -135,7 +135,7 @@ def result_call(
 def _tried(
     call: Call, given: tuple[Given, ...], opcode: str, modifiers: tuple[str, ...], arch: str
 ) -> ScalarType | None:
-    """Return the type of the call's result if the call records this instruction, else None."""
+    """Return the type of the call's result if the call emits exactly this instruction, else None."""
     program = Program(arch)
     made: list[Any] = []
     sources: list[Any] = []

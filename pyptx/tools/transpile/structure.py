@@ -1,7 +1,7 @@
-"""Converts labels and branches to blocks: ``if_``, ``else_``, loops and braces.
+"""Converts labels and branches of a PTX function to blocks: ``if_``, ``else_``, loops and braces.
 
-Owns :func:`structured`.  A branch becomes a block only if the block records exactly that branch at the same
-place. Other branches and their labels stay.  No statement moves.
+Owns :func:`structured`. A branch becomes a block only if the block emits exactly that branch at the same
+place. Other branches and their labels stay. No statement moves.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _DEPTH = 14
 
 @dataclass(eq=False)
 class IfNode:
-    """A ``with ptx.if_(...)``: a guarded branch over ``body``.
+    """A ``with ptx.if_(...)`` block, from a guarded branch over ``body``.
 
-    If there is an ``orelse``, ``skip`` is the branch over it.
+    If there is an ``orelse``, ``skip`` is the branch at the end of ``body`` over it.
     """
 
     branch: StatementStep
@@ -35,9 +35,10 @@ class IfNode:
 
 @dataclass(eq=False)
 class LoopNode:
-    """A ``ptx.loop``, or with a guard a ``ptx.do_while``; ``back`` is the branch to the loop's head.
+    """A ``ptx.loop`` block, or a ``ptx.do_while`` if ``guard`` is set.
 
-    ``named`` is true if a branch in the body leaves the loop or starts its next pass.
+    ``back`` is the branch to the loop's head. ``named`` is true if a branch in the body leaves the loop or
+    starts its next pass.
     """
 
     body: list[Node]
@@ -52,7 +53,7 @@ class LoopNode:
 
 @dataclass(frozen=True)
 class Jump:
-    """A branch that is the ``break_`` or ``continue_`` of a loop."""
+    """A branch that Python writes as ``break_`` or ``continue_`` of a loop."""
 
     kind: str
     loop: LoopNode
@@ -70,7 +71,7 @@ Node: TypeAlias = "StatementStep | IfNode | LoopNode | ScopeNode"
 
 @dataclass(frozen=True)
 class Structure:
-    """The blocks of a function."""
+    """Finds the blocks of one PTX function."""
 
     nodes: list[Node]
     #: Index of a branch's statement -> the jump, for branches that leave a loop or start its next pass.
@@ -80,7 +81,7 @@ class Structure:
 
 
 def uni(step: StatementStep) -> bool:
-    """True if the branch is a ``bra.uni``."""
+    """True if the statement is a ``bra.uni``."""
     return step.instruction is not None and step.instruction.modifiers == ("uni",)
 
 
@@ -127,7 +128,7 @@ class _Builder:
                     self.sources.setdefault(self.where[label], []).append(at)
 
     def _closing(self) -> dict[int, int]:
-        """Return, for each opening brace, the index of the closing brace."""
+        """Return a map from the index of each opening brace to that of its closing brace."""
         found: dict[int, int] = {}
         stack: list[int] = []
         for at, step in enumerate(self.steps):
@@ -148,7 +149,7 @@ class _Builder:
         return at
 
     def _closed(self, low: int, high: int, entered: bool = False) -> bool:
-        """True if no step outside of ``low..high`` jumps into this range, and every brace in it has its pair.
+        """True if no statement outside ``low..high`` jumps into this range, and its braces are in pairs.
 
         If ``entered``, jumps to ``low`` itself are allowed.
         """
@@ -172,7 +173,10 @@ class _Builder:
     def build(
         self, low: int, high: int, depth: int, loops: tuple[tuple[LoopNode, int, int], ...]
     ) -> list[Node]:
-        """Return the nodes of steps ``low..high``; ``loops`` has the enclosing loops, with heads and ends."""
+        """Return the statements ``low..high`` as nodes: statements and blocks.
+
+        ``loops`` has the enclosing loops, with heads and ends.
+        """
         found: list[Node] = []
         at = low
         while at < high:
@@ -263,7 +267,7 @@ class _Builder:
         return skip, stop
 
     def _leaves_loop(self, at: int, loops: tuple[tuple[LoopNode, int, int], ...]) -> None:
-        """Store the branch as a :class:`Jump` if it is a ``break_`` or ``continue_`` of an enclosing loop."""
+        """Record the branch as a :class:`Jump` if it is ``break_`` or ``continue_`` of an enclosing loop."""
         target = self.steps[at].target
         if target is None:
             return
@@ -278,7 +282,7 @@ class _Builder:
 
 
 def structured(steps: Sequence[StatementStep], flat: bool = False) -> Structure:
-    """Find the blocks of a function's steps; if ``flat``, only braces become blocks."""
+    """Return a function's statements as a tree of blocks; if ``flat``, only braces become blocks."""
     builder = _Builder(steps, flat)
     nodes = builder.build(0, len(steps), 0, ())
     named: set[str] = set()
@@ -292,7 +296,7 @@ def structured(steps: Sequence[StatementStep], flat: bool = False) -> Structure:
 
 
 def walk(nodes: Sequence[Node]) -> Iterator[StatementStep]:
-    """Yield the steps of ``nodes`` that are written as lines."""
+    """Yield the statements of ``nodes``, also of nested blocks, that Python writes as lines."""
     for node in nodes:
         if isinstance(node, StatementStep):
             yield node

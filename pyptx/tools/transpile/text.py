@@ -16,7 +16,7 @@ _MASK = re.compile(r"0x([0-9a-f])\1+$|0x[0-9a-f]0+$|0x[0-9a-f]*ffff$")
 
 
 class Formula(int):
-    """A number that changes with a loop's variable; its text is ``base + stride * variable``.
+    """A number that depends on a loop's variable; its Python text is ``base + stride * variable``.
 
     As an int it is ``base``.
     """
@@ -46,7 +46,7 @@ def nearest(value: float, bits: int) -> float:
 
 
 def number(value: int | float, *, mask: bool = False) -> str:
-    """Return the text of a number; an integer that is, or looks like, a bit pattern is hexadecimal."""
+    """Return the Python text of a number; an integer that is, or looks like, a bit pattern is hexadecimal."""
     if isinstance(value, Formula):
         return str(value)
     if isinstance(value, float):

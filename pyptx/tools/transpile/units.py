@@ -1,6 +1,6 @@
-"""Finds the function of a unit that records exactly an instruction, and its arguments.
+"""Finds the DSL function of a hardware unit, such as ``ptx.mbarrier``, that emits an instruction.
 
-Owns :func:`unit_call`.  An instruction that is not listed, or that has other operands, becomes ``ptx.inst``.
+Owns :func:`unit_call`. An instruction that is not listed, or that has other operands, becomes ``ptx.inst``.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ _KINDS: dict[str, Callable[[Any], bool]] = {
 
 
 def unit_call(instruction: Instruction) -> tuple[str, list[int], list[str]] | None:
-    """Return the function that records ``instruction``, the indices of its operands, and its keywords."""
+    """Return the DSL function that emits ``instruction``, the indices of its operands, and its keywords."""
     found = _UNITS.get(instruction.name)
     if found is None:
         return None

@@ -1,10 +1,10 @@
-"""Writes a PTX function as a Python function: statements and blocks.
+"""Writes a PTX function as a Python function: its statements and blocks.
 
-Owns :class:`Writer`, which visits the statements in order and writes the Python code that records each.  If a
-register occurs first as the result of an operator, that line makes the register; any other register is
-declared at the top of the innermost block that contains all its occurrences.  If only the next recorded
-instruction reads the result of an operator, the expression can be written as an operand of that instruction,
-since Python evaluates it there.
+Owns :class:`Writer`, which visits the PTX statements in order and writes the Python code that emits each. If
+a register occurs first as the result of an operator, that line makes the register; any other register is
+declared at the top of the innermost block that contains all its occurrences. If only the next instruction
+reads the result of an operator, the expression can be written as an operand of that instruction, since Python
+evaluates it there.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Writer(Expressions):
         self.last_loc: tuple[int, int] | None = None
 
     def write(self) -> SourceBlock:
-        """Write the function and return the block of its body."""
+        """Write the function, and return the Python block of its body."""
         for variable in self.function.variables:
             self._variable(variable)
         nodes: Sequence[Any] = self.structure.nodes
@@ -119,7 +119,11 @@ class Writer(Expressions):
         self.block = outer
 
     def _condition(self, guard: Guard, negate: bool) -> str:
-        """Return a predicate as an argument: its name, or its comparison if this was recorded last."""
+        """Return the Python text of a guard's predicate: its name, or the comparison that computes it.
+
+        The comparison is used if its instruction comes directly before. ``negate`` asks for the opposite
+        predicate.
+        """
         text = self._take([guard.register])[guard.register.name]
         if guard.negated == negate:
             return text
@@ -164,7 +168,7 @@ class Writer(Expressions):
         outer.lines[place] = f"with ptx.{kind}({', '.join(words)}){suffix}:"
 
     def _head(self, node: LoopNode) -> tuple[Sequence[Any], str]:
-        """Return the body of a loop and, if it can be written as ``ptx.while_``, its condition; else ""."""
+        """Return a loop's body, and its condition if the loop can be written as ``ptx.while_``, else ""."""
         if node.guard is not None or uni(node.back):
             return node.body, ""
         for count in (1, 0):
@@ -201,9 +205,9 @@ class Writer(Expressions):
         return node.body, ""
 
     def _wait(self, node: LoopNode) -> bool:
-        """Write the loop as ``ptx.mbarrier.wait`` if that records exactly the loop.
+        """Write a loop as ``ptx.mbarrier.wait`` if this call emits exactly the loop's instructions.
 
-        Return True if it does.
+        Returns True if the loop was written.
         """
         guard = node.guard
         if guard is None or not guard.negated or len(node.body) != 1 or node.named:
@@ -285,7 +289,7 @@ class Writer(Expressions):
     # --- steps --------------------------------------------------------------------------------
 
     def _line_of(self, step: StatementStep) -> None:
-        """Write a comment with the source line of a step, if the caller asked for comments."""
+        """If the caller asked for comments, write a comment with the source line of the statement."""
         loc = step.loc
         if self.lines is None or loc is None or (loc.file, loc.line) == self.last_loc or not loc.line:
             return
@@ -406,7 +410,7 @@ class Writer(Expressions):
         return f"({texts[0]},)" if len(texts) == 1 else f"({', '.join(texts)})"
 
     def _plain(self, instruction: Instruction) -> None:
-        """Write the instruction as ``ptx.inst...``."""
+        """Write the instruction as a call of ``ptx.inst``."""
         registers = [
             leaf for operand in instruction.operands for leaf in leaves(operand) if isinstance(leaf, Register)
         ]
@@ -433,7 +437,10 @@ def _quoted(text: str) -> str:
 
 
 def _spelled(instruction: Instruction) -> str:
-    """Return the Python spelling, ``ptx.inst.add.s32``; names with colons are in brackets."""
+    """Return the Python name of an instruction, such as ``ptx.inst.add.s32``.
+
+    Parts that contain colons are in brackets.
+    """
     words = (instruction.opcode, *instruction.modifiers)
     if words in (("ret",), ("exit",)):
         return f"ptx.{words[0]}"
