@@ -53,10 +53,11 @@ def commit_deleted(body: Body) -> Iterator[Site]:
 
 @operator
 def arrive_before_the_access(body: Body) -> Iterator[Site]:
+    """The access moves, so that the arrival's address is computed before it is used."""
     for index, _ in (*find(body, "mbarrier.arrive"), *find(body, "bar.arrive")):
         first = first_before(body, index, lambda s: _is_shared(s, "ld") or _is_shared(s, "st"))
         if first is not None:
-            yield move(body, index, first)
+            yield move(body, first, index + 1)
 
 
 @operator
