@@ -185,7 +185,7 @@ def _describe_tensor(tensor: Any, torch: Any) -> ArrayInfo:
 
 
 class _HostMemory:
-    """A range of host memory with numpy's array interface; it keeps the owner of the memory alive."""
+    """A range of host memory that numpy can view as an array; this object keeps the memory's owner alive."""
 
     def __init__(self, pointer: int, nbytes: int, owner: Any) -> None:
         self.owner = owner

@@ -222,7 +222,7 @@ def frames_within(frame: FrameType) -> Iterator[FrameType]:
 
 
 def _author_frames(frame: FrameType) -> list[FrameType]:
-    """Return those of :func:`frames_within` that are not pyptx's own, or ``frame`` if all are pyptx's."""
+    """Return the author's frames among :func:`frames_within`, or ``frame`` if all frames are pyptx's own."""
     return [f for f in frames_within(frame) if is_author_file(f.f_code.co_filename)] or [frame]
 
 

@@ -45,7 +45,7 @@ def short_traceback(function: Callable[_Parameters, _Result]) -> Callable[_Param
 
 
 def _authors(traceback: TracebackType | None) -> TracebackType | None:
-    """Return the traceback with only the entries of the author's frames."""
+    """Return ``traceback`` reduced to the frames of the author's files."""
     entries: list[TracebackType] = []
     while traceback is not None:
         if is_author_file(traceback.tb_frame.f_code.co_filename):

@@ -37,7 +37,7 @@ _OBJECTS: dict[int, str] = {}
 
 
 class _Checks:
-    """The checks of a function's parameters. They are created at the first call of the function."""
+    """The checks of one function's arguments. They are created at the first call of the function."""
 
     def __init__(self, function: Callable[..., Any], bound: bool) -> None:
         hints = typing.get_type_hints(function)
@@ -158,7 +158,7 @@ def _guarded(function: Callable[..., Any], where: str, *, bound: bool = False) -
 
 
 def guard_methods(owner: type, where: str, names: Iterable[str]) -> None:
-    """Add checks to methods of a class. Messages use ``where`` as the name of an instance."""
+    """Make methods of a class check their arguments. Messages call an instance ``where``."""
     for name in names:
         method = getattr(owner, name)
         if not hasattr(method, "__wrapped__"):

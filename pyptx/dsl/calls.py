@@ -112,7 +112,7 @@ def call(
 
 
 def _typed(trace: Trace, function: Sym | str | Reg, arguments: Sequence[Any] | None) -> list[Any] | None:
-    """Return the arguments, with numbers converted to constants of the parameters' types."""
+    """Return the arguments of a call as operands; numbers become constants of the parameters' types."""
     if arguments is None:
         return None
     name = function.name if isinstance(function, Sym) else function

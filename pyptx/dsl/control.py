@@ -101,7 +101,7 @@ def place_label(
 
 
 def uniform(uni: bool) -> tuple[str, ...]:
-    """Return the modifiers of a branch: ``uni`` if all threads of a warp go the same way."""
+    """Return the modifiers of a ``bra``: ``uni`` if the caller says that all threads go the same way."""
     return ("uni",) if uni else ()
 
 
@@ -168,7 +168,7 @@ class scope:
 
 
 class _Branches:
-    """The state of the last closed ``if_``, which an ``else_`` right after it needs."""
+    """The last ``if_`` block that ended, which an ``else_`` directly after it continues."""
 
     def __init__(self) -> None:
         self.last: PendingLabel | None = None
@@ -200,7 +200,7 @@ class _Announced(type):
 
 
 class Guarded(metaclass=_Announced):
-    """A block of a ``with`` statement that threads execute or skip."""
+    """The base class of ``with`` blocks that each thread either executes or skips."""
 
     kind = "block"
 

@@ -32,7 +32,7 @@ def emit(opcode: str, modifiers: tuple[str | None, ...], *operands: Any, pred: P
 
 
 def checked(what: str, value: Any, low: int, high: int, *, see: str, hint: str = "") -> Any:
-    """Return ``value`` if it is a register, or an integer in ``low..high``.
+    """Return the argument ``value`` if it is a register, or an integer in ``low..high``.
 
     Raises :class:`OperandError` for any other value; the message names the value and the allowed range.
     """

@@ -378,7 +378,7 @@ class DeviceFunction:
     # --- recording the function ---------------------------------------------------------------
 
     def _in(self, caller: Trace, constants: dict[str, Any]) -> _Recorded:
-        """Return this function as recorded in the caller's module. Records the function if necessary."""
+        """Return this function's recording in the caller's module; the first call records the function."""
         builder = caller.builder
         key: Hashable = (self, tuple(constants.items()))
         try:
@@ -434,7 +434,7 @@ class DeviceFunction:
             )
 
     def _formals(self, trace: Trace) -> tuple[tuple[Param, ...], list[Reg]]:
-        """Return the parameters, and the registers that the body gets.
+        """Return the formal parameters, and the registers that the Python function gets for them.
 
         Parameters of ``.param`` space are loaded into their registers once.
         """
@@ -491,7 +491,7 @@ class DeviceFunction:
     def _results_of(
         self, trace: Trace, kinds: tuple[ScalarType, ...], values: list[Reg | Immediate]
     ) -> list[Param]:
-        """Return the formal results, and record the instructions that move the values there.
+        """Return the formal results of the function, and record the moves of the returned values to them.
 
         If the body returns one register of its own, that register is the formal result: nothing is recorded.
         """
@@ -520,7 +520,7 @@ class DeviceFunction:
         return [Param(symbol, b8, layout.size, layout.align, location)]
 
     def _check_ends(self, trace: Trace) -> None:
-        """Raise :class:`TraceError` for a ``ret`` that leaves before the results are in place."""
+        """Raise :class:`TraceError` for a ``ret`` that leaves the function before its results are written."""
         for statement in trace.statements:
             if isinstance(statement, Instruction) and statement.opcode == "ret":
                 raise TraceError(
@@ -533,7 +533,7 @@ class DeviceFunction:
 
 
 class _Layout:
-    """The layout of several results in one array: the offset of each, size and alignment in bytes."""
+    """The layout of several results in one array: the offset of each result, size and alignment, in bytes."""
 
     def __init__(self, kinds: Sequence[ScalarType]) -> None:
         self.offsets: list[int] = []
@@ -548,7 +548,7 @@ class _Layout:
 
 
 def _same(given: ScalarType, wanted: ScalarType) -> bool:
-    """True if a value of type ``given`` may be passed as ``wanted``: untyped bits and integers may mix."""
+    """True if a value of type ``given`` can be passed for type ``wanted``: untyped bits and integers mix."""
     if given is wanted:
         return True
     kinds = {given.kind, wanted.kind}
@@ -556,7 +556,7 @@ def _same(given: ScalarType, wanted: ScalarType) -> bool:
 
 
 def _memory(kind: ScalarType) -> tuple[str, str]:
-    """Return the modifiers of the load or store of a result or parameter, in the size of its register."""
+    """Return the modifiers of the ``ld`` or ``st`` of a result or parameter, as wide as its register."""
     return ("param", memory_type(bits_of(declared(kind))).name)
 
 

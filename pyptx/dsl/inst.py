@@ -87,7 +87,7 @@ class Inst:
     def _negated(
         self, trace: Trace, given: tuple[Any, ...], values: list[Operand], condition: Guard | None
     ) -> None:
-        """Record an instruction with ``~p`` operands: as ``!p`` if a form allows, else after ``not.pred``."""
+        """Record an instruction with ``~p`` operands: as ``!p`` if PTX allows it, else after ``not.pred``."""
         try:
             trace.record(self._opcode, self._modifiers, values, condition)
         except OperandError:
@@ -190,7 +190,7 @@ def _split(text: str) -> tuple[str, ...]:
 
 
 def _next_modifiers(opcode: str, given: tuple[str, ...]) -> set[str]:
-    """Return the modifiers that may follow ``given`` in some form of ``opcode``."""
+    """Return the modifiers that may follow ``given`` in some form of the instruction ``opcode``."""
     found: set[str] = set()
 
     def walk(groups: tuple[ModifierGroup, ...], at: int) -> None:

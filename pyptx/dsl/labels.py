@@ -50,7 +50,7 @@ class LabelScope:
 
 
 class _Call:
-    """One running Python function, its own labels, and its open scopes."""
+    """A call of a Python function during the recording, with its labels and its open ``ptx.scope`` blocks."""
 
     __slots__ = ("frame", "open", "own")
 
@@ -61,7 +61,7 @@ class _Call:
 
 
 class Scopes:
-    """The calls of one recording, by frame. ``root`` is the frame that calls the kernel function."""
+    """The Python calls of one recording, by frame. ``root`` is the frame that calls the kernel function."""
 
     def __init__(self, root: FrameType) -> None:
         self._root = root
@@ -81,7 +81,7 @@ class Scopes:
             frame = frame.f_back
 
     def chain(self) -> tuple[LabelScope, ...]:
-        """Return the scopes in which a name used here is looked up, innermost first."""
+        """Return the scopes in which a branch on the current line finds its label, innermost first."""
         found: list[LabelScope] = []
         for frame in self._frames():
             call = self._call(frame)
@@ -90,7 +90,7 @@ class Scopes:
         return tuple(found)
 
     def innermost(self) -> LabelScope:
-        """Return the scope to which a label defined here belongs."""
+        """Return the scope to which a label belongs that the current Python line defines."""
         for frame in self._frames():
             call = self._call(frame)
             return call.open[-1] if call.open else call.own

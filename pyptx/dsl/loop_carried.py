@@ -44,7 +44,7 @@ _LIMIT = 100_000
 
 
 class _Path(NamedTuple):
-    """The path to a value: a variable, or a part of the value at another path."""
+    """The path to a value in the author's program: a variable, or a part of the value at another path."""
 
     around: _Path | None
     step: str
@@ -65,7 +65,7 @@ class _Rebound(NamedTuple):
 
 
 class LoopCarried:
-    """The registers that the author's variables lead to at the start of a loop.
+    """The registers that the author's variables refer to, also through containers, when a loop begins.
 
     Args:
         frames: frames of the author's functions that are being called, innermost first.
@@ -98,7 +98,7 @@ class LoopCarried:
             pending += parts.values()
 
     def check(self, loop: SourceLocation, index: Reg | None, reads: Callable[[str], bool]) -> None:
-        """Raise :class:`TraceError` for the first variable that now leads to another register.
+        """Raise :class:`TraceError` for the first variable that refers to another register than at the start.
 
         Args:
             loop: the line of the loop.
@@ -204,7 +204,7 @@ def _globals(code: CodeType, names: dict[str, Any], every: bool = False) -> Iter
 
 
 def _parts(value: object) -> Parts:
-    """Yield the parts of ``value`` that may lead to a register."""
+    """Yield the elements or attributes of ``value`` that may be or contain a register."""
     found = _kind(type(value))
     if found is None:
         return
@@ -225,7 +225,7 @@ _KINDS_LIMIT = 4096
 
 
 def _kind(kind: type) -> _Walk | None:
-    """Return the function that yields a value's parts; None if values of this type hold no registers."""
+    """Return the function that yields the parts of values of this type; None if they hold no registers."""
     try:
         return _kinds[kind]
     except KeyError:
@@ -247,7 +247,7 @@ def _walk_of(kind: type) -> _Walk | None:
 
 
 def _held(value: Held) -> Parts:
-    """Yield nothing: a register of a class derived from those in :data:`_HELD` counts, but has no parts."""
+    """Yield no parts: an object of a class derived from those in :data:`_HELD` is itself a register."""
     return iter(())
 
 

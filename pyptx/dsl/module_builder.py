@@ -77,7 +77,7 @@ class _SymbolsMark(NamedTuple):
 
 @dataclass
 class Symbols:
-    """The variables of one function, and the names that its other variables and labels must not use."""
+    """The variables of one function, and all names in use, which new variables and labels must not have."""
 
     variables: list[Variable]
     names: list[str]

@@ -36,7 +36,7 @@ __all__ = [
 
 
 class Term:
-    """What the rules know of a register: its type as the author sees it, and the register of the text."""
+    """A register as an operand: its type as the author sees it, and the register in the PTX text."""
 
     __slots__ = ("operand", "type")
     operand: Register
@@ -112,7 +112,7 @@ def _common_type(operation: str, left: Any, right: Any) -> ScalarType:
 
 
 def joined(a: ScalarType, b: ScalarType, what: Callable[[], str]) -> ScalarType:
-    """Return the common type of values of types ``a`` and ``b``; ``what`` describes the place, for the error.
+    """Return the common type of values of types ``a`` and ``b``; ``what`` names the call in the error.
 
     Raises :class:`OperandError` naming both types and the remedy.
     """
@@ -133,7 +133,7 @@ def joined(a: ScalarType, b: ScalarType, what: Callable[[], str]) -> ScalarType:
 
 
 def _operand(value: Any, kind: ScalarType, operation: str) -> Operand:
-    """Return the operand of a register, or a number as an immediate of ``kind``."""
+    """Return a register, or a number as an immediate of type ``kind``, as an IR operand."""
     if isinstance(value, Term):
         return value.operand
     number = as_number(value)

@@ -29,7 +29,7 @@ __all__ = ["Layout", "Parameters", "Scalar", "ParameterSlot", "TensorMapReg", "T
 
 
 class Layout(enum.Enum):
-    """How a kernel reaches a tile: through a pointer, or through a tensor map with a swizzle."""
+    """How a kernel accesses a tile: through a pointer, or through a tensor map with a swizzle."""
 
     ROW_MAJOR = "row_major"
     TMA_NONE = "none"
@@ -260,7 +260,7 @@ class TileParam(Valueless):
         return f"{identifier(self.name)}_at"
 
     def _steps(self, strides: Sequence[int] | None) -> list[int]:
-        """Return the number of bytes from one index to the next along each dim."""
+        """Return the bytes between neighboring elements along each dim."""
         if strides is None:
             return [math.prod(self.shape[axis + 1 :]) * self.dtype.nbytes for axis in range(len(self.shape))]
         steps = [as_whole(stride) for stride in strides]
@@ -271,7 +271,7 @@ class TileParam(Valueless):
         return [step * self.dtype.nbytes for step in steps if step is not None]
 
     def _moved(self, base: Reg, index: Reg, step: int, axis: int) -> Reg:
-        """Record ``base + index * step`` as one ``mad``, after a ``cvt`` if the step needs 64 bits."""
+        """Compute ``base + index * step`` with one ``mad``, after a ``cvt`` if the step needs 64 bits."""
         trace = current()
         kind = owned(index, trace).type
         if kind.kind not in "us" or kind.bits not in (32, 64) or kind.lanes > 1:

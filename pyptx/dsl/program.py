@@ -455,7 +455,7 @@ def param(
 
 
 def _annotated(body: Callable[..., None], resolve: Annotations, skip: int) -> tuple[Param, ...]:
-    """Return the parameters that the annotations of ``body`` describe, after the first ``skip`` (results)."""
+    """Return the parameters in the annotations of ``body``, without its first ``skip`` ones, the results."""
     found: list[Param] = []
     for parameter in list(inspect.signature(body).parameters.values())[skip:]:
         given = resolve(parameter.annotation)
@@ -472,7 +472,7 @@ def _annotated(body: Callable[..., None], resolve: Annotations, skip: int) -> tu
 
 
 def _named(body: Callable[..., None], params: Sequence[Param | ScalarType], skip: int) -> tuple[Param, ...]:
-    """Return ``params``; one without a name gets that of the Python parameter, after ``skip`` results.
+    """Return ``params``; one without a name gets the name of the Python parameter, after ``skip`` results.
 
     Raises :class:`OperandError` if a parameter has no name and ``body`` has another number of parameters.
     """

@@ -1,4 +1,4 @@
-"""From a kernel function to an ``ir.Module``: set up a trace, run the function, close it.
+"""Turns a kernel function into an ``ir.Module``: runs the function once, and completes what it recorded.
 
 Owns the steps that need the complete recording: which parameters and addresses are used (the prologue loads
 these), which registers are declared, where shared memory lies, the final ``ret``.
@@ -106,7 +106,7 @@ def record(
 
 
 def ended(statements: list[Statement], location: SourceLocation | None) -> list[Statement]:
-    """Return the statements, with a ``ret`` added unless they end with an unguarded ret, exit or trap."""
+    """Return ``statements``, with a ``ret`` added unless they end with an unguarded ret, exit or trap."""
     last = statements[-1] if statements else None
     if isinstance(last, Instruction) and last.guard is None and last.opcode in ("ret", "exit", "trap"):
         return statements
@@ -134,7 +134,7 @@ def _used(statements: Iterable[Statement]) -> set[str]:
 def _complete(
     trace: Trace, statements: list[Statement]
 ) -> tuple[set[str], tuple[Register, ...], tuple[Statement, ...]]:
-    """Return the names in use, the registers to declare, and the prologue followed by the statements."""
+    """Return the names in use, the registers to declare, and the statements with the prologue in front."""
     used = _used(statements) if trace.prologue else set()
     body: list[Statement] = [*_prologue(trace, used), *statements]
     prepared = [entry.register for entry in trace.prologue.values() if entry.register.name in used]
@@ -161,7 +161,7 @@ def _prologue(trace: Trace, used: set[str]) -> list[Instruction]:
 
 
 def finished(trace: Trace, head: Function, statements: list[Statement]) -> Function:
-    """Return ``head`` with the body that ``trace`` recorded; ``.reg`` parameters are not declared again."""
+    """Return the function ``head`` with the body of ``trace``; ``.reg`` parameters are not declared again."""
 
     def formal(param: Param) -> Param:
         untyped = param.space == "reg" and param.name in trace.untyped

@@ -1,4 +1,4 @@
-"""Stores which forms of the instruction table each function of the DSL records.
+"""Stores, for each function of the DSL, the instruction forms of the table that it may record.
 
 Owns the decorator :func:`records`, which marks every function that records one instruction, and
 :func:`recorded_forms`, which ``pyptx isa``, the reference pages and the tests call.
@@ -18,7 +18,7 @@ _FORMS: dict[Callable[..., Any], tuple[str, ...]] = {}
 
 
 def records(*forms: str) -> Callable[[_Function], _Function]:
-    """Mark a function that records an instruction of one of ``forms``, given as identifiers of the table."""
+    """Return a decorator that notes the instruction forms (ids of the table) that a function may record."""
 
     def keep(function: _Function) -> _Function:
         _FORMS[function] = forms
@@ -28,7 +28,7 @@ def records(*forms: str) -> Callable[[_Function], _Function]:
 
 
 def recorded_forms(function: Callable[..., Any]) -> tuple[str, ...]:
-    """Return the identifiers of the forms that a public function of the DSL may record.
+    """Return the ids of the instruction forms that a public function of the DSL may record.
 
     The tuple is empty for a function without the decorator.  ``function`` may also be a callable object, such
     as ``ptx.mma``: the forms of the object go before the forms of its class.

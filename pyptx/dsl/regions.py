@@ -57,7 +57,7 @@ class Region:
         self.seen = begin
 
     def may_end(self, statements: int) -> None:
-        """Take into account a branch to the end, which is recorded now as statement number ``statements``."""
+        """Note that statement number ``statements``, recorded now, branches to the end of the region."""
         self.certain = min(self.certain, statements)
 
     def close(self, statements: int) -> None:
@@ -66,7 +66,7 @@ class Region:
 
 
 class Made(NamedTuple):
-    """A register, and the place where it was made: in ``region``, after ``position`` statements."""
+    """A register, and where the author made it: in ``region``, when ``position`` statements were recorded."""
 
     name: str
     type: ScalarType
@@ -76,7 +76,7 @@ class Made(NamedTuple):
 
 
 def dominates(region: Region | None, position: int) -> bool:
-    """True if a register made at ``position`` in ``region`` has a value here on every path."""
+    """True if every path to the current statement writes a register made at ``position`` in ``region``."""
     while region is not None and not region.open:
         if position > region.certain:
             return False

@@ -340,7 +340,7 @@ def _no_truth(what: str) -> TraceError:
 
 
 def owned(register: Reg, trace: Trace) -> Reg:
-    """Return ``register`` if it belongs to ``trace``. If it may have no value here, ``trace`` stores this.
+    """Return ``register`` if it was made in ``trace``; note in ``trace`` if it may have no value here.
 
     Raises :class:`TraceError` for a register of another kernel or of an earlier recording.
     """
@@ -401,7 +401,7 @@ def result(
 
 
 def materialize(value: Any, trace: Trace) -> Any:
-    """Return ``value``, checked for ownership if it is a register; turn ``~p`` into one by a ``not.pred``."""
+    """Return ``value``; a register must belong to the recording, and ``~p`` is computed by a ``not.pred``."""
     if isinstance(value, Reg):
         return owned(value, trace)
     if isinstance(value, NotPred):
@@ -414,7 +414,7 @@ def materialize(value: Any, trace: Trace) -> Any:
 
 
 def writable(register: Reg) -> Reg:
-    """Return ``register``; if it is shared, raise :class:`TraceError` that says how to copy it."""
+    """Return ``register``, or raise :class:`TraceError` if the author must not write it, only copy it."""
     if register.read_only:
         raise TraceError(
             f"{register} is {register.read_only}, shared by all of its uses, and must not be written",
@@ -432,7 +432,7 @@ def _record(trace: Trace, operation: Operation) -> Reg:
 
 
 def _record_in_place(trace: Trace, register: Reg, operation: Operation) -> Reg:
-    """Record an instruction that writes ``register``."""
+    """Record an instruction that writes ``register``, which exists already."""
     trace.record(operation.opcode, operation.modifiers, (register.operand, *operation.operands))
     return register
 

@@ -206,7 +206,7 @@ class Buffer:
         return self.offset if self._origin is None else None
 
     def _own(self) -> Shared:
-        """Return the shared memory of the buffer; raise :class:`TraceError` if it is of another recording."""
+        """Return the buffer's shared memory; raise :class:`TraceError` if it belongs to another recording."""
         if self._shared.trace is not current():
             made = f", made at {self._source}" if self._source is not None else ""
             state = "has ended" if self._shared.trace.finished else "is another one"
@@ -302,7 +302,7 @@ class Buffer:
             )
 
     def _moved(self, index: Reg | int, step: int, count: int, what: str, shape: tuple[int, ...]) -> Buffer:
-        """Return the part that begins ``index * step`` bytes after this buffer's start."""
+        """Return the part of this buffer that begins ``index * step`` bytes after its start, as a buffer."""
         offset, origin = self.offset, self._origin
         if isinstance(index, Reg):
             trace = current()

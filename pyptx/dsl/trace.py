@@ -82,14 +82,14 @@ Plan: TypeAlias = "Sequence[tuple[str, tuple[str, ...], tuple[Operand, ...]]]"
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A register that the prologue computes, and the instructions that compute it."""
+    """A register that the kernel's prologue computes, and the instructions that compute the register."""
 
     register: Register
     instructions: tuple[Instruction, ...]
 
 
 class State(Protocol):
-    """State of another part of the DSL that belongs to a recording. A rejected call restores it."""
+    """State that another part of the DSL keeps for a recording; it is restored if a call is rejected."""
 
     def mark(self) -> Any: ...
 
@@ -97,7 +97,7 @@ class State(Protocol):
 
 
 class _Name(NamedTuple):
-    """A claimed name, and the value of its stem's counter before the claim."""
+    """A name in use, and the counter of names with its stem before the name was taken."""
 
     name: str
     stem: str
@@ -176,7 +176,7 @@ class Trace:
         return name, count
 
     def free_name(self, hint: str) -> str:
-        """Return the name that a register made now from ``hint`` would get, without claiming it."""
+        """Return the name that the next register made from ``hint`` gets, without taking the name."""
         return self._free(identifier(hint))[0]
 
     def free_stem(self, hint: str, count: int) -> str:
@@ -240,10 +240,11 @@ class Trace:
         build: Callable[[Register], Plan],
         source: SourceLocation | None,
     ) -> Register:
-        """Return the register of the prologue entry ``key``. If it is used, its instructions are recorded.
+        """Return the register that the prologue computes under ``key``; the first request builds it.
 
-        ``build`` returns opcode, modifiers and operands of each instruction, and is called once. Entries are
-        recorded in the order of their keys.
+        ``build`` returns opcode, modifiers and operands of each instruction that computes the register. It is
+        called once. The prologue contains the instructions if the kernel uses the register, in the order of
+        the keys.
         """
         entry = self.prologue.get(key)
         if entry is None:
@@ -259,7 +260,7 @@ class Trace:
     # --- recording ----------------------------------------------------------------------------
 
     def check(self, opcode: str, modifiers: tuple[str, ...], operands: Sequence[Operand]) -> Binding:
-        """Bind an instruction and check the target. Raises an error for a mistake; changes no state."""
+        """Check an instruction against the table and the target and return its binding; changes no state."""
         binding = bind(opcode, modifiers, tuple(operands))
         if binding.shape not in self._admitted:
             check_target(binding, self.target)
@@ -285,7 +286,7 @@ class Trace:
         return statement if isinstance(statement, Instruction | Raw) else None
 
     def append(self, binding: Binding, guard: Guard | None, source: SourceLocation) -> Instruction:
-        """Record a checked instruction."""
+        """Add an instruction, which the caller has checked, to the kernel's statements."""
         match = binding.match
         instruction = Instruction(match.form.opcode, match.spelling, binding.fitted, guard, source)
         self.statements.append(instruction)
@@ -462,7 +463,7 @@ class Trace:
         return result
 
     def close(self) -> list[Statement]:
-        """Return the statements with labels resolved.
+        """End the recording. Return its statements, with each label's name in the PTX text.
 
         Raises:
             TraceError: a branch to a label that no scope around the branch defines.

@@ -46,7 +46,7 @@ def bits_of(kind: ScalarType) -> ScalarType:
 
 
 def declared(kind: ScalarType) -> ScalarType:
-    """Return the type that a register of ``kind`` is declared with: ``b16`` for bf16 and for 8-bit types.
+    """Return the type in the declaration of a register of ``kind``: ``b16`` for bf16 and for 8-bit types.
 
     Packs of 8 bits (e2m1x2) are declared ``b8``, the only type that their conversions accept.
     """

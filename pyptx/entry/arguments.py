@@ -1,4 +1,4 @@
-"""Checks a call's arrays and numbers against the kernel's specs, before it is recorded or launched.
+"""Checks a call's arrays and numbers against the kernel's specs, before the kernel is recorded or launched.
 
 Owns the binding of named dims to the arrays' shapes, the check of each argument, and the allocation of
 outputs.

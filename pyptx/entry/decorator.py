@@ -127,7 +127,7 @@ def kernel(
 
 @functools.cache
 def _reserved() -> frozenset[str]:
-    """Return the keywords of the kernel's methods; a constant cannot have one of these names."""
+    """Return the keywords that the kernel's methods have; a compile-time constant cannot have such a name."""
     methods = (Kernel.__call__, Kernel.simulate, Kernel.ptx, Kernel.assemble, Kernel.sass)
     parameters = (p for method in methods for p in inspect.signature(method).parameters.values())
     return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)

@@ -118,7 +118,7 @@ def extent(what: str, option: Extent, values: Mapping[str, Any]) -> tuple[int, i
 def specialize(
     options: KernelOptions, body: Callable[..., object], dims: dict[str, int], constants: dict[str, Any]
 ) -> Specialization:
-    """Record ``body`` for these dims and constants.
+    """Record the kernel function ``body`` for these dims and constants, and return the specialization.
 
     Raises:
         SpecError: a dim has no value, TMA refuses a tensor map, or extents exceed the hardware's limits.
@@ -179,7 +179,7 @@ def _check_dims(options: KernelOptions, dims: Mapping[str, int]) -> None:
 
 
 def _check_maps(options: KernelOptions, dims: dict[str, int]) -> None:
-    """Check that TMA accepts every tensor map of the kernel, assuming a well-aligned address."""
+    """Raise :class:`SpecError` if TMA would refuse a tensor map of the kernel even at an aligned address."""
     for name, spec in zip(options.names, options.specs, strict=True):
         if isinstance(spec, Tile) and spec.layout.is_tma:
             tensor_map(name, spec, 0, shape=spec.shape(dims), dtype=spec.dtype)

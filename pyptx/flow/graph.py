@@ -59,7 +59,7 @@ def control_flow(
     cut_before: Callable[[int], bool] | None = None,
     cut_after: Callable[[int], bool] | None = None,
 ) -> Graph:
-    """Return the graph of ``function``.
+    """Return the control-flow graph of ``function``.
 
     ``cut_before`` and ``cut_after`` get the index of a statement; where they return True, a block ends before
     or after that statement.
@@ -145,7 +145,7 @@ def _labeled(name: str, labels: dict[str, int], instruction: Instruction) -> int
 
 
 def _post_dominators(edges: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Compute post-dominators by Cooper, Harvey and Kennedy's iteration on the reversed graph."""
+    """Return each block's immediate post-dominator (Cooper, Harvey and Kennedy on the reversed graph)."""
     count = len(edges)
     end = count
     successors = [[end if s == EXIT else s for s in targets] for targets in edges]

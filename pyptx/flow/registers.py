@@ -59,7 +59,7 @@ def read_after(graph: Graph, statement: int, names: frozenset[str]) -> bool:
 def maybe_undefined(
     function: Function, graph: Graph, bindings: Mapping[int, Binding] | None = None
 ) -> dict[int, set[str]]:
-    """Return the registers that a statement may read before any write: statement index -> register names.
+    """Return, for each statement index, the registers that it may read before any write of the register.
 
     A guarded write does not count as a write, so some of these reads may be harmless; the simulator checks
     them at run time.  Parameters that are registers count as written.  ``bindings`` maps statement indices to

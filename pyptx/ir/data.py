@@ -162,7 +162,7 @@ class File:
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """``.alias name, target;``"""
+    """``.alias name, target;``: ``name`` is a second name of the function ``target``."""
 
     name: str
     target: str

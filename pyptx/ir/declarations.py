@@ -36,7 +36,7 @@ _POINTER_SPACES = frozenset({".const", ".global", ".local", ".shared", ".param"}
 
 @dataclass(slots=True)
 class DeclaredType:
-    """The part of a declaration between the state space and the name."""
+    """The part of a declaration between the state space and the name: alignment, vector length and type."""
 
     type: ScalarType
     align: int | None = None
@@ -73,7 +73,7 @@ def _integers(cursor: Cursor) -> tuple[int, ...]:
 
 
 def read_layout(cursor: Cursor) -> DeclaredType:
-    """Read alignment, vector and type, which stand in any order before the name."""
+    """Read alignment, vector length and type, which stand in any order before the name."""
     layout: DeclaredType | None = None
     align: int | None = None
     vector = 1

@@ -58,7 +58,7 @@ class LineTable:
         return [self._loc(frame) for frame in reversed(chain)]
 
     def _place(self, source: SourceLocation) -> tuple[int, int, int]:
-        """Return the numbers of file, line and column; the column is unknown and 0."""
+        """Return the numbers of file, line and column for a ``.loc``; the column is unknown, so 0."""
         second = self._inlined and source.caller is not None and self._other
         return self._files.setdefault((source.file, second), len(self._files) + 1), source.line, 0
 
@@ -83,7 +83,7 @@ class LineTable:
         return label
 
     def directives(self) -> list[File | Section]:
-        """Return the ``.file`` directives and the function names to which the ``.loc`` so far refer."""
+        """Return the ``.file`` directives and the section of function names for the ``.loc`` so far."""
         found: list[File | Section] = [File(index, _quoted(name)) for (name, _), index in self._files.items()]
         if self._functions:
             items: list[SectionData | SectionLabel] = []

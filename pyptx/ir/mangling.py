@@ -63,7 +63,7 @@ _TRUTH = {"true": "1", "false": "0"}
 
 @lru_cache(maxsize=4096)
 def _key(text: str) -> str:
-    """Return ``text`` without optional parts: spaces, casts of numbers, a leading ``void``."""
+    """Return a C++ name for comparisons: without spaces, casts of numbers and a leading ``void``."""
     text = " ".join(text.replace(_ANONYMOUS, "_GLOBAL__N_").split())
     text = _ANONYMOUS_NAME.sub("_GLOBAL__N_", text)
     text = re.sub(r" ?([^\w ]) ?", r"\1", text)
@@ -73,7 +73,7 @@ def _key(text: str) -> str:
 
 
 def _parts(text: str) -> list[str]:
-    """Split ``a<b::c>::d`` into ``a<b::c>`` and ``d``."""
+    """Split a C++ name at the ``::`` outside angle brackets: ``a<b::c>::d`` into ``a<b::c>`` and ``d``."""
     parts, depth, start = [], 0, 0
     for at, letter in enumerate(text):
         depth += (letter in "<(") - (letter in ">)")

@@ -1,4 +1,4 @@
-"""Resolves names while the parser reads a function: scopes and ranges of registers become one flat set.
+"""Resolves names while the parser reads a function: nested scopes become one set of unique names.
 
 In a function of the IR, a name means one thing only.  A declaration in a nested scope keeps its name, or
 becomes ``name_1`` if the name is taken; the registers of nested scopes become registers of the function.
@@ -119,7 +119,7 @@ class Names:
     # --- finding ------------------------------------------------------------------------------
 
     def find(self, text: str) -> Register | Symbol | None:
-        """Return this function's register or variable that ``text`` names in the current scope, or None."""
+        """Return the function's register or variable that ``text`` names in the current scope, or None."""
         found = self.scope.known.get(text)
         if found is not None:
             return found
@@ -133,12 +133,12 @@ class Names:
         return None
 
     def special(self, text: str) -> Special:
-        """Return the special register of a name with ``%`` that is not a declared register."""
+        """Return the special register with the name ``text``, which begins with ``%`` and is not declared."""
         self._specials.add(text[1:].partition(".")[0])
         return Special(text[1:])
 
     def apart(self) -> dict[Register, Register]:
-        """Rename declared registers that have the name of a special register in use; return the changes."""
+        """Rename declared registers that have the name of a special register in use; return old -> new."""
         changed: dict[Register, Register] = {}
 
         def new(register: Register) -> Register:

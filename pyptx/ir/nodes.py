@@ -62,7 +62,7 @@ class Immediate:
     pattern: int | None = None
 
     def _key(self) -> tuple[int | float | str, int, int | None]:
-        """Return the key for comparisons; for a NaN, which does not equal itself, the key is its text."""
+        """Return the value to compare constants by: for a NaN, which does not equal itself, its text."""
         if self.value != self.value:
             return (str(self), self.bits, None)
         return (self.value, self.bits, self.pattern)

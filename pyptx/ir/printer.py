@@ -52,7 +52,7 @@ def print_module(module: Module, *, lines: bool = False, annotate: bool = False)
 
 
 class _Printer:
-    """State of printing: ``out`` has the lines so far, ``statements`` the statement of each 1-based line."""
+    """Collects the printed text: ``out`` has the lines, ``statements`` maps 1-based lines to statements."""
 
     def __init__(self, table: LineTable | None, annotate: bool) -> None:
         self.table = table
@@ -143,7 +143,7 @@ def _deferred(module: Module) -> dict[int, list[Variable]]:
 
 
 def _names(initial: Initial | InitialList | None) -> Iterator[str]:
-    """Yield the names of the symbols in an initializer."""
+    """Yield the name of each variable or function that an initializer refers to."""
     if isinstance(initial, InitialList):
         for element in initial.elements:
             yield from _names(element)

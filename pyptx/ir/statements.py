@@ -78,7 +78,7 @@ class Body:
         self._opcodes: dict[str, tuple[str, tuple[str, ...]]] = {}
 
     def read(self) -> None:
-        """Read from the opening brace to the closing one."""
+        """Read the statements of the function from the opening brace to the closing one."""
         cursor, names = self.cursor, self.names
         texts = cursor.texts
         cursor.expect("{", "'{'")
@@ -152,7 +152,7 @@ class Body:
             self.statements.append(LabelStatement(name, source))
 
     def _targets(self) -> list[str]:
-        """Read one name of a list, or a range: ``L<3>`` stands for ``L0``, ``L1`` and ``L2``."""
+        """Read a name in a list of labels or functions, or a range: ``L<3>`` means ``L0``, ``L1``, ``L2``."""
         name, count = read_range(self.cursor, "a label")
         return [name] if count is None else [f"{name}{n}" for n in range(count)]
 

@@ -35,7 +35,7 @@ _Operand = TypeVar("_Operand", bound=Operand)
 
 
 def leaves(operand: Operand) -> Iterator[Leaf]:
-    """Yield every operand without parts in ``operand``, in the order of the text."""
+    """Yield the innermost parts of ``operand``, such as registers and constants, in the order of the text."""
     if isinstance(operand, _LEAVES):
         yield operand
     else:

@@ -86,7 +86,7 @@ def reached_functions(module: Module, function: Function) -> list[Function]:
 
 
 def named_symbols(function: Function) -> Iterator[str]:
-    """Yield the name of every symbol in the operands of ``function``."""
+    """Yield the name of every variable, parameter or function that operands in ``function`` name."""
     for instruction in function.instructions():
         for operand in instruction.operands:
             for leaf in leaves(operand):

@@ -1,4 +1,4 @@
-"""Binds an instruction to a form of the table: its modifiers by slot, its operands by name.
+"""Finds the form of an instruction in the table, and assigns its modifiers and operands to those of the form.
 
 Owns :func:`bind`, which the recorder calls to check an instruction and the simulator to read its operands,
 the check of an instruction's target, and the PTX version that a whole module needs.
@@ -51,12 +51,13 @@ __all__ = [
 
 
 class Shape:
-    """The common part of instructions that differ only in the names of their registers.
+    """The table's facts about an instruction, shared by instructions that differ only in register names.
 
     Attributes:
-        match: form and modifiers.
+        match: the form of the instruction in the table, with the chosen modifiers.
         specs: the form's description of each operand that is present, by name, in order.
-        replaced: constants that the form takes in a converted form: index of the operand, converted constant.
+        replaced: the index of each constant operand that is converted to the form's type, and the new
+            constant.
         alternatives: the modifiers and operands that have a version or target limit of their own.
     """
 
@@ -82,7 +83,7 @@ class Shape:
 
 
 def _special_limits(operands: Iterable[Operand]) -> Iterator[Alternative]:
-    """Yield the version and target limits of the special registers that the operands read."""
+    """Yield the PTX version and targets required by each special register that the operands read."""
     for operand in operands:
         for leaf in leaves(operand):
             if isinstance(leaf, Special) and leaf.name in SPECIAL_REGISTERS:
@@ -91,7 +92,7 @@ def _special_limits(operands: Iterable[Operand]) -> Iterator[Alternative]:
 
 
 def _operand_limits(match: Match, operands: dict[str, Operand]) -> list[Alternative]:
-    """Return those operand limits of the form that apply to these operands."""
+    """Return the PTX versions and targets that the form requires for the operands that are present."""
     found = []
     for limit in match.form.operand_limits:
         name, _, what = limit.text.partition(".")
@@ -112,7 +113,7 @@ def _operand_limits(match: Match, operands: dict[str, Operand]) -> list[Alternat
 
 
 class Binding:
-    """The form of an instruction, its modifiers, and its operands.
+    """An instruction that was found in the table: its form, its modifiers and its operands.
 
     ``fitted`` has the operands in their order, converted to what the form takes: an integer literal for a
     float operand becomes a float.
@@ -210,7 +211,7 @@ def _key_of_register(operand: Register) -> Hashable:
 
 
 class _Keys(dict[type, Callable[[Any], Hashable]]):
-    """For each class of operand, the function for its key: everything that :func:`fit` reads of the operand.
+    """Maps a class of operands to a function that returns all that :func:`fit` reads of an operand.
 
     The key of a class that is not listed is the class itself.
     """
@@ -298,7 +299,7 @@ def _bind_new(
 
 
 def bind_instruction(instruction: Instruction) -> Binding:
-    """Call :func:`bind` for an IR instruction, whose modifiers may have any order that is legal.
+    """Bind an IR instruction as :func:`bind` does; the modifiers may be in any legal order.
 
     Errors carry the source location of the instruction.
     """
@@ -313,7 +314,7 @@ def bind_instruction(instruction: Instruction) -> Binding:
 
 
 class BoundInstructions:
-    """Binds each instruction once, as :func:`bind_instruction` does, and keeps its binding."""
+    """A cache of bindings: calls :func:`bind_instruction` once for each instruction."""
 
     def __init__(self) -> None:
         self._known: dict[int, tuple[Instruction, Binding]] = {}
@@ -327,7 +328,7 @@ class BoundInstructions:
 
 @lru_cache(maxsize=65536)
 def _other_orders(opcode: str, modifiers: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the orders of the modifiers to try; empty if the given order is the only one to try."""
+    """Return the legal orders of the modifiers to try; empty if the given order is the only one."""
     found = orders(opcode, modifiers)
     own = tuple(spelling for spelling in found if spelling == modifiers)
     return () if found == own else (*own, *(s for s in found if s != modifiers))

@@ -1,8 +1,8 @@
-"""Divides the text of a chapter into entries, and finds the heads whose clauses apply to each entry.
+"""Divides the text of an instruction-table chapter into entries, and finds the clauses that entries share.
 
-A chapter may begin with clauses that its entries share, and a family of entries with clauses that the family
-shares.  Entries that differ only in the opcode may have one text under several headers.  This module does not
-read the clauses.
+A chapter may begin with a head: clauses that apply to all of its entries. A family of instructions within the
+chapter may begin with a head of its own. Entries that differ only in the opcode may have one text under
+several headers. This module does not read the clauses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _HEADER = re.compile(r"\[([\w.:\-]+)\]")
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """The text of one entry, and the heads that apply to it: the clauses of its family and of its chapter."""
+    """The text of one table entry, and the shared clauses of its family and its chapter."""
 
     text: str
     heads: tuple[str, ...]
@@ -32,7 +32,7 @@ class Entry:
 
 @dataclass
 class _Block:
-    """The headers and the text that one or several entries share."""
+    """The header lines of one or several table entries, and the one text that these entries share."""
 
     headers: list[str]
     family: str | None
@@ -40,7 +40,7 @@ class _Block:
 
 
 def split_chapter(text: str) -> dict[str, Entry]:
-    """Return the entries of a chapter by id, in their order.
+    """Return the table entries of a chapter by id, in the order of the text.
 
     Raises:
         NotationError: an id that occurs twice, a family without a name or entries, several headers for a text
@@ -60,7 +60,7 @@ def split_chapter(text: str) -> dict[str, Entry]:
 
 
 def _blocks(text: str) -> tuple[list[_Block], dict[str, str]]:
-    """Return the blocks of a chapter, and the heads by the family's name; the chapter's own name is empty."""
+    """Return the chapter's blocks, and the shared clauses by family name ("": those of the whole chapter)."""
     blocks: list[_Block] = []
     heads: dict[str, list[str]] = {"": []}
     family: str | None = None
@@ -75,11 +75,11 @@ def _blocks(text: str) -> tuple[list[_Block], dict[str, str]]:
         elif match := _FAMILY.fullmatch(line.rstrip()):
             family = match[1]
             if family in heads:
-                raise NotationError(f"there are two families {family}")
+                raise NotationError(f"there are two instruction families named {family}")
             target = heads[family] = []
         elif line.rstrip() == "end":
             if family is None:
-                raise NotationError("'end' without a family before it")
+                raise NotationError("'end' closes no instruction family: expected 'family NAME' before it")
             family, target = None, loose
         elif line.startswith("family"):
             raise NotationError(f"expected 'family NAME', got {line!r}")
@@ -87,12 +87,12 @@ def _blocks(text: str) -> tuple[list[_Block], dict[str, str]]:
             target.append(line)
     for line in loose:
         if line.strip() and not line.startswith("#"):
-            raise NotationError(f"expected an entry or a family after 'end', got {line!r}")
+            raise NotationError(f"expected an entry or an instruction family after 'end', got {line!r}")
     return blocks, {name: "\n".join(lines) for name, lines in heads.items()}
 
 
 def _entries(block: _Block) -> Iterator[tuple[str, str]]:
-    """Yield the id and the text of each entry of a block."""
+    """Yield the id and the text of each table entry that the block stands for."""
     body = "\n".join(block.lines)
     names = []
     for header in block.headers:

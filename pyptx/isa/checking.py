@@ -122,7 +122,7 @@ class _FunctionCheck:
         self.labels: dict[str, LabelStatement | TargetList | CallPrototype] = {}
 
     def run(self) -> list[PyptxError]:
-        """Return all faults of the function."""
+        """Return an error for each rule that the function breaks."""
         self._read_names()
         for statement in self.function.body:
             if isinstance(statement, Instruction):
@@ -132,7 +132,7 @@ class _FunctionCheck:
         return self.run_whole()
 
     def run_whole(self) -> list[PyptxError]:
-        """Check the rules of the whole function, and return the faults so far."""
+        """Check the rules of the whole function. Return the errors of these and of all earlier checks."""
         self._directives()
         if self.function.kind == "entry":
             self._parameters()
@@ -339,7 +339,7 @@ class _FunctionCheck:
                 )
 
     def _directive(self, directive: Directive) -> str:
-        """Return why the function cannot have the directive, or an empty string."""
+        """Return a message that says why the function cannot have the directive, or an empty string."""
         rule, version, kind = DIRECTIVES.get(directive.name), self.module.version, self.function.kind
         if rule is None or not rule.where & {"entry", "func"}:
             near = difflib.get_close_matches(directive.name, DIRECTIVES, 1)

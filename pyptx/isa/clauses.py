@@ -1,4 +1,4 @@
-"""Reads the clauses of the notation: those of one entry, and those that a chapter or a family shares."""
+"""Reads clauses of the instruction table: those of one entry, and those that a chapter or family shares."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _NOTES = ("note ", "MEASURED ", "STRICTER ", "NOT REGISTERED ")
 
 @dataclass
 class Clauses:
-    """The clauses of an entry, or of the head of a chapter or family.
+    """The clauses of one table entry, or those that all entries of a chapter or an instruction family share.
 
     Attributes:
         sets: modifier sets, by name.
@@ -70,7 +70,7 @@ class Clauses:
         return self.since is not None or self.on is not None
 
     def read(self, clause: str) -> None:
-        """Read one clause. Raises :class:`NotationError`."""
+        """Read one clause and add it to these. Raises :class:`NotationError` for a line that is no clause."""
         if match := _SET.match(clause):
             _add(self.sets, match[1][1:], _members(match[2]), clause)
         elif match := _CASES.match(clause):
@@ -111,7 +111,7 @@ class Clauses:
 
 
 def read_clauses(lines: str) -> Clauses:
-    """Read the clauses of one entry."""
+    """Return the clauses in the text of one table entry, after its syntax line."""
     found = Clauses()
     for clause in split_clauses(lines):
         found.read(clause)
@@ -120,7 +120,7 @@ def read_clauses(lines: str) -> Clauses:
 
 @cache
 def read_head(lines: str) -> Clauses:
-    """Read the clauses of a chapter or family, which apply to each of its entries.
+    """Return the clauses that a chapter or an instruction family shares with each of its entries.
 
     Raises:
         NotationError: a clause that cannot be shared: a limit of a modifier or an operand, or a note.
@@ -170,7 +170,7 @@ def _alternative(text: str) -> Alternative:
 
 
 def _members(text: str) -> tuple[Alternative, ...]:
-    """Read the members of a set."""
+    """Return the modifiers in the braces of a modifier set."""
     items = filter(None, map(str.strip, text.split(",")))
     return tuple(_alternative(member) for item in items for member in _each_number(item))
 

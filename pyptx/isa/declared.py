@@ -43,7 +43,7 @@ def declaration_faults(module: Module) -> Iterator[PyptxError]:
 
 
 def _twice(nodes: Iterable[Variable | Function | Param]) -> Iterator[tuple[Variable | Function | Param, str]]:
-    """Yield the nodes whose name an earlier node has, each with the name."""
+    """Yield each node whose name an earlier node has, together with the name."""
     seen: set[str] = set()
     for node in nodes:
         if node.name in seen and not (isinstance(node, Variable) and node.external):
@@ -114,7 +114,7 @@ def _variable(variable: Variable) -> Iterator[PyptxError]:
 
 
 def _within(initial: object, extents: list[int]) -> bool:
-    """True if a nested list fits in an array. A first extent of 0 means that the list decides the size."""
+    """True if a list of values fits the array. A first extent of 0 means that the list decides the size."""
     if not isinstance(initial, InitialList):
         return True
     if not extents or (extents[0] and len(initial.elements) > extents[0]):

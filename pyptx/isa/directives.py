@@ -36,7 +36,7 @@ class DirectiveRule:
 
 
 def _rules(rows: str) -> dict[str, DirectiveRule]:
-    """Read one rule from each line: name, places, first version, targets (all if absent), ``until ...``."""
+    """Return the rule of each line: name, places, first version, targets (all if absent), ``until ...``."""
     found: dict[str, DirectiveRule] = {}
     for row in filter(None, map(str.strip, rows.splitlines())):
         head, _, end = row.partition(" until ")

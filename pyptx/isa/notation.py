@@ -1,4 +1,4 @@
-"""What an entry of the instruction table says: a frozen :class:`Form`, its modifiers and its operands.
+"""The data of one instruction-table entry: a frozen :class:`Form`, its modifiers and its operands.
 
 docs/notation.md describes the notation.  :mod:`.reader` reads an entry into a form, :mod:`.clauses` reads
 clauses, :mod:`.chapters` divides a chapter into entries.
@@ -48,7 +48,7 @@ class NotationError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class Alternative:
-    """One modifier of a set; ``since`` and ``on`` are its own limits, in addition to the form's."""
+    """One modifier of a set; it requires PTX version ``since`` and targets ``on``, besides the form's own."""
 
     text: str
     since: Version | None = None
@@ -57,7 +57,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class ModifierSlot:
-    """A place for one modifier. The slot of a literal modifier has its name and one alternative."""
+    """A position for one modifier. A literal modifier's position has its name and one alternative."""
 
     name: str
     alternatives: tuple[Alternative, ...]
@@ -78,7 +78,7 @@ class ModifierGroup:
     optional: bool
 
     def written(self) -> tuple[str, ...]:
-        """Return how a syntax line names the slots: ``.type``, or the modifier itself where it is fixed.
+        """Return the group's text in a syntax line: ``.type``, or the modifier itself where it is fixed.
 
         A modifier is fixed if the group is always present and the slot has one alternative.
         """
@@ -119,7 +119,7 @@ class Cases:
     rows: Mapping[tuple[str | None, ...], Case]
 
     def find(self, chosen: Chosen) -> Case | None:
-        """Return the case for the chosen modifiers, or None if there is none."""
+        """Return the operand's types and length for the chosen modifiers, or None if they have no case."""
         return self.rows.get(tuple(chosen.get(slot) for slot in self.slots))
 
     def reason(self, chosen: Chosen) -> str:
@@ -163,7 +163,7 @@ class OperandSpec:
     cases: Cases | None = None
 
     def case(self, chosen: Chosen) -> Case:
-        """Return types and length for the chosen modifiers, as expressions."""
+        """Return the operand's types and length for the chosen modifiers, as expressions."""
         if self.cases is None:
             return Case(self.types, self.count)
         found = self.cases.find(chosen)
@@ -201,7 +201,7 @@ class OperandGroup:
     optional: bool
 
     def without_case(self, chosen: Chosen) -> OperandSpec | None:
-        """Return an operand of the group that has no case for these modifiers, or None.
+        """Return an operand of the group that these modifiers leave without legal types, or None.
 
         An optional group with such an operand is absent.
         """

@@ -38,10 +38,11 @@ __all__ = ["Mismatch", "address_space", "describe", "fit", "fits", "operand_choi
 
 
 class Mismatch(Exception):
-    """The reason why operands do not fit a form.
+    """The reason why the given operands do not fit one form of the instruction.
 
-    ``position`` is the number of operands that fit, plus 0.5 if the next one is an address as expected but
-    wrong inside. The user's error is that of the form with the highest position.
+    ``position`` says how far the operands fit: the number of leading operands that fit, plus 0.5 if the next
+    operand is an address, as the form expects, with a wrong part inside the brackets. If no form of the
+    instruction fits, the user sees the reason of the form with the highest position.
     """
 
     def __init__(self, position: float, message: str) -> None:
@@ -106,7 +107,7 @@ def _alike(first: ScalarType, second: ScalarType) -> bool:
 
 
 def _wanted(spec: OperandSpec, types: tuple[ScalarType, ...], length: int | None) -> str:
-    """Return the description of the operands that a form allows at one place, for messages."""
+    """Describe for a message which operands the form allows at this position."""
     what = " or ".join(f".{t}" for t in types) or "value"
     names = {"reg": "register", "pair": "pair d|p", "imm": "immediate", "special": "special register"}
     names["arguments"] = "list in parentheses"
@@ -127,7 +128,7 @@ def _values(values: range | tuple[int, ...]) -> str:
 
 
 def _immediate(operand: Immediate, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Immediate | str:
-    """Return the immediate converted to what the form takes, or the reason why it does not fit."""
+    """Return the immediate, converted to the type that the form requires, or why it does not fit."""
     value = operand.value
     if "imm" not in spec.kinds:
         return "an immediate is not allowed here"
@@ -180,7 +181,7 @@ def _as_register(operand: Operand) -> Register | None:
 
 
 def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) -> Operand | str:
-    """Return a scalar operand converted to what the form takes, or the reason why it does not fit."""
+    """Return a scalar operand, with constants converted to the form's type, or why it does not fit."""
     register = _as_register(operand)
     if register is not None:
         if "reg" not in spec.kinds:
@@ -255,7 +256,7 @@ _OPAQUE = frozenset({"texture", "sampler", "surface"})
 
 
 def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
-    """Return an address converted to what the form takes, or the reason why it does not fit."""
+    """Return an address, with constants converted to the form's types, or why it does not fit."""
     if isinstance(operand, Indexed):
         return operand  # a[3] is the address of the element
     if not isinstance(operand, Address):
@@ -308,7 +309,7 @@ def _address(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
 
 
 def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Operand | str:
-    """Return the operand converted to what the form takes, or the reason why it does not fit."""
+    """Return an operand of any kind, with constants converted to the form's types, or why it does not fit."""
     if spec.access == "a":
         return _address(operand, spec, chosen)
     types = spec.scalar_types(chosen)
@@ -356,9 +357,9 @@ def _assign(
     at: int,
     chosen: dict[str, str],
 ) -> list[tuple[OperandSpec, Operand]]:
-    """Assign the operands from index ``at`` on to the operands of a form.
+    """Assign the given operands, from index ``at`` on, to the operands that the form's ``groups`` list.
 
-    Raises :class:`Mismatch`. If optional operands allow several assignments, it is that of the longest one.
+    Raises :class:`Mismatch`. If no assignment fits, the error is that of the assignment that fits furthest.
     """
     if not groups:
         if at < len(operands):
@@ -403,7 +404,7 @@ def _assign(
 
 
 def _operand_relations(match: Match, names: Iterable[str]) -> str | None:
-    """Return a relation that the modifiers and the operands called ``names`` break, as a message, or None."""
+    """Return a message if the modifiers and the operands called ``names`` break a relation, or None."""
     present = set(names)
 
     def holds(side: str) -> bool:
@@ -426,7 +427,7 @@ def _operand_relations(match: Match, names: Iterable[str]) -> str | None:
 
 
 def _groups(match: Match) -> tuple[OperandGroup, ...]:
-    """Return the operand groups. If the modifiers decide on an optional group, it is required or left out."""
+    """Return the operand groups; optional ones become required, or are dropped, if the modifiers say so."""
     decided = {
         r.right: r.left[1:] in match.chosen or r.left[1:] in match.spelling
         for r in match.form.relations
@@ -445,7 +446,7 @@ def _groups(match: Match) -> tuple[OperandGroup, ...]:
 
 
 def operand_choices(match: Match) -> Iterator[tuple[OperandSpec, ...]]:
-    """Yield every legal list of operands with these modifiers: with and without each optional one."""
+    """Yield every legal list of operand specs for these modifiers, with and without each optional operand."""
     choices = [(group.specs, ()) if group.optional else (group.specs,) for group in _groups(match)]
     for picks in itertools.product(*choices):
         specs = tuple(itertools.chain.from_iterable(picks))
@@ -454,7 +455,7 @@ def operand_choices(match: Match) -> Iterator[tuple[OperandSpec, ...]]:
 
 
 def fit(match: Match, operands: tuple[Operand, ...]) -> list[tuple[OperandSpec, Operand]]:
-    """Assign the operands to those of a form. Return each with its spec, converted to what the form takes.
+    """Return each operand with the form's spec for it; constants are converted to the form's types.
 
     Raises :class:`Mismatch` if an operand does not fit.
     """

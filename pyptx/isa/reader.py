@@ -44,7 +44,7 @@ _BESIDE = frozenset({"sink", "special", "symbol", "minus", "unified", "braces"})
 
 
 def read_form(text: str, heads: Sequence[str] = ()) -> Form:
-    """Read the text of one entry; ``heads`` are the clauses of its family and of its chapter, in this order.
+    """Read the text of one table entry into a form; ``heads``: the clauses of its family, then its chapter.
 
     Raises:
         NotationError: the entry does not follow the notation; the message names the entry and the clause.
@@ -56,7 +56,7 @@ def read_form(text: str, heads: Sequence[str] = ()) -> Form:
     identifier = header["id"]
     syntax, semicolon, rest = "\n".join(lines[1:]).partition(";")
     if not semicolon:
-        raise NotationError(f"[{identifier}]: the syntax does not end with ';'")
+        raise NotationError(f"[{identifier}]: the entry's syntax line does not end with ';'")
     try:
         shared = [read_head(head) for head in heads]
         return _Reader(
@@ -67,7 +67,7 @@ def read_form(text: str, heads: Sequence[str] = ()) -> Form:
 
 
 class _Reader:
-    """Reads one entry: the modifiers and operands of its syntax, with its own clauses and the shared ones.
+    """Reads one table entry: the modifiers and operands of its syntax, its own and the shared clauses.
 
     A shared clause applies if the entry has no clause of its own for the same purpose, and if it has the
     modifiers and operands that the clause names.
@@ -83,7 +83,7 @@ class _Reader:
 
     @cached_property
     def opcode(self) -> str:
-        """The opcode, with which the syntax begins."""
+        """The opcode of the instruction, the first part of the entry's syntax line."""
         found = re.match(r"\w+", self.syntax)
         if found is None:
             raise NotationError(f"expected an opcode at the beginning of the syntax, got {self.syntax!r}")
@@ -91,12 +91,12 @@ class _Reader:
 
     @cached_property
     def modifiers(self) -> tuple[ModifierGroup, ...]:
-        """The modifier groups of the syntax."""
+        """The groups of modifiers in the entry's syntax line, in order."""
         return self._modifiers(self.syntax.partition(" ")[0][len(self.opcode) :])
 
     @cached_property
     def slots(self) -> dict[str, frozenset[str]]:
-        """The modifiers of each slot, by the slot's name."""
+        """The modifiers that may stand at each modifier position, by the position's name."""
         found: dict[str, frozenset[str]] = {}
         for group in self.modifiers:
             for slot in group.slots:
@@ -105,7 +105,7 @@ class _Reader:
         return found
 
     def form(self) -> Form:
-        """Return the form. Raises :class:`NotationError`."""
+        """Return the entry as a form. Raises :class:`NotationError` if its parts do not fit together."""
         operand_text = self.syntax.partition(" ")[2].strip()
         operands = self._operands(operand_text)
         limit = next((clauses for clauses in self.clauses if clauses.has_limit), Clauses())
@@ -130,11 +130,11 @@ class _Reader:
         return form
 
     def _first(self, name: str) -> str:
-        """Return the innermost clause ``name``, or an empty string."""
+        """Return the text of clause ``name``: the entry's, else the family's, else the chapter's, else ""."""
         return next(filter(None, (getattr(clauses, name) for clauses in self.clauses)), "")
 
     def _relations(self, operands: tuple[OperandGroup, ...]) -> tuple[Relation, ...]:
-        """Return the entry's own relations, and the shared ones whose sides the entry has."""
+        """Return the entry's own relations, and those shared relations of which the entry has both sides."""
         names = {part.name for group in operands for spec in group.specs for part in spec.parts()}
 
         def has(side: str) -> bool:
@@ -152,7 +152,7 @@ class _Reader:
         return tuple(dict.fromkeys((*self.own.relations, *shared)))
 
     def _cases_of(self, name: str) -> Cases:
-        """Return the cases of an operand, of the shared ones those for modifiers that the entry has."""
+        """Return the operand's own cases, else those shared cases whose modifiers the entry has."""
         if name in self.own.cases:
             return self.own.cases[name]
         shared = next((clauses.cases[name] for clauses in self.clauses if name in clauses.cases), None)

@@ -30,7 +30,7 @@ __all__ = ["call_faults"]
 
 @dataclass(frozen=True, slots=True)
 class _Passed:
-    """Type, number of elements (None if it is no array) and alignment of an argument or a parameter."""
+    """Layout of an argument or a parameter: type, number of elements (None if no array), alignment."""
 
     type: ScalarType
     count: int | None
@@ -76,7 +76,7 @@ def _count(number: int, what: str) -> str:
 
 
 def _mismatch(element: Operand, param: Param, variables: Mapping[str, Variable | Param]) -> str:
-    """Return why an argument or result does not fit the parameter ``param``, or an empty string."""
+    """Return a message if an argument or result does not fit parameter ``param``, else an empty string."""
     wanted = _Passed.of(param)
     if param.space == "reg" and param.type.bits < 32:
         return f"a register of type {wanted} cannot be passed; a passed register has at least 32 bits"

@@ -15,7 +15,7 @@ __all__ = ["SPECIAL_REGISTERS", "SpecialRegister"]
 
 @dataclass(frozen=True, slots=True)
 class SpecialRegister:
-    """``%name``, which ``mov`` of its type's width reads.
+    """The special register ``%name``, which a ``mov`` of its type's width reads.
 
     Attributes:
         name: the name without the ``%``; for a vector, the name of one component: ``tid.x``.

@@ -115,7 +115,7 @@ def _chapter(name: str) -> ModuleType:
 
 @cache
 def _split(chapter: str) -> dict[str, Entry]:
-    """Return the entries of a chapter by id, without reading them into forms."""
+    """Return the texts of a chapter's entries by id, without reading them into forms."""
     return split_chapter(_chapter(chapter).TEXT)
 
 
@@ -160,7 +160,7 @@ def chapter_of(identifier: str) -> str:
 
 @cache
 def check_of(identifier: str) -> Check | None:
-    """Return the form's check of its modifiers, or None if it has none."""
+    """Return the function that checks the form's modifiers, or None if the form has none."""
     entry = form(identifier)
     if not entry.check:
         return None
@@ -170,7 +170,7 @@ def check_of(identifier: str) -> Check | None:
 
 @cache
 def operand_check_of(identifier: str) -> OperandCheck | None:
-    """Return the form's check of its operands, which it gets by name, or None if the form has no check."""
+    """Return the function that checks the form's operands, given by name, or None if the form has none."""
     entry = form(identifier)
     if not entry.operand_check:
         return None
@@ -201,7 +201,7 @@ def all_forms() -> Iterator[Form]:
 def _walk(
     groups: tuple[ModifierGroup, ...], modifiers: tuple[str, ...], at: int = 0
 ) -> Iterator[tuple[list[tuple[ModifierSlot, Alternative]], int]]:
-    """Yield every way to match modifiers from index ``at`` on: each slot's alternative, and the end index."""
+    """Yield each way to match the modifiers from index ``at`` on: slots with their modifiers, and the end."""
     if not groups:
         yield [], at
         return
@@ -222,7 +222,7 @@ def _walk(
 
 
 def _relation_error(entry: Form, chosen: Chosen, spelling: tuple[str, ...]) -> str | None:
-    """Return a relation between modifiers that ``chosen`` breaks, as a message, or None.
+    """Return a message if the modifiers ``chosen`` break a relation between modifiers, or None.
 
     Relations with operands are checked when the operands are known.
     """
@@ -255,7 +255,7 @@ _RELATION_TEXTS = {
 
 
 def _case_error(entry: Form, chosen: Chosen) -> str | None:
-    """Return why a required operand has no types for the modifiers ``chosen``, or None."""
+    """Return a message if the modifiers ``chosen`` leave a required operand without legal types, or None."""
     for group in entry.operands:
         part = None if group.optional else group.without_case(chosen)
         if part is not None and part.cases is not None:
@@ -266,7 +266,7 @@ def _case_error(entry: Form, chosen: Chosen) -> str | None:
 def _verdict(
     entry: Form, picks: list[tuple[ModifierSlot, Alternative]], modifiers: tuple[str, ...]
 ) -> Match | str:
-    """Return the match for these alternatives, or a message that says which rule they break."""
+    """Return the match of the form with these modifiers, or a message that says which rule they break."""
     chosen = {slot.name: alternative.text for slot, alternative in picks}
     error = _relation_error(entry, chosen, modifiers) or _case_error(entry, chosen)
     check = check_of(entry.id)
@@ -280,7 +280,7 @@ def _verdict(
 
 
 def _try(entry: Form, modifiers: tuple[str, ...]) -> Match | str | None:
-    """Return a match, or a message that says which rule the modifiers break, or None if they do not match."""
+    """Return the form's match, a message that says which rule the modifiers break, or None if none match."""
     for picks, end in _walk(entry.modifiers, modifiers):
         if end == len(modifiers):
             return _verdict(entry, picks, modifiers)
@@ -340,7 +340,7 @@ _IN_TURN = tuple(
 
 
 def _positional(modifiers: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the modifiers whose order has a meaning, for each kind in :data:`_IN_TURN`."""
+    """Return, for each kind in :data:`_IN_TURN`, the modifiers of the kind in the given order."""
     return tuple(tuple(filter(kind, modifiers)) for kind in _IN_TURN)
 
 
@@ -351,7 +351,7 @@ def _vocabulary(entry: Form) -> frozenset[str]:
 
 
 def _arrangements(groups: tuple[ModifierGroup, ...], modifiers: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the orders that use each modifier once; equal modifiers keep their order."""
+    """Yield the orders of ``modifiers`` that fit the form's groups; each modifier is used once."""
     if not groups:
         if not modifiers:
             yield ()
@@ -365,7 +365,7 @@ def _arrangements(groups: tuple[ModifierGroup, ...], modifiers: tuple[str, ...])
 
 
 def _picks(group: ModifierGroup, modifiers: tuple[str, ...]) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-    """Return the ways to fill a group, each as the modifiers that it takes and the remaining ones."""
+    """Return each way to fill the group from ``modifiers``: the modifiers used, and those left over."""
     found: list[tuple[tuple[str, ...], tuple[str, ...]]] = [((), modifiers)]
     for slot in group.slots:
         found = [
@@ -411,7 +411,7 @@ def match_modifiers(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...
 
 
 def _nearest(entries: tuple[Form, ...], modifiers: tuple[str, ...]) -> tuple[Form, tuple[str, ...], str]:
-    """Return the form nearest to ``modifiers``, its nearest legal spelling, and what is wrong with them."""
+    """Return the form nearest to ``modifiers``, its nearest legal spelling, and a message about the fault."""
     best: tuple[float, Form, tuple[str, ...]] | None = None
     for entry in entries:
         spelling = _closest_spelling(entry, modifiers)
@@ -461,7 +461,7 @@ def _closest_spelling(entry: Form, modifiers: tuple[str, ...]) -> tuple[str, ...
 
 
 def _closest_alternative(slot: ModifierSlot, modifiers: list[str]) -> str | None:
-    """Return the alternative of the slot that equals or resembles one of ``modifiers``, or None."""
+    """Return the modifier of this slot that equals or resembles one of ``modifiers``, or None."""
     texts = [a.text for a in slot.alternatives]
     for modifier in modifiers:
         if modifier in texts:

@@ -157,7 +157,7 @@ class Target:
 
     @property
     def family(self) -> int:
-        """The number of the family, whose targets share their ``f`` features."""
+        """The number of the target's family. The targets of a family share the features of ``f`` targets."""
         return self.number // 10
 
     @property
@@ -167,7 +167,7 @@ class Target:
 
     @property
     def static_shared_limit(self) -> int:
-        """Largest shared memory in bytes that a function may declare with a size; ptxas refuses more.
+        """Largest static shared memory in bytes that a function may declare; ptxas refuses more.
 
         Code for an ``a`` target runs only on that architecture, and may declare all its shared memory.
         """

@@ -27,7 +27,7 @@ _EVEN_CTA = 0xFEFFFFFF
 
 
 class Slot:
-    """One use of one stage.
+    """One stage of the ring, with its two mbarriers.
 
     Attributes:
         index: number of the stage, in a register or as an int, for ``buffer[slot.index]``.

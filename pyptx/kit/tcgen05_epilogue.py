@@ -56,7 +56,7 @@ def _loaded(tmem: Reg, column: int, chunk: int, dtype: ScalarType) -> RegArray:
 
 
 def _pieces(words: RegArray) -> list[RegArray]:
-    """Split ``words`` into groups of four registers, 16 bytes each."""
+    """Split the registers ``words`` into groups of four, which hold 16 bytes each."""
     return [words[i : i + 4] for i in range(0, len(words), 4)]
 
 

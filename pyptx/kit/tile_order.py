@@ -1,9 +1,9 @@
 """Tile orders: each maps a CTA's index to the tile of the output that the CTA computes.
 
-CTAs with neighboring indices run at the same time, so the order decides which data they share in L2.  Every
+CTAs with neighboring indices run at the same time, so the order decides which data they share in L2. Every
 function takes the index of a tile and the extents of the grid of tiles, and returns (row, column) in u32
-registers; each index gives another tile.  ``tiles_m`` and ``tiles_n`` are ints; if the docstring says so,
-they can also be u32 registers.
+registers; different indices give different tiles. ``tiles_m`` and ``tiles_n`` are ints; if the docstring says
+so, they can also be u32 registers.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def row_major(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
 
 
 def snake(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
-    """Order the tiles by rows, with every other row from the right.
+    """Order the tiles by rows, with every other row from right to left.
 
     Records 6 instructions (7 if the extents are registers).
 
@@ -48,7 +48,7 @@ def snake(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
 
 
 def _turned(forward: Reg, count: Extent, line: Reg) -> Reg:
-    """Return ``forward``, mirrored if ``line`` is odd.
+    """Return the position ``forward`` of ``count`` positions, counted from the other end if ``line`` is odd.
 
     Records 4 instructions, 5 if ``count`` is a register.
     """
@@ -86,7 +86,7 @@ def grouped(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tupl
 
 
 def boustrophedon(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tuple[Reg, Reg]:
-    """Order the tiles like :func:`grouped`, with every other band from the right.
+    """Order the tiles like :func:`grouped`, with every other band from right to left.
 
     So each band begins at the column where the band before it ended.
 

@@ -53,7 +53,7 @@ _WGMMA = "asynchronous-warpgroup-level-matrix-register-fragment"
 
 
 class Mode(NamedTuple):
-    """One digit of a thread's or element's number: its extent, and the distance that one step of it moves."""
+    """One digit of a thread's or element's number: its extent, and how far a step of 1 moves in a matrix."""
 
     extent: int
     row: int = 0
@@ -194,7 +194,7 @@ def _places(layout: FragmentLayout) -> tuple[npt.NDArray[np.int64], ...]:
 
 @dataclass(frozen=True, slots=True)
 class SelectedLayout:
-    """The layout of an operand that only some threads of each group of four supply, as a selector says.
+    """The layout of an operand that only some threads of each group of four supply; a selector chooses them.
 
     Attributes:
         layout: the elements that each thread holds if it is selected; threads of a group that can be selected
@@ -206,7 +206,7 @@ class SelectedLayout:
     suppliers: int
 
     def lanes(self, selector: int) -> tuple[int, ...]:
-        """Return the lanes of a warp whose registers the instruction reads.
+        """Return the lanes of a warp that supply the operand: the instruction reads only their registers.
 
         Raises:
             SpecError: the selector selects no lane.
@@ -214,8 +214,8 @@ class SelectedLayout:
         groups = 4 // self.suppliers
         if not 0 <= selector < groups:
             raise SpecError(
-                f"selector {selector} selects no thread: {self.suppliers} of each four threads supply the "
-                f"operand; expected 0..{groups - 1}",
+                f"selector {selector} selects no thread: {self.suppliers} of every 4 neighboring threads "
+                f"supply the operand; the selector must be in 0..{groups - 1}",
                 see=_SPARSE,
             )
         return tuple(lane for lane in range(32) if lane % 4 // self.suppliers == selector)
@@ -283,12 +283,12 @@ def _check_shape(shape: str, dtype: str, sparse: bool) -> tuple[int, int, int]:
 
 
 def _width(dtype: str, k: int) -> int:
-    """Return the bits of an element in registers, for ``k`` elements per row: e2m1 is packed if k is 64."""
+    """Return the bits of an element in a register, for rows of ``k`` elements: e2m1 takes 4 if k is 64."""
     return 4 if dtype == "e2m1" and k == 64 else _BITS[dtype]
 
 
 def _a(m: int, k: int, bits: int, warps: int = 1) -> FragmentLayout:
-    """Return A's layout: a register holds neighbors along K, four threads hold a row, a warp holds 8 rows."""
+    """Return the layout of A: a register holds neighbors along K, 4 threads hold a row, a warp 8 rows."""
     register = max(bits, 32)
     packed = register // bits
     halves = m // (8 * warps)
@@ -300,7 +300,7 @@ def _a(m: int, k: int, bits: int, warps: int = 1) -> FragmentLayout:
 
 
 def _b(k: int, n: int, bits: int) -> FragmentLayout:
-    """Return B's layout: that of A with rows and columns exchanged."""
+    """Return the layout of B, which is the layout of A with rows and columns exchanged."""
     register = max(bits, 32)
     packed = register // bits
     return FragmentLayout(
@@ -311,7 +311,7 @@ def _b(k: int, n: int, bits: int) -> FragmentLayout:
 
 
 def _d(m: int, n: int, bits: int, warps: int = 1) -> FragmentLayout:
-    """Return the layout of C and D: a pair along N, then the pairs 8 rows below, then the next 8 columns."""
+    """Return the layout of C and D: a pair along N, then a pair 8 rows below, then the next 8 columns."""
     return FragmentLayout(
         m, n, bits, max(bits, 32),
         threads=(Mode(4, column=2), Mode(8, row=1), *([Mode(warps, row=16)] if warps > 1 else ())),
@@ -320,7 +320,7 @@ def _d(m: int, n: int, bits: int, warps: int = 1) -> FragmentLayout:
 
 
 def _quarters(operand: str, dtype: str, major: str) -> FragmentLayout:
-    """Return a layout of ``mma.m8n8k4`` on f16, which has four products.
+    """Return the layout of one operand of ``mma.m8n8k4`` on f16, which computes four products at once.
 
     Threads 4q..4q+3 and 16+4q..16+4q+3 hold product q.
     """
@@ -351,7 +351,7 @@ def _quarters(operand: str, dtype: str, major: str) -> FragmentLayout:
 def mma_fragment(
     operand: str, shape: str, dtype: str, *, sparse: bool = False, major: str | None = None
 ) -> FragmentLayout:
-    """Return the fragment of one operand of ``mma`` or ``mma.sp``, for 32 threads.
+    """Return the layout of one operand of ``mma`` or ``mma.sp`` in the registers of a warp's 32 threads.
 
     Args:
         operand: ``"a"``, ``"b"``, ``"c"`` or ``"d"``.
@@ -423,7 +423,7 @@ _WGMMA_K = {
 
 @lru_cache(maxsize=256)
 def wgmma_fragment(operand: str, dtype: str, n: int | None = None) -> FragmentLayout:
-    """Return the fragment of A in registers, or of the accumulator, of ``wgmma.mma_async``.
+    """Return the register layout of A, or of the accumulator, in ``wgmma.mma_async``.
 
     It has 128 threads and M = 64.
 
@@ -463,7 +463,7 @@ _CHUNK = {4: 8, 8: 4, 16: 4, 32: 2}
 
 
 def _metadata(rows: int, k: int, bits: int, warps: int) -> SelectedLayout:
-    """Return the layout of the 4-bit indices, one for each chunk of a row.
+    """Return the layout of a sparse A's metadata: one 4-bit index for each chunk of a row.
 
     For types of at least 16 bits, a register has four chunks of row r and four of row r + 8. For narrower
     types, it has eight chunks of one row.
@@ -555,7 +555,7 @@ _MATRICES: dict[tuple[str, bool], tuple[int, int, int, tuple[Mode, ...], tuple[M
 
 @lru_cache(maxsize=64)
 def matrix_fragment(shape: str, num: int = 1, *, trans: bool = False) -> FragmentLayout:
-    """Return the fragment of ``ldmatrix`` and ``stmatrix``. Rows and columns are those in memory.
+    """Return the register layout of ``ldmatrix`` and ``stmatrix``. Rows and columns are those in memory.
 
     Lane ``i * rows + r`` gives the address of row ``r`` of matrix ``i``. ``movmatrix`` reads ``m8n8`` and
     writes its transpose, which is ``m8n8`` with ``trans``. Elements of ``m8n16`` and of unpacked ``m16n16``

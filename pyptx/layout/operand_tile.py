@@ -150,7 +150,7 @@ class OperandTile:
         return self._strides[1]
 
     def k_offset(self, first: int) -> int:
-        """Return the bytes from the tile's start to the part that begins at element ``first`` of K.
+        """Return the offset in bytes from the tile's start to element ``first`` along K.
 
         Raises:
             SpecError: ``first`` is outside the tile, or no descriptor can start there.

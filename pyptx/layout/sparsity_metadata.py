@@ -27,12 +27,12 @@ Integers = npt.NDArray[np.int64]
 def sparsity_metadata(
     m: int, *, wide: bool, ws: bool = False, cta_group: int = 1
 ) -> tuple[Integers, Integers, Integers]:
-    """Return the place of each 4-bit index, for the rows of A that one CTA holds.
+    """Return where each 4-bit index of the metadata lies, for the rows of A that one CTA holds.
 
-    With elements of 16 and 32 bits, a row has 8 indices. Of two rows that are 8 apart, the first uses the low
-    half of the cells and the second the high half; the first four indices are in one cell, the other four in
-    the cell 8 lanes further.  The sparsity selector is the column.  With smaller elements, a row has 16
-    indices, in two cells of the row's lane.
+    If elements of A have 16 or 32 bits, a row has 8 indices: four in one 32-bit cell, four in the cell 8
+    lanes further. Two rows that are 8 apart share these cells: the first row uses the low 16 bits, the second
+    the high 16 bits. The sparsity selector is the column. If the elements are smaller, a row has 16 indices,
+    in two cells of the row's lane.
 
     Args:
         m: M of the instruction: 64 or 128; 32, 64 or 128 with ``ws``; 128 or 256 for a pair.
@@ -47,13 +47,13 @@ def sparsity_metadata(
         one copy for each part of D's columns.
 
     Raises:
-        SpecError: M has another value.
+        SpecError: the instruction does not have this M.
     """
     rows = (32, 64, 128) if ws else (64 * cta_group, 128 * cta_group)
     if m not in rows or cta_group not in (1, 2) or (ws and cta_group == 2):
         form = f"cta_group::{cta_group}{', .ws' if ws else ''}"
         raise SpecError(
-            f"M = {m} with {form} is not {' or '.join(map(str, rows))}",
+            f"M is {m} with {form}: expected {' or '.join(map(str, rows))}",
             see="tcgen05-sparse-matrices-sparsity-selector",
         )
     m //= cta_group

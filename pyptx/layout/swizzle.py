@@ -47,7 +47,7 @@ _MASK = {"none": 0, "32B": 1, "64B": 3, "128B": 7}
 
 
 class _Pattern(NamedTuple):
-    """Row bits ``mask``, from bit 7 on, are XORed onto bits from ``shift`` on; odd rows flip ``flip``."""
+    """One swizzle: ``(address >> 7) & mask`` is XORed onto bits from ``shift`` on; odd rows flip ``flip``."""
 
     mask: int
     shift: int
@@ -65,7 +65,7 @@ Address = TypeVar("Address", int, npt.NDArray[np.integer[Any]])
 
 
 def check_swizzle(mode: str) -> str:
-    """Return ``mode`` if it is one of :data:`SWIZZLE_BYTES`.
+    """Return ``mode`` if it is the name of a swizzle in :data:`SWIZZLE_BYTES`.
 
     Raises:
         UnsupportedError: the hardware has the mode, but pyptx does not model it yet.

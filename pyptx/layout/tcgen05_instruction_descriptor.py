@@ -96,7 +96,7 @@ KINDS = tuple(_KINDS)
 
 
 def mma_kind(name: str) -> MmaKind:
-    """Return the types, shapes and options of ``.kind::name``.
+    """Return the description of ``.kind::name``: its types, shapes and options.
 
     Raises:
         SpecError: there is no such kind.
@@ -409,7 +409,7 @@ class InstructionDescriptor:
             )
 
     def _legal_n(self) -> tuple[frozenset[int], str]:
-        """Return the values that N may have with the other fields, and the rule as text for messages."""
+        """Return the legal values of N for the other fields, and the rule as text for messages."""
         if self.ws:
             values = (64, 128) if self.sparse else (64, 128, 256)
             return frozenset(values), " or ".join(map(str, values))

@@ -61,7 +61,7 @@ _RESERVED = (0x3 << 14) | (0x3 << 30) | (0xFF << 53)
 
 
 def check_operand_swizzle(mode: str) -> str:
-    """Return ``mode`` if it is one of :data:`OPERAND_SWIZZLES`.
+    """Return ``mode`` if it is the name of an operand's swizzle, one of :data:`OPERAND_SWIZZLES`.
 
     Raises:
         SpecError: there is no such mode.
@@ -96,7 +96,7 @@ def check_address(address: int, base_offset: int, swizzle: str, *, see: str) -> 
 
 
 def byte_field(name: str, value: int) -> int:
-    """Encode ``value`` bytes in a descriptor's 14-bit field, in units of 16 bytes.
+    """Return the 14-bit field of a descriptor that encodes ``value`` bytes, in units of 16 bytes.
 
     Raises:
         SpecError: the field cannot hold the value.
@@ -262,8 +262,8 @@ def _tile_offsets(
     else:
         if (element_bytes == 4) != (mode == ATOM_32B):
             raise SpecError(
-                f"an MN-major operand of {element_bytes}-byte elements with swizzle {mode!r}: "
-                f"4-byte elements need {ATOM_32B!r}, and other elements cannot have {ATOM_32B!r}",
+                f"swizzle {mode!r} does not fit an MN-major operand of {element_bytes}-byte elements: "
+                f"expected {'' if element_bytes == 4 else 'a swizzle other than '}{ATOM_32B!r}",
                 hint="use a swizzle that fits the element size, or store the operand K-major",
                 see="tcgen05-transpose-and-negate-operations",
             )
@@ -285,7 +285,7 @@ def _tile_offsets(
 def tile_offsets(
     descriptor: Tcgen05SmemDescriptor, rows: int, k: int, element_bytes: int, major: Major
 ) -> npt.NDArray[np.int64]:
-    """Return the byte offset of each element of an operand tile from ``descriptor.address & ~1023``.
+    """Return the offset in bytes from ``descriptor.address & ~1023`` to each element of an operand tile.
 
     The simulator reads a tile as ``memory[(address & ~1023) + tile_offsets(...)]``.  The offsets are cached.
     The key of the cache leaves out the address bits above the 1024-byte pattern, so that all tiles of one

@@ -70,7 +70,7 @@ def _c_strides(shape: tuple[int, ...], bits: int) -> tuple[int, ...]:
 
 
 def _usable_strides(info: ArrayInfo, alignment: int) -> tuple[int, ...]:
-    """Return the array's strides, with strides that TMA accepts for the axes of extent 1.
+    """Return the array's strides in bytes, replaced along axes of extent 1 by strides that TMA accepts.
 
     Any stride describes an axis of extent 1, but TMA accepts only multiples of ``alignment``.
     """

@@ -149,7 +149,7 @@ class Field:
         return image
 
     def read(self, raw: bytes) -> tuple[int, ...]:
-        """Return all entries of the field in the map ``raw``."""
+        """Return the values of all entries of this field in the map with the bytes ``raw``."""
         image = int.from_bytes(raw, "little")
         return tuple(self.get(image, ordinal) for ordinal in range(self.count))
 
@@ -330,7 +330,7 @@ def _choice(what: str, code: int, names: Sequence[str]) -> str:
 
 
 def _swizzle(mode: int, atomicity: int) -> str:
-    """Return the name of the swizzle with these two codes. Raises SpecError if no swizzle has them."""
+    """Return the swizzle's name for a mode and an atomicity. Raises SpecError if no swizzle has them."""
     if (mode, atomicity) not in _SWIZZLE_NAMES:
         raise SpecError(
             f"the tensor map has swizzle code {mode} with swizzle atomicity code {atomicity}; atoms of more "

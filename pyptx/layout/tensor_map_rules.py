@@ -1,4 +1,4 @@
-"""The rules of tensor maps: element types, names of options, limits.
+"""The element types, options and limits of tensor maps.
 
 Owns the tables that ``TensorMap``, its 128-byte encoding and the driver call share, and the only check of the
 limits.  Sources: CUDA Driver API, ``cuTensorMapEncodeTiled`` (probes on an H200 showed what the driver
@@ -148,7 +148,7 @@ def element_of(given: ScalarType | str) -> MapElement:
 
 
 def element_type(given: ScalarType) -> ScalarType:
-    """Return the scalar type of :func:`element_of`."""
+    """Return the scalar type of the elements that TMA moves for ``given``; see :func:`element_of`."""
     return element_of(given).type
 
 

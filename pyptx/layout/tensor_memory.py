@@ -86,7 +86,7 @@ def _frozen(lane: Integers, column: Integers, shape: tuple[int, ...]) -> Cells:
 
 @lru_cache(maxsize=256)
 def fragment(shape: str, num: int, half_split_offset: int | None = None) -> Cells:
-    """Return the cell that each register of each thread accesses in ``tcgen05.ld``/``st.shape.xnum``.
+    """Return the cell of tensor memory that each register of each thread accesses in ``tcgen05.ld``/``st``.
 
     Args:
         shape: ``"32x32b"``, ``"16x64b"``, ``"16x128b"``, ``"16x256b"`` or ``"16x32bx2"``.
@@ -138,7 +138,7 @@ def fragment(shape: str, num: int, half_split_offset: int | None = None) -> Cell
 
 @lru_cache(maxsize=32)
 def accumulator(m: int, n: int, *, cta_group: int, ws: bool = False, sparse: bool = False) -> Cells:
-    """Return the cell of each element of D that one CTA holds.
+    """Return the tensor-memory cell of each element of the accumulator D that one CTA holds.
 
     Each element takes one 32-bit cell; a 16-bit D uses the cell's low half.  With ``cta_group`` 2, each CTA
     of the pair holds ``m // 2`` rows of D; the CTA with the even rank holds the first half.
@@ -211,7 +211,7 @@ def _either(values: tuple[int, ...]) -> str:
 
 
 def _in_half_lanes(row: Integers) -> Integers:
-    """Return the lanes of 64 rows that use the first 16 lanes of each warp's 32.
+    """Return the lane of each of 64 rows that use the first 16 of every warp's 32 lanes.
 
     The other 16 lanes can hold a second such matrix, which begins at lane 16.
     """

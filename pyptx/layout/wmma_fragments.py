@@ -1,8 +1,9 @@
-"""Fragments of ``wmma``, whose layout PTX leaves to the hardware: these layouts were measured on an H200.
+"""Maps the elements of ``wmma`` matrices to the registers that hold them, as measured on an H200.
 
-A fragment consists of fragments of ``mma`` (:mod:`.fragments`): one block of 16 rows, 8 columns and 4 or 16
-elements of K after another.  ``m8n32k16`` is the transpose of ``m32n8k16``.  ``tests/conformance`` has the
-registers that a GPU loads.
+PTX does not define these layouts. Most of them consist of blocks: each block has the layout of an operand of
+``mma.m16n8k16`` (``m16n8k4`` for tf32; see :mod:`.fragments`), and the blocks follow each other in the
+thread's registers. A layout of ``m8n32k16`` is the transpose of a layout of ``m32n8k16``.
+``tests/conformance`` has the registers that a GPU loads.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ _HALVES = 16
 
 
 def _turned(layout: FragmentLayout) -> FragmentLayout:
-    """Return the layout of the transposed matrix."""
+    """Return ``layout`` with rows and columns exchanged: the layout of the transposed matrix."""
 
     def turn(modes: tuple[Mode, ...]) -> tuple[Mode, ...]:
         return tuple(Mode(mode.extent, mode.column, mode.row) for mode in modes)
@@ -51,10 +52,10 @@ def _turned(layout: FragmentLayout) -> FragmentLayout:
 
 @lru_cache(maxsize=256)
 def wmma_fragment(operand: str, shape: str, dtype: str) -> FragmentLayout:
-    """Return the fragment of one operand of ``wmma``, for 32 threads.
+    """Return the layout of one operand of ``wmma`` in the registers of a warp's 32 threads.
 
-    A and B of f16 always have 16 elements in each thread: if the matrix has fewer, copies follow the
-    elements, so that positions repeat.
+    For A and B of f16 every thread holds 16 elements. If its part of the matrix has fewer, copies of the same
+    elements fill the other registers, so that positions repeat.
 
     Args:
         operand: ``"a"``, ``"b"``, ``"c"`` or ``"d"``.

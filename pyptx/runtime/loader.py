@@ -65,7 +65,7 @@ def _directive(ptx_text: str, name: str) -> str:
 
 
 def _explain(status: int, ptx_text: str, device: DeviceInfo) -> str:
-    """Return a hint with the usual reason why the JIT refuses a text with this status on this GPU."""
+    """Return a hint for an error message: the usual reason why the JIT returns ``status`` on this GPU."""
     target, version = _directive(ptx_text, "target"), _directive(ptx_text, "version")
     driver_version = "{}.{}".format(*device.driver_version)
     if status == _UNSUPPORTED_VERSION:

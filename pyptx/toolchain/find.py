@@ -94,7 +94,7 @@ def _find(name: str, wheel: str, explicit: str | os.PathLike[str] | None) -> Too
 
 
 def _places(wheel: str) -> Iterator[tuple[str, Path | None]]:
-    """Yield (source, folder) in search order; the folder is None if the source gives none."""
+    """Yield each place to search, in order: its description, and its folder or None if there is none."""
     found = f"wheel {wheel}"
     # The top-level package of NVIDIA's wheels is a namespace package, so find_spec imports nothing.
     spec = importlib.util.find_spec("nvidia")

@@ -195,7 +195,7 @@ class _ReportReader:
         self.messages.append(Message(severity, text, None if number is None else int(number), code))
 
     def _resource(self, text: str) -> bool:
-        """Parse ``text`` if it is a line of a resource report; return whether it was one."""
+        """Parse ``text`` and return True if it is a line of a resource report; else return False."""
         if match := _COMPILING.fullmatch(text):
             self.function = match["name"]
             self._update(entry=True)

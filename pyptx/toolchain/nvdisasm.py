@@ -65,7 +65,7 @@ def disassemble(
 
 
 def _annotated(printed: list[str]) -> Iterator[str]:
-    """Yield the output with the markers replaced by comments, which show only lines that changed."""
+    """Yield the disassembly; its line markers become comments, one wherever the author's line changes."""
     chains: list[list[re.Match[str]]] = []
     inside = False
     previous: SourceLocation | None = None
@@ -91,7 +91,7 @@ def _annotated(printed: list[str]) -> Iterator[str]:
 
 
 def _location(chain: list[re.Match[str]]) -> SourceLocation:
-    """Return the innermost line of ``chain`` with its callers."""
+    """Return the location of the innermost line of ``chain``, whose callers are the other lines."""
     location: SourceLocation | None = None
     for marker in reversed(chain):
         location = SourceLocation(marker["file"], int(marker["line"]), "", location)

@@ -42,7 +42,7 @@ class PtxRejectedError(AssembleError):
 def rejection(
     report: ToolReport, printed: PrintedModule | str, *, who: str, hint: str = ""
 ) -> PtxRejectedError:
-    """Return the exception for a PTX text that a tool refused.
+    """Return the exception to raise for a PTX text that ptxas or the driver's JIT refused.
 
     Args:
         report: what the tool printed, with at least one error.

@@ -36,7 +36,7 @@ _HALVES = frozenset({"f16", "bf16", "f16x2", "bf16x2"})
 
 
 def _type_modifier(op: str, kind: ScalarType) -> str:
-    """Return the type modifier of ``op`` on a value of ``kind``."""
+    """Return the type modifier with which the operation ``op`` combines a value of type ``kind``."""
     if op in _ON_BITS:
         return bits_of(kind).name
     if op == "add" and kind.name == "s64":
@@ -45,7 +45,7 @@ def _type_modifier(op: str, kind: ScalarType) -> str:
 
 
 class _Operation(NamedTuple):
-    """An operation on memory: type and number of its values (None for a single one), modifiers, operands."""
+    """The parts of an ``atom`` or ``red``: type and number of values (None for one), modifiers, operands."""
 
     kind: ScalarType
     length: int | None

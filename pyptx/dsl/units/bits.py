@@ -69,7 +69,7 @@ def _of_bits(opcode: str, a: Reg, out: Reg | None, pred: Predicate, kind: Scalar
 
 
 def _bits32(name: str, see: str, *given: Value) -> ScalarType:
-    """Return the common type of the values; raise :class:`OperandError` if it has not 32 bits."""
+    """Return the common type of the values; raise :class:`OperandError` if the type does not have 32 bits."""
     kind = meet(name, *given)
     if kind.bits != 32:
         raise OperandError(f"ptx.{name} takes values of 32 bits, not .{kind}", see=see)
@@ -283,7 +283,7 @@ def prmt(
 
 
 def _table(logic: Logic) -> int:
-    """Return the truth table of ``logic``: bit 4a + 2b + c is its value for the bits a, b and c."""
+    """Return the 8-bit truth table of the function ``logic``: bit 4a + 2b + c is ``logic(a, b, c)``."""
     if callable(logic):
         try:
             found = as_whole(logic(0xF0, 0xCC, 0xAA))

@@ -76,7 +76,7 @@ GLOBAL_TYPES = ("f16", "bf16", "b32", "u32", "s32", "b64", "u64", "s64", "f32", 
 
 
 def transfer(size: Reg | int, shared: Shared, what: str, *, see: str) -> Any:
-    """Check the size of a copy: a u32 register, or a multiple of 16 that fits the buffer ``shared``."""
+    """Return the size of a copy: a u32 register, or a multiple of 16 that fits the buffer ``shared``."""
     number = checked("size", size, 16, MAX_BYTES, see=see, hint="bytes, a multiple of 16")
     if isinstance(number, int) and number % 16:
         raise OperandError(f"size is {size!r}: expected a multiple of 16 bytes, 16..{MAX_BYTES}", see=see)
@@ -85,7 +85,7 @@ def transfer(size: Reg | int, shared: Shared, what: str, *, see: str) -> Any:
 
 
 def strong(sem: str | None) -> str | None:
-    """Return ``b128`` for a copy with strong accesses of 16 bytes, else None."""
+    """Return the modifier ``b128`` if ``sem`` is ``"relaxed"`` (strong accesses of 16 bytes), else None."""
     return "b128" if sem == "relaxed" else None
 
 
@@ -253,7 +253,7 @@ def byte_mask_modifier(byte_mask: Reg | int | None, *, see: str) -> tuple[str | 
 def reduction(
     op: str, dtype: ScalarType | str, types: Sequence[str], noftz: bool, *, see: str
 ) -> tuple[str | None, ...]:
-    """Return the modifiers of a reduction: operation, ``noftz``, type."""
+    """Return the modifiers of a bulk reduction: the operation, ``noftz`` or None, the type."""
     name = type_modifier(dtype, types, see=see)
     if noftz and not (op == "add" and name in ("f16", "bf16", "f32")):
         raise OperandError(

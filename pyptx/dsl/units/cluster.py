@@ -32,7 +32,7 @@ _MAX_RANK = 31
 
 
 def _address(place: Reg | Buffer, space: str | None, *, see: str) -> tuple[Reg, str | None, str]:
-    """Return the register of a shared or generic address, the modifier of its space, and its type."""
+    """Return the register that holds a shared or generic address, its space's modifier, and its type."""
     register: object = place.addr if isinstance(place, Buffer) else place
     if not isinstance(register, Reg) or register.type.bits not in (32, 64):
         raise OperandError(

@@ -32,7 +32,7 @@ _CVTA = "data-movement-and-conversion-instructions-cvta"
 
 
 def _source(given: Any, trace: Trace) -> tuple[Operand, ScalarType]:
-    """Return the operand of a register to convert, and its type."""
+    """Return the register to convert as an operand, and its type."""
     if not isinstance(given, Reg):
         raise OperandError(
             f"{given!r} cannot be converted: expected a register",
@@ -51,7 +51,7 @@ def _source(given: Any, trace: Trace) -> tuple[Operand, ScalarType]:
 
 
 def _scaling(scale: Reg | None, trace: Trace) -> tuple[str | None, tuple[Operand, ...]]:
-    """Return the modifier and the operand of scales: one scale for both values in 8 bits, or two in 16."""
+    """Return the modifier and the operand of scale factors: 8 bits hold one for both values, 16 bits two."""
     if scale is None:
         return None, ()
     if getattr(getattr(scale, "type", None), "bits", 0) not in (8, 16):
@@ -325,7 +325,7 @@ def cvt_pack(
 
 
 def _place(name: str, given: Reg, space: str) -> tuple[Operand, ...]:
-    """Return the operand of an address in ``space``, a register."""
+    """Return the register of an address in the state space ``space`` as an operand."""
     meet(name, given)
     return (operand(given, current()),)
 

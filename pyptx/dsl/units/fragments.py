@@ -1,4 +1,4 @@
-"""Register arrays that know which elements of a matrix they hold.
+"""Register arrays with a layout: it maps their registers to the elements of a matrix.
 
 Owns :class:`Fragment` and its declaration; :mod:`pyptx.layout.fragments` has the places of the elements.  The
 units with fragments (``ptx.mma``, ``ptx.wgmma``) make them and accept them as operands.
@@ -204,7 +204,7 @@ class Fragment(RegArray):
 
 
 def _evaluate(trace: Trace, coordinate: Coordinate, thread: Register, hint: str) -> Reg:
-    """Record the instructions that compute ``coordinate``, and return the register of the result."""
+    """Record the instructions that compute ``coordinate`` for the executing thread; return the result."""
     source = here()[1]
     total: Reg | None = None
     for shift, extent, step in coordinate.terms:

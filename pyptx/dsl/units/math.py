@@ -67,7 +67,7 @@ def _record(
     out: Reg | None,
     pred: Predicate,
 ) -> Reg:
-    """Record one instruction on values of ``kind``, its last modifier, with a result of ``kind``."""
+    """Record one instruction whose operands, result and last modifier have the type ``kind``."""
     trace = current()
     operands = [typed(item, kind, trace) for item in given]
     return value(kind, opcode, present(*modifiers, integer_modifier(kind)), operands, out=out, pred=pred)
@@ -170,7 +170,7 @@ def sub(
 
 
 def _half(opcode: str, kind: ScalarType, half: str | None) -> str | None:
-    """Return the half of a product that is kept; None for floats, whose products have no halves."""
+    """Return the half of a product that the result keeps, as a modifier; None for floats."""
     if kind.is_float:
         if half is not None:
             raise OperandError(
@@ -185,7 +185,7 @@ def _half(opcode: str, kind: ScalarType, half: str | None) -> str | None:
 
 
 def _twice(kind: ScalarType) -> ScalarType:
-    """Return the type of a product that keeps all its bits."""
+    """Return the integer type of twice the width, which holds all bits of a product."""
     modifier = integer_modifier(kind)
     wide = TYPES.get(f"{modifier[0]}{2 * kind.bits}")
     if wide is None or kind.lanes > 1:

@@ -50,7 +50,7 @@ def _prepared(
     trans: bool | None,
     see: str,
 ) -> tuple[list[Reg], str, str | None]:
-    """Check the arguments; return the registers, the modifier ``xN`` and the modifier ``trans`` or None."""
+    """Check the arguments of a matrix load or store; return registers, ``xN``, and ``trans`` or None."""
     vector = [regs] if isinstance(regs, Reg) else list(regs)
     turned = shape in _TRANSPOSED
     if trans is None:

@@ -150,7 +150,7 @@ def inval(mbar: Shared, *, space: SharedSpace | None = "cta", pred: Predicate = 
 
 
 def _multicast(multicast: Reg | int | None, space: str | None) -> tuple[str | None, tuple[Reg | int, ...]]:
-    """Return the modifier and the operand of a mask of CTAs; None and no operand without a mask."""
+    """Return the modifier and the operand for a mask of CTAs; without a mask, None and no operand."""
     if multicast is None:
         return None, ()
     if space != "shared::cluster":

@@ -44,12 +44,12 @@ _ST = "data-movement-and-conversion-instructions-st"
 
 
 def space_of(place: object, space: str | None) -> str | None:
-    """Return ``space``; for a buffer without ``space``, ``"shared"``."""
+    """Return the state space of an access: ``space``, or ``"shared"`` for a buffer if ``space`` is None."""
     return "shared" if space is None and isinstance(place, Buffer) else space
 
 
 def cached(cache_hint: Reg | None, trace: Trace) -> tuple[str | None, tuple[Operand, ...]]:
-    """Return the modifier and the operand of an L2 cache policy."""
+    """Return the modifier and the operand for an L2 cache policy."""
     if cache_hint is not None and not isinstance(cache_hint, Reg):
         raise OperandError(
             f"cache_hint is {cache_hint!r}: expected a 64-bit register made by ptx.cache.policy",
@@ -60,7 +60,7 @@ def cached(cache_hint: Reg | None, trace: Trace) -> tuple[str | None, tuple[Oper
 
 
 def length(vector: Any, see: str) -> str | None:
-    """Return ``v4`` for 4; None for a single value."""
+    """Return the vector modifier for ``count`` values: ``v4`` for 4; None for a single value."""
     if vector not in (None, 2, 4, 8):
         raise OperandError(f"vector is {vector!r}: expected 2, 4 or 8", see=see)
     return None if vector is None else f"v{vector}"

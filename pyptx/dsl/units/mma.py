@@ -39,7 +39,7 @@ _SCALED_KINDS = {"mxf8f6f4": (1,), "mxf4": (2,), "mxf4nvf4": (2, 4)}
 
 
 class _Given(NamedTuple):
-    """An operand as it was passed: its registers, and the fragment if one was passed."""
+    """An operand of ``ptx.mma``: its registers, and its fragment if the author passed one."""
 
     letter: str
     registers: list[Reg]
@@ -67,7 +67,7 @@ def _given(letter: str, value: Operand) -> _Given:
 
 
 def _agree(what: str, given: str | None, operands: Sequence[_Given], attribute: str) -> str | None:
-    """Return the value that the argument and the fragments give; raise if they disagree."""
+    """Return the shape or type that an argument and the fragments give; raise an error if they disagree."""
     found, origin = given, what
     for operand in operands:
         if operand.fragment is None:
@@ -264,7 +264,7 @@ def _types(
     btype: ScalarType | str | None,
     ctype: ScalarType | str | None,
 ) -> tuple[str, str, str, str]:
-    """Return the types of D, A, B and C: given, from fragments, or derived from the others."""
+    """Return the types of D, A, B and C, from arguments or fragments, or derived from the other types."""
     d, a, b, c = (
         _agree(what, None if value is None else type_name(value), [operand], "dtype")
         for operand, what, value in zip(
@@ -282,7 +282,7 @@ def _types(
 
 
 def _major(operand: _Given, shape: str, dtype: str, given: str | None) -> str:
-    """Return ``given``, else the order of the fragment if the shape has a choice, else the usual order."""
+    """Return the row or column order of A or B: ``given``, else the fragment's order, else the usual one."""
     usual = "row" if operand.letter == "a" else "col"
     if given is None and operand.fragment is not None and (shape, dtype) == ("m8n8k4", "f16"):
         other = "col" if usual == "row" else "row"
@@ -329,7 +329,7 @@ def _supplied(
 
 
 def _selected(what: str, select: Sequence[int] | None, threads: int) -> list[int]:
-    """Return ``{byte, thread}`` of the scales, (0, 0) by default."""
+    """Return the selector ``{byte, thread}`` of the scale factors, (0, 0) by default."""
     parts = [as_whole(part) for part in select or (0, 0)]
     if len(parts) != 2 or parts[0] not in range(4) or parts[1] not in range(threads):
         raise OperandError(
@@ -349,7 +349,7 @@ def _scaling(
     scale_vec: int | None,
     stype: ScalarType | str | None,
 ) -> tuple[str | None, ...]:
-    """Return the modifiers of the kind: ``kind::``, ``block_scale``, ``scale_vec::``, type of the scales."""
+    """Return the modifiers of block scaling: ``kind::``, ``block_scale``, ``scale_vec::``, type of scales."""
     if (scale_a is None) != (scale_b is None):
         raise OperandError(
             f"scale_a is {scale_a!r} and scale_b is {scale_b!r}: expected both or neither", see=_SCALES

@@ -47,7 +47,7 @@ _FP8 = ("e4m3", "e4m3x2", "e4m3x4", "e5m2", "e5m2x2", "e5m2x4")
 def _value(
     value: Value, dtype: ScalarType | str | None, allowed: Sequence[str]
 ) -> tuple[str | None, str, Any]:
-    """Return the vector modifier, the type modifier and the operand; packed floats keep their own type."""
+    """Return the vector modifier, type modifier and operand of a value; packed floats keep their type."""
     if dtype is None:
         first = value if isinstance(value, (Reg, int, float)) else next(iter(value), None)
         if isinstance(first, Reg) and first.type.name in allowed:

@@ -36,7 +36,7 @@ def check_place(what: str, place: object, nbytes: int | None, alignment: int, *,
 
 
 def barrier(mbar: Shared) -> Addr:
-    """Return the address of an mbarrier, after checking its buffer: 8 bytes, aligned to 8."""
+    """Return the address of an mbarrier. A buffer must have 8 bytes and be aligned to 8."""
     see = "parallel-synchronization-and-communication-instructions-mbarrier-contents"
     check_place("the mbarrier", mbar, 8, 8, see=see)
     return addr(mbar)

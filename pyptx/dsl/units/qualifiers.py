@@ -76,7 +76,7 @@ def global_space(space: str | None, *, see: str) -> str | None:
 def order(
     sem: str | None, scope: str | None, orders: Sequence[str], scopes: Sequence[str] = SCOPES, *, see: str
 ) -> tuple[str | None, str | None]:
-    """Check memory order and scope: both or neither must be given; ``"weak"`` has no scope."""
+    """Check the arguments for memory order and scope: both or neither are given; ``"weak"`` has no scope."""
     if sem is not None:
         one_of("sem", sem, orders, see=see)
     if (sem in (None, "weak")) != (scope is None):

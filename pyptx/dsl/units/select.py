@@ -77,7 +77,7 @@ def slct(
 def _compared(
     name: str, a: Value, b: Value, combine: Combination | None, trace: Trace
 ) -> tuple[str, str | None, tuple[Operand, ...]]:
-    """Return the type modifier, the combining modifier or None, and the operands of a comparison."""
+    """Return a comparison's type modifier, its modifier for the combination or None, and its operands."""
     kind = meet(name, a, b)
     operands = (typed(a, kind, trace), typed(b, kind, trace))
     if combine is None:

@@ -85,7 +85,7 @@ def _coordinates(
 
 
 def _mode(mode: str | None, rank: int, allowed: Sequence[str]) -> str | None:
-    """Return the modifier of an access mode; None for tile mode without a modifier."""
+    """Check the access mode against the rank, and return it as a modifier; None stays None."""
     if mode is None:
         return None
     one_of("mode", mode, allowed, see=_SEE)
@@ -99,7 +99,7 @@ def _mode(mode: str | None, rank: int, allowed: Sequence[str]) -> str | None:
 def _offsets(
     offsets: Sequence[Reg | int] | RegArray | None, mode: str | None, rank: int
 ) -> tuple[list[Any], ...]:
-    """Return the im2col operand: offsets into the filter, or halo and offset along W."""
+    """Return the extra operand of an im2col mode: offsets into the filter, or halo and offset along W."""
     expected = 0
     if mode is not None and mode in ("im2col", "im2col::w", "im2col::w::128"):
         expected = rank - 2 if mode == "im2col" else 2
@@ -116,7 +116,7 @@ def _offsets(
 
 
 def _check_map(rank: int, tensor: Map, shared: Shared | None, mode: str | None) -> None:
-    """Check the map against the instruction and, if the buffer is known, against the buffer."""
+    """Raise an error if the tensor map does not fit the instruction or the shared-memory buffer."""
     if shared is not None:
         check_place("the shared-memory side", shared, None, _ALIGNMENT, see=_SEE)
     if not isinstance(tensor, TensorMapReg):
@@ -351,7 +351,7 @@ tensor_5d = records(*_FORMS_OF_BOXES, *_FORMS_OF_PIXELS)(TensorCopy(5))
 def _touch(
     src: Map, coord: Sequence[Coordinate] | Coordinate, mode: str | None, offsets: Any
 ) -> tuple[int, str | None, Addr, tuple[list[Any], ...]]:
-    """Return rank, mode, address and offsets of a box that is not copied to shared memory."""
+    """Return the rank, mode, address and offsets for a prefetch of a box or a change of its L2 priority."""
     count = 1 if isinstance(coord, (Reg, int)) else len(coord)
     rank = 2 if mode in _FOUR_ROWS else count
     if not 1 <= rank <= 5:

@@ -30,12 +30,12 @@ Vector = RegArray | Sequence[Reg]
 
 
 def present(*modifiers: str | bool | None) -> tuple[str, ...]:
-    """Return the modifiers that are present: those that are not None, False or empty."""
+    """Return ``modifiers`` without those that are None, False or empty."""
     return tuple(modifier for modifier in modifiers if isinstance(modifier, str) and modifier)
 
 
 def meet(name: str, *given: Any) -> ScalarType:
-    """Return the common type of the registers among ``given``, the operands of ``name``.
+    """Return the common type of the registers among ``given``, the operands of ``ptx.<name>``.
 
     Raises:
         OperandError: no register, or types that do not mix.
@@ -68,7 +68,7 @@ def typed(given: Any, kind: ScalarType, trace: Trace) -> Operand:
 
 
 def integer_modifier(kind: ScalarType) -> str:
-    """Return the type modifier of ``kind`` in arithmetic: untyped bits count as unsigned."""
+    """Return the modifier for arithmetic on ``kind``: ``u32`` for ``b32``, since bits count as unsigned."""
     return f"u{kind.bits}" if kind.kind == "b" else kind.name
 
 

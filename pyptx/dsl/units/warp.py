@@ -552,7 +552,7 @@ _OPERATORS = (*_FUNCTIONS, "and", "or", "xor")
 
 
 def _combine(op: str, a: Reg, b: Reg, into: Reg, pred: Predicate = None) -> None:
-    """Record the one instruction ``into = a op b``."""
+    """Record the one instruction that computes ``a op b`` into the register ``into``."""
     if op in ("and", "or", "xor"):
         bits = (bits_of(into.type).name,)
         value(into.type, op, bits, (a.operand, b.operand), out=into, pred=pred)
@@ -574,7 +574,7 @@ def _exchange(
 
 
 def _steps(width: int) -> list[int]:
-    """Return the powers of two below ``width``: 1, 2, 4 ..."""
+    """Return the lane distances for a reduction over ``width`` lanes: 1, 2, 4 ... below ``width``."""
     if width not in _WIDTHS[1:]:
         raise OperandError(f"width is {width!r}: expected 2, 4, 8, 16 or 32 lanes", see=_SHFL)
     return [n for n in _WIDTHS if n < width]

@@ -265,7 +265,7 @@ def _multiplicands(
     btype: ScalarType | str | None,
     sparse: bool,
 ) -> tuple[str, str]:
-    """Return the types of A and B, from the arguments and A's fragment; raise if these disagree."""
+    """Return the types of A and B, from the arguments and A's fragment; raise an error if they disagree."""
     given_a = None if atype is None else type_name(atype)
     given_b = None if btype is None else type_name(btype)
     if isinstance(a, Fragment):
@@ -287,7 +287,7 @@ def _multiplicands(
 def _accumulated(
     d: Fragment | RegArray | Sequence[Reg], n: int | None, dtype: str | None, atype: str
 ) -> tuple[int, str]:
-    """Return columns and type of D, from the arguments and D's fragment; raise if these disagree."""
+    """Return N and the type of D, from the arguments and D's fragment; raise an error if they disagree."""
     if isinstance(d, Fragment):
         if d.operand != "d" or d.layout.thread_count != 128 or not d.whole:
             raise OperandError(
@@ -418,7 +418,7 @@ def descriptor(
 def _agreed(
     what: str, given: str | None, source: Buffer | Reg | None, tile: OperandTile | None
 ) -> str | None:
-    """Return the value that the argument, the buffer and the tile give; raise if they disagree."""
+    """Return the value that argument, buffer and tile give; raise an error if they disagree."""
     found, origin = given, what
     for name, value in (("the buffer", source), ("the tile", tile)):
         said = getattr(value, what, None)

@@ -53,14 +53,14 @@ Place = Reg | Addr | Buffer
 
 
 def _fragment(operand: str, shape: str, dtype: str, see: str) -> tuple[ScalarType, int]:
-    """Return type and number of an operand's registers."""
+    """Return the type of a ``wmma`` operand's registers, and how many registers each thread has."""
     types = tuple(name for letter, name in _FRAGMENTS if letter == operand)
     kind, counts = _FRAGMENTS[operand, one_of("dtype", dtype, types, see=see)]
     return TYPES[kind], counts[one_of(f"shape with {dtype}", shape, tuple(counts), see=see)]
 
 
 def _stride(stride: Reg | int | None, see: str) -> list[Reg | int]:
-    """Return the operand of the stride in a list, which is empty without a stride."""
+    """Return a list with the stride as an operand; the list is empty without a stride."""
     return [] if stride is None else [checked("stride", stride, 0, 0xFFFFFFFF, see=see)]
 
 
@@ -100,7 +100,7 @@ def load_a(
     space: str | None = "shared",
     pred: Predicate = None,
 ) -> RegArray:
-    """Load A into new registers. Records one ``wmma.load.a...``.
+    """Load A from memory into new registers. Records one ``wmma.load.a...``.
 
     Args:
         place: address at which the matrix begins, the same in all lanes.
@@ -136,7 +136,7 @@ def load_b(
     space: str | None = "shared",
     pred: Predicate = None,
 ) -> RegArray:
-    """Load B into new registers. Records one ``wmma.load.b...``.
+    """Load B from memory into new registers. Records one ``wmma.load.b...``.
 
     Arguments and errors as for :func:`load_a`; s4, u4 and b1 need ``layout="col"``.
     """
@@ -154,7 +154,7 @@ def load_c(
     space: str | None = "shared",
     pred: Predicate = None,
 ) -> RegArray:
-    """Load C into new registers. Records one ``wmma.load.c...``.
+    """Load C from memory into new registers. Records one ``wmma.load.c...``.
 
     Arguments and errors as for :func:`load_a`; the types are f16, f32, s32 and f64.
     """

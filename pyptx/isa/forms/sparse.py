@@ -18,7 +18,7 @@ def _words(bits: int) -> int:
 
 
 def _compress_metadata() -> str:
-    """Return the cases of mdata of spcompress: one index for each of the two elements kept of every four."""
+    """Return the lengths of spcompress's mdata, by modifiers: two indices for every four elements."""
     return ", ".join(
         f".{element}.{index}.x{n} b32 x {-(-n * _INDICES[index] // _ELEMENTS[element])}"
         for element in _ELEMENTS
@@ -28,7 +28,7 @@ def _compress_metadata() -> str:
 
 
 def _decompress(bits: dict[str, int], kept: bool) -> str:
-    """Return the cases of a vector of spdecompress.
+    """Return the lengths of a vector of spdecompress, by modifiers.
 
     The vector has ``bits`` bits for each kept element, or for each element of the dense vector.
     """

@@ -10,12 +10,12 @@ __all__ = ["group", "register"]
 
 
 def group(cta_group: int) -> str:
-    """Return ``cta_group::1`` or ``cta_group::2``; a kernel must use the same one everywhere."""
+    """Return the modifier ``cta_group::1`` or ``cta_group::2``; a kernel must use only one of them."""
     return f"cta_group::{one_of('cta_group', cta_group, (1, 2), see='tcgen05-cta-pair')}"
 
 
 def register(what: str, value: object, bits: int, expected: str, *, see: str, hint: str = "") -> Reg:
-    """Return ``value`` if it is a register of ``bits`` bits; else raise :class:`OperandError`."""
+    """Return the argument if it is a register of ``bits`` bits; else raise :class:`OperandError`."""
     if isinstance(value, Reg):
         if value.type.bits == bits:
             return value

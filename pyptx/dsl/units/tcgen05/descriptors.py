@@ -254,8 +254,8 @@ def masked_descriptor(smem_addr: Reg | Buffer, const_bits: int = TCGEN05_K_MAJOR
             8-row groups.
 
     Raises:
-        OperandError: constant bits in the address field or beyond 64 bits, or an address that is not 32 bits
-            wide.
+        OperandError: ``const_bits`` has bits in the address field or beyond bit 63, or the address is not 32
+            bits wide.
 
     PTX ISA: `#tcgen05-shared-memory-descriptor`.
     """
@@ -263,7 +263,7 @@ def masked_descriptor(smem_addr: Reg | Buffer, const_bits: int = TCGEN05_K_MAJOR
     bits = as_whole(const_bits)
     if bits is None or not 0 <= bits < 1 << 64 or bits & ADDRESS_FIELD:
         raise OperandError(
-            f"const_bits is {const_bits!r}: expected 64 bits with bits 0..13 clear, for the address",
+            f"const_bits is {const_bits!r}: expected an integer of 64 bits with zeros in bits 0..13",
             see=_SMEM,
         )
     site, source = here()

@@ -191,7 +191,7 @@ def _vector(regs: Registers) -> list[Any]:
 
 
 def _destinations(*groups: Registers) -> list[list[Any]]:
-    """Return the vectors of destination registers; raise unless all registers are distinct."""
+    """Return the vectors of destination registers; raise an error if a register occurs twice."""
     vectors = [_vector(regs) for regs in groups]
     seen: set[str] = set()
     for written in (r for vector in vectors for r in vector if isinstance(r, Reg)):
@@ -212,7 +212,7 @@ def _repetition(shape: str, count: int | None, registers: int) -> str:
 
 
 def _half_split(shape: str, half_split: int | None, see: str) -> tuple[int, ...]:
-    """Return the operand ``immHalfSplitoff``, which only the shape of two halves has."""
+    """Return the operand ``immHalfSplitoff``, which only the shape ``16x32bx2`` has."""
     if (shape == _HALVES) != (half_split is not None):
         raise OperandError(
             f"half_split is {half_split!r} with shape {shape!r}: "

@@ -55,7 +55,7 @@ _NEWER = 107
 
 
 def _matrix_a(desc_a: Reg | Addr, see: str) -> tuple[Any, bool]:
-    """Return the operand A, and True if it lies in tensor memory."""
+    """Return A as an operand, and whether A lies in tensor memory."""
     if isinstance(desc_a, Addr):
         return desc_a, True
     hint = "A in tensor memory is an address: ptx.addr(a)"
