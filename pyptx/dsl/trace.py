@@ -180,7 +180,7 @@ class Trace:
         return self._free(identifier(hint))[0]
 
     def free_stem(self, hint: str, count: int) -> str:
-        """Return the first of ``hint``, ``hint_1``, ``hint_2`` ... with ``count`` free numbered names."""
+        """Return ``hint``, or ``hint_1`` ..., so that ``count`` names (``hint0``, ``hint1`` ...) are free."""
         hint = identifier(hint)
         attempt = self._attempts.get((hint, count), 0)
         while True:
@@ -200,7 +200,7 @@ class Trace:
         self._counters[stem] = previous + 1
 
     def declare(self, kind: ScalarType, hint: str, *, listed: bool = True) -> Register:
-        """Make a new register, named after ``hint``. With ``listed`` False the body does not declare it."""
+        """Make a new register, named after ``hint``. The function declares it in its body if ``listed``."""
         register = Register(self.free_name(hint), declared(kind))
         self._claim(register.name, hint)
         if listed:
@@ -373,7 +373,7 @@ class Trace:
 
     @property
     def region(self) -> Region:
-        """The innermost open region."""
+        """The innermost open region: the kernel, a loop or a branch of an ``if_``."""
         return self.regions[-1]
 
     @contextmanager

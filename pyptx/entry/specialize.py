@@ -105,7 +105,7 @@ def evaluate(what: str, option: Any, values: Mapping[str, Any]) -> Any:
 
 
 def extent(what: str, option: Extent, values: Mapping[str, Any]) -> tuple[int, int, int]:
-    """Evaluate an option to extents (x, y, z). Raises :class:`SpecError` for any other value."""
+    """Return an option such as ``grid`` as (x, y, z). Raises :class:`SpecError` for any other value."""
     value = evaluate(what, option, values)
     try:
         return Launch.extent(value)

@@ -78,7 +78,7 @@ class Shape:
 
     @cached_property
     def on(self) -> tuple[TargetSet, ...]:
-        """The sets of targets that must all contain the target."""
+        """The sets of targets that have the instruction and its parts: a target must be in every set."""
         return (self.match.form.on, *(a.on for a in self.alternatives if a.on is not None))
 
 
@@ -150,7 +150,7 @@ class Binding:
 
     @property
     def chosen(self) -> dict[str, str]:
-        """The modifier in each slot that is present."""
+        """The instruction's modifiers, by the name of their position (slot) in the form."""
         return self.shape.match.chosen
 
     @property
@@ -165,7 +165,7 @@ class Binding:
 
     @property
     def on(self) -> tuple[TargetSet, ...]:
-        """The sets of targets that must all contain the target."""
+        """The sets of targets that have the instruction and its parts: a target must be in every set."""
         return self.shape.on
 
     def types(self, name: str) -> tuple[ScalarType, ...]:
@@ -213,7 +213,7 @@ def _key_of_register(operand: Register) -> Hashable:
 class _Keys(dict[type, Callable[[Any], Hashable]]):
     """Maps a class of operands to a function that returns all that :func:`fit` reads of an operand.
 
-    The key of a class that is not listed is the class itself.
+    For a class that is not listed, the function returns the class.
     """
 
     def __missing__(self, kind: type) -> Callable[[Any], Hashable]:

@@ -72,7 +72,7 @@ class ModifierSlot:
 
 @dataclass(frozen=True, slots=True)
 class ModifierGroup:
-    """``{.a.b}``: slots that are all present or all absent."""
+    """``{.a.b}``: positions of modifiers that are all present or all absent."""
 
     slots: tuple[ModifierSlot, ...]
     optional: bool
@@ -87,7 +87,7 @@ class ModifierGroup:
         )
 
     def fixes(self, slot: ModifierSlot) -> bool:
-        """True if every instruction of the form has the same modifier in this slot of the group."""
+        """True if every instruction of the form has the same modifier at this position of the group."""
         return not self.optional and len(slot.alternatives) == 1
 
     def __str__(self) -> str:
@@ -226,7 +226,7 @@ class Relation:
 
 @dataclass(frozen=True, eq=False)
 class Form:
-    """One entry of the table: one syntax shape of an instruction."""
+    """One form of an instruction: an entry of the instruction table, with one syntax line."""
 
     id: str
     summary: str
@@ -251,12 +251,12 @@ class Form:
         return f"<form {self.id}>"
 
     def slots(self) -> Iterator[ModifierSlot]:
-        """Yield the modifier slots in their order."""
+        """Yield the positions of the form's modifiers, in order."""
         for group in self.modifiers:
             yield from group.slots
 
     def specs(self) -> Iterator[OperandSpec]:
-        """Yield the operands in their order, optional ones included."""
+        """Yield the descriptions of the form's operands in order, including optional ones."""
         for group in self.operands:
             yield from group.specs
 

@@ -1,6 +1,7 @@
 """Checks of modifiers that several chapters of the table use.
 
-Each takes the chosen modifiers by slot, and returns why they are illegal, or None.
+Each function gets the chosen modifiers by position, and returns a message that says why they are illegal, or
+None.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ __all__ = [
 
 
 def type_of_operation(chosen: Chosen, types: Mapping[str, Sequence[str]]) -> str | None:
-    """Refuse a type that the operation does not have; ``types`` has the types of each operation."""
+    """Refuse a type that the chosen operation does not have; ``types`` lists the types of each operation."""
     operation, given = chosen["op"], chosen["type"]
     if given in types[operation]:
         return None

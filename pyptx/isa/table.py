@@ -89,7 +89,7 @@ OperandCheck = Callable[[Mapping[str, Operand]], "str | None"]
 
 @dataclass(frozen=True, eq=False)
 class Match:
-    """A form with one choice of modifiers.
+    """A form of the table, with the modifiers chosen for one instruction.
 
     Attributes:
         form: the form.

@@ -152,7 +152,7 @@ class Ring:
 
 
 class _Side:
-    """One side's current stage and phase, in two registers. Only the threads that created it may use it."""
+    """The stage and phase of a producer or consumer. Only the threads that created it may use it."""
 
     def __init__(self, ring: Ring, phase: int) -> None:
         self.ring = ring

@@ -24,7 +24,7 @@ def _positive(**values: Extent) -> None:
 
 
 def row_major(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
-    """Order the tiles by rows, each from the left. Records ``div`` and ``rem``. Extents may be registers.
+    """Order the tiles by rows, from left to right. Records ``div`` and ``rem``. Extents may be registers.
 
     Raises:
         SpecError: an extent is below 1.

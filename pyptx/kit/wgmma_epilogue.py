@@ -40,7 +40,7 @@ def _check(acc: Fragment, dtype: ScalarType) -> None:
 
 
 def _pair(acc: Fragment, i: int, dtype: ScalarType) -> Reg:
-    """Round and pack elements ``i`` and ``i + 1``, which are neighbors in a row. Records one ``cvt``."""
+    """Round elements ``i`` and ``i + 1``, neighbors in a row, and pack them. Records one ``cvt``."""
     packed = reg.scalar(b32)
     pack(packed, acc[i], acc[i + 1], dtype)
     return packed

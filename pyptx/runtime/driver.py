@@ -100,7 +100,7 @@ def driver() -> Any:
 
 
 def call(name: str, *arguments: Any) -> Any:
-    """Call the driver's function ``name`` and :func:`check` its result.
+    """Call the driver's function ``name``, :func:`check` its status, and return its values.
 
     Raises:
         LaunchError: there is no driver, the driver lacks the function, or the call failed.

@@ -183,7 +183,7 @@ class Mma:
                 of range.
             SpecError: a shape or type that the operand does not have.
             InstructionError: types that cannot be multiplied with each other.
-            TargetError: an architecture that lacks the form.
+            TargetError: an architecture that lacks this form of the instruction.
 
         PTX ISA: `#warp-level-matrix-instructions-mma`.
         """

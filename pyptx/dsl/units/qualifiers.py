@@ -96,14 +96,14 @@ def hinted(cache_hint: Reg | None) -> tuple[str | None, tuple[Reg, ...]]:
 
 
 def type_modifier(dtype: ScalarType | str, allowed: Sequence[str], *, see: str) -> str:
-    """Return the name of a type if it is one of ``allowed``; else raise :class:`OperandError`."""
+    """Return the modifier of a type in ``allowed``; raise :class:`OperandError` for any other type."""
     name = dtype.name if isinstance(dtype, ScalarType) else str(dtype).lstrip(".")
     modifier: str = one_of("dtype", name, allowed, see=see)
     return modifier
 
 
 def destination(what: str, register: Reg | None) -> Reg | None:
-    """Check a register that an instruction writes; None is allowed. Refuses numbers and shared registers."""
+    """Check a register that an instruction writes, or None. Refuses numbers and read-only registers."""
     if register is None:
         return None
     if not isinstance(register, Reg):

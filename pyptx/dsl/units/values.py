@@ -86,8 +86,8 @@ def value(
     """Record one instruction whose first operand is ``out``, or a new register of ``kind``.
 
     Raises:
-        OperandError: ``out`` is not a register, or the form does not take the operands.
-        TraceError: ``out`` is shared and must not be written.
+        OperandError: ``out`` is not a register, or the instruction does not take the operands.
+        TraceError: ``out`` is read-only, such as a parameter of the kernel or a buffer address.
     """
     trace = current()
     condition = guard(pred, trace)

@@ -118,7 +118,7 @@ def load_a(
 
     Raises:
         OperandError: a shape, type, layout or space that does not exist.
-        TargetError: an architecture that lacks the form.
+        TargetError: an architecture that lacks this form of the instruction.
 
     PTX ISA: `#warp-level-matrix-instructions-wmma-ld`.
     """
@@ -224,7 +224,7 @@ def mma(
     Raises:
         OperandError: a shape or type that does not exist, or vectors of another length.
         InstructionError: types that cannot be multiplied with each other.
-        TargetError: an architecture that lacks the form.
+        TargetError: an architecture that lacks this form of the instruction.
 
     PTX ISA: `#warp-level-matrix-instructions-wmma-mma`.
     """
