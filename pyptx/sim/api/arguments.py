@@ -217,7 +217,10 @@ def _encode_struct(memory: Memory, mapped: Mapped, param: Param, value: Any, tra
 
 
 def _members(value: Any) -> Iterator[tuple[int | None, Any]]:
-    """Yield the members of a struct, each with its offset or None. Nested structs are flattened in place."""
+    """Yield each member of a struct with its offset, or None for the next aligned offset.
+
+    Members of nested structs are yielded in place of the nested struct.
+    """
     if isinstance(value, Mapping):
         for offset, member in value.items():
             if type(offset) is not int:

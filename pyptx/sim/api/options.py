@@ -171,7 +171,10 @@ def checked_arguments(args: Any) -> Sequence[Any]:
 
 
 def positions(name: str, given: Any, args: Sequence[Any]) -> frozenset[int]:
-    """Return positions of array arguments, counted from 0. Raise :class:`SpecError` for a wrong position."""
+    """Check and return positions of array arguments, counted from 0.
+
+    Raises :class:`SpecError` for a wrong position.
+    """
     if not isinstance(given, (Sequence, frozenset, set)) or isinstance(given, (str, bytes)):
         raise SpecError(f"{name} is {given!r}: expected a list of positions of arguments")
     found = frozenset(_whole(f"a position in {name}", value, least=0) for value in given)

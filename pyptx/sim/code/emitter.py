@@ -1,4 +1,4 @@
-"""Common parts of the code generators: constants, operands of a form, checks of reads.
+"""Common parts of the code generators: constants, operands of an instruction, checks of reads.
 
 Owns :class:`Emitter`, the base of the two classes that write a block as Python text, and :func:`typed`, which
 converts an immediate to a typed number.
@@ -60,18 +60,21 @@ class Emitter:
     # --- what both forms share ----------------------------------------------------------------
 
     def symbol(self, symbol: Symbol) -> tuple[StateSpace, int]:
-        """Return state space and address; for a local variable the address is relative to the frame."""
+        """Return state space and address of a variable; a local address is relative to the frame."""
         found = self.code.symbol(symbol.name)
         assert found is not None, symbol
         return found[0], found[1] + symbol.offset
 
     def moves(self, symbol: Symbol) -> bool:
-        """True if an address depends on the activation, or on the CTA's rank in its cluster."""
+        """True if a variable's address is not the same in all runs of the code.
+
+        The address depends on the activation of the function, or on the CTA's rank in its cluster.
+        """
         space = self.symbol(symbol)[0]
         return space is StateSpace.LOCAL or (space is StateSpace.SHARED and self.code.program.clustered)
 
     def place_of(self, symbol: Symbol, frame: str) -> str:
-        """Return the address as a Python expression of the frame."""
+        """Return the Python expression for a variable's address; ``frame`` is the name of the frame."""
         space, address = self.symbol(symbol)
         if not self.moves(symbol):
             return str(address)
@@ -119,7 +122,7 @@ class Emitter:
         return self.constant(meaning.function, "f")
 
     def operands(self, op: Op) -> list[tuple[OperandSpec, Operand | None]]:
-        """Return the operands that are read, in the order of the form. Absent optional operands are None."""
+        """Return the operands that an instruction reads, in the form's order; None for an absent one."""
         return [
             (spec, op.binding.operands.get(spec.name))
             for spec in op.binding.match.form.specs()

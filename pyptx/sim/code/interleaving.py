@@ -32,7 +32,7 @@ def interleaving_cuts(
 
     Args:
         function: the function; its statements are identified by their indices.
-        bindings, meanings: those of its instructions; control flow has no meaning.
+        bindings, meanings: binding and semantics of each of its instructions; control flow has no semantics.
         starts, ends: statements at which a block begins or ends anyway.
     """
     cuts: set[int] = set()

@@ -109,7 +109,10 @@ class Bound:
 
 @dataclass(frozen=True, slots=True)
 class Semantic:
-    """The function that executes one form, and its properties. The module's docstring explains the fields."""
+    """How the simulator executes one instruction form: a function, and its properties.
+
+    The module's docstring explains the fields.
+    """
 
     form_id: str
     function: Callable[..., Any]
@@ -146,11 +149,11 @@ class Semantic:
         return cls("", refuse, "exact", "warp", None, False, False, "", None, False, modeled=False)
 
     def expression(self, chosen: dict[str, str]) -> str | None:
-        """Return the scalar template for these modifiers, or None."""
+        """Return the template of one-lane Python code for these modifiers, or None if there is none."""
         return self.scalar(chosen) if callable(self.scalar) else self.scalar
 
     def template(self, chosen: dict[str, str]) -> str | None:
-        """Return the array template for these modifiers, or None."""
+        """Return the template of a numpy call for these modifiers, or None if there is none."""
         return self.array(chosen) if callable(self.array) else self.array
 
 
@@ -240,7 +243,10 @@ def executes(
     selects: bool = False,
     registers_only: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function as the semantics of forms. Raises KeyError for an id that is not in the table."""
+    """Return a decorator that registers a function as the semantics of instruction forms.
+
+    Raises KeyError for an id that is not in the table.
+    """
     assert fidelity in FIDELITIES, fidelity
     assert (bound is not None) == (fidelity == "bounded"), "a bounded form states its bound"
 
@@ -277,7 +283,10 @@ def executes(
 
 
 def executed_by_the_machine(*form_ids: str, control: Control) -> None:
-    """Register forms that have no function. Raises KeyError for an id that is not in the table."""
+    """Register instruction forms that the machine itself executes, so that they have no function.
+
+    Raises KeyError for an id that is not in the table.
+    """
     for form_id in form_ids:
         _new(form_id)
         _SEMANTICS[form_id] = Semantic(
@@ -296,7 +305,10 @@ def _no_function(s: Any, op: Op, lanes: Any) -> Any:
 
 @cache
 def semantics() -> dict[str, Semantic]:
-    """Return every registered form. Imports the chapters of sim/semantics at the first use."""
+    """Return how each instruction form executes, by its id.
+
+    Imports the chapters of sim/semantics at the first use.
+    """
     package = import_module("pyptx.sim.semantics")
     for chapter in iter_modules(package.__path__):
         assert chapter.name in CHAPTERS, f"sim/semantics/{chapter.name}.py has no chapter of the same name"
@@ -305,5 +317,5 @@ def semantics() -> dict[str, Semantic]:
 
 
 def semantic_of(form_id: str) -> Semantic | None:
-    """Return how a form executes, or None if it is not modeled."""
+    """Return how an instruction form executes, or None if the simulator does not model it."""
     return semantics().get(form_id)

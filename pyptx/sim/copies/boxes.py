@@ -66,7 +66,10 @@ def parts_of(
 
 
 class CopyPart(ABC):
-    """Elements that are contiguous in shared memory. ``nbytes`` is their size in global memory."""
+    """A part of a tensor copy whose elements are contiguous in shared memory.
+
+    ``nbytes`` is their size in global memory.
+    """
 
     nbytes: int
 
@@ -122,9 +125,9 @@ class _Box(CopyPart):
         self.nbytes = math.prod(self.shape)
 
     def _view(self, cta: CTA, kind: AccessKind, actor: Actor, *, announce: bool = True) -> Bytes:
-        """Access the part of the box that is inside the tensor.
+        """Check the access to the part of the box that is inside the tensor.
 
-        Return it as a strided view of global memory.
+        Returns this part as a strided view of global memory.
         """
         lengths = tuple(part.stop - part.start for part in self.inside)
         extent = sum((n - 1) * stride for n, stride in zip(lengths, self.strides, strict=True)) + 1
@@ -154,7 +157,7 @@ class _Box(CopyPart):
         return np.ndarray(lengths, np.uint8, segment.data.data, offset, self.strides)
 
     def _footprint(self, offset: int, lengths: tuple[int, ...]) -> Footprint:
-        """Return the rows of the box in the tensor's segment. ``offset`` is that of the first byte."""
+        """Return which bytes of the tensor's segment the rows of the box take, from ``offset`` on."""
         starts = np.array([offset])
         for length, stride in zip(lengths[:-1], self.strides[:-1], strict=True):
             starts = (starts[:, None] + stride * np.arange(length)).reshape(-1)
@@ -241,7 +244,7 @@ class _Pixels(CopyPart):
     def _access(
         self, cta: CTA, kind: AccessKind, actor: Actor, *, announce: bool = True
     ) -> Iterator[tuple[Any, Any, NDArray[np.int64]]]:
-        """Yield for each allocation: the pixels inside that lie there, the segment, their bytes' offsets."""
+        """Yield, for each allocation, the pixels in it, the segment, and the byte offsets of these pixels."""
         size = self.high - self.low
         if not size or not len(self.numbers):
             return

@@ -62,7 +62,7 @@ class _Copy:
         return self.write.done
 
     def split(self, keep: Array) -> _Copy:
-        """Keep the copies of the threads that ``keep`` marks. Return the other copies, with own steps."""
+        """Keep only the copies of the threads that ``keep`` marks; return the rest as a new operation."""
         rest = ~keep
         other = _Copy(
             self.owner,
@@ -209,7 +209,7 @@ class ThreadCopies(CtaUnit):
                 )
 
     def _select(self, limit: Array) -> list[_Copy]:
-        """Return the copies in flight whose group is below the limit of their thread.
+        """Return the copies in flight whose group number is below ``limit`` of their thread.
 
         If only some threads of a copy are below their limits, the copy is split.
         """

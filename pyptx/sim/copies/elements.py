@@ -27,7 +27,7 @@ _GROUPS = {"b4x16_p64": 8, "b6x16_p32": 12}
 
 
 def fill(kind: MapElement, mode: str, nbytes: int) -> Bytes:
-    """Return ``nbytes`` of elements outside a tensor, in their form in global memory."""
+    """Return ``nbytes`` of the fill value that elements outside a tensor have, as in global memory."""
     outside = np.zeros(nbytes, np.uint8)
     if mode == "nan":
         outside.view(np.uint16)[...] = _OOB_NAN

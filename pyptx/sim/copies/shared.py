@@ -32,13 +32,16 @@ _CARRIERS: dict[int, Any] = {8: np.uint64, 16: np.complex128}
 
 
 def _unit(mode: str) -> int:
-    """Return the size in bytes of the unit that the swizzle moves."""
+    """Return how many bytes the swizzle moves together: 8 or 16."""
     return 8 if mode.endswith("FLIP_8B") else 16
 
 
 @lru_cache(maxsize=1024)
 def _order(low: int, rows: int, row: int, mode: str) -> NDArray[np.int64]:
-    """Return the swizzle units of ``rows`` rows of ``row`` bytes, counted from a 1024-byte boundary."""
+    """Return, for ``rows`` rows of ``row`` bytes, the number of each swizzle unit in shared memory.
+
+    The rows begin ``low`` bytes after a multiple of 1024 bytes, from which the units are counted.
+    """
     unit = _unit(mode)
     pitch = COPY_SWIZZLES[mode] or row
     linear = low + pitch * np.arange(rows, dtype=np.int64)[:, None] + np.arange(0, row, unit)
@@ -61,7 +64,7 @@ def _place(
     actor: Actor,
     kept: NDArray[np.bool_] | None = None,
 ) -> tuple[Any, NDArray[np.int64]]:
-    """Access a box at ``address``. Return the segment, and the segment's units that hold the box.
+    """Check an access to a box at ``address``; return its segment, and which swizzle units hold the box.
 
     ``kept`` flags the bytes of a read that must have been written; None means all.
     """

@@ -61,7 +61,10 @@ def _issue(
     *,
     modify: bool,
 ) -> None:
-    """Issue one operation for each lane: write (with ``modify``: read first), then signal."""
+    """Issue one asynchronous operation for each lane, which writes ``data`` and then signals.
+
+    With ``modify``, it reads the old bytes first.
+    """
     cta = s.warp.cta
     memory = cta.machine.memory
     size = data.shape[1]

@@ -74,7 +74,7 @@ class BoxCopy:
         return read_shared(cta, address, self.nbytes, self._row, self.decoded.swizzle, actor, self._kept())
 
     def _kept(self) -> NDArray[np.bool_] | None:
-        """Return flags of the bytes of shared memory that a store uses, or None if it uses all."""
+        """Return flags of the bytes of shared memory that a store uses; None if it uses all."""
         found = [part.kept() for part in self._parts]
         if all(kept is None for kept in found):
             return None

@@ -36,7 +36,10 @@ class _Blocked:
 
 
 def deadlock(machine: Machine) -> Finding:
-    """Return the finding: a deadlock, or lanes that wait at a collective for other lanes of their warp."""
+    """Return the finding for a run in which no thread can run.
+
+    It is a deadlock, or lanes that wait at a collective for other lanes of their warp.
+    """
     groups: dict[tuple[WaitCause, str, SourceLocation | None], list[_Blocked]] = {}
     for blocked in (*_parked(machine), *_gathering(machine), *map(_spinning, machine.spinning)):
         groups.setdefault((blocked.cause, blocked.text, blocked.location), []).append(blocked)
@@ -83,7 +86,7 @@ def _parked(machine: Machine) -> Iterator[_Blocked]:
 
 
 def _gathering(machine: Machine) -> Iterator[_Blocked]:
-    """Yield the lanes at collectives that other lanes of their warp have not reached."""
+    """Yield the lanes that wait at a collective for lanes of their warp that have not reached it."""
     for cta in machine.residency.live.values():
         blocks = cta.grid.program.blocks
         for warp in cta.warps:
@@ -114,7 +117,7 @@ def _spinning(s: Split) -> _Blocked:
 
 
 def _loop(s: Split) -> list[CodeBlock]:
-    """Return the blocks of the loop that begins where a spinning split is, up to its last back edge."""
+    """Return the blocks of the loop in which the split ``s`` spins, up to the loop's last back edge."""
     code = s.frame.code
     head = s.pc
     blocks = s.warp.cta.grid.program.blocks
@@ -130,7 +133,7 @@ def _loop(s: Split) -> list[CodeBlock]:
 
 
 def _names(group: list[_Blocked]) -> str:
-    """Return text that names the lanes of a group: the lanes of a single split, or else CTAs and warps."""
+    """Return text that names the lanes of a group: its lanes if it is one split, else CTAs and warps."""
     splits = [blocked.split for blocked in group]
     if len(splits) == 1:
         return splits[0].description()

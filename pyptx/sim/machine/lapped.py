@@ -40,7 +40,7 @@ def let_lapped_pass(machine: Machine) -> bool:
 
 
 def _asked_by(s: Split) -> list[tuple[MBarrier, PhaseWatch]]:
-    """Return the barriers for whose current, incomplete phase the lanes of ``s`` wait."""
+    """Return the mbarriers, with their phase records, whose current phase the lanes of ``s`` wait for."""
     return [
         (barrier, watch)
         for shared in s.warp.cta.cluster_memory.values()

@@ -46,13 +46,13 @@ class Polled:
                     del self._inside[s.warp.issuer.cluster]
 
     def touch(self, cluster: object) -> None:
-        """Record that a thread of ``cluster``, or an engine on its behalf, has acted."""
+        """Record that a thread of ``cluster``, or an engine for it, has acted, so its waits are polled."""
         self._touched.add(cluster)
 
     def take(self) -> list[tuple[Split, Wait]]:
-        """Return the waits that may be over, in the order in which they parked.
+        """Return the waits that the machine must test now, in the order in which their splits parked.
 
-        Clears the marks of :meth:`touch`.
+        Forgets which clusters :meth:`touch` recorded.
         """
         found = list(self._anywhere.values())
         for cluster in self._touched:

@@ -60,7 +60,7 @@ class Retries:
         return bool(giving_up)
 
     def _differs(self, s: Split) -> bool:
-        """True if the split's registers differ from those at its last time-out here, or it had none."""
+        """True if the split's registers changed since its last time-out at this place, or it had none."""
         key = (id(s.warp), s.mask, s.pc)
         registers = s.snapshot()
         same: bool = self._tried.get(key) == registers

@@ -23,7 +23,10 @@ __all__ = ["Policy", "make_policy"]
 
 
 class Policy(ScheduleChoices):
-    """``eager``: an operation's events happen as soon as they can; the newest ready split runs."""
+    """A schedule; this base class is ``eager``.
+
+    An operation's events happen as soon as they can; the newest ready split runs.
+    """
 
     name = "eager"
 
@@ -34,7 +37,7 @@ class Policy(ScheduleChoices):
                 machine.engines.execute(step)
 
     def split(self, machine: Machine) -> Split:
-        """Remove the next split to run from ``machine.ready``, which is not empty, and return it."""
+        """Remove the split that runs next from ``machine.ready``, which is not empty, and return it."""
         return machine.ready.pop()
 
     def before_split(self, machine: Machine) -> None:
@@ -137,7 +140,10 @@ class Random(Policy):
         return s
 
     def _unheld(self, ready: MutableSequence[Split], held: list[Split]) -> Split:
-        """Return a split that is not held back. If there is none, or rarely by chance, return a held one."""
+        """Return the split that runs next: one that is not held back, if there is one.
+
+        Rarely, by chance, a split that is held back runs instead.
+        """
         if held and self._pace.random() * (len(ready) + len(held)) < self.held_turn_chance * len(held):
             return self._take(held)
         while ready:

@@ -32,9 +32,10 @@ def full_warp(registers: Any, lanes: Array) -> Array:
 
 
 def split(registers: Array, bits: int) -> Array:
-    """Split registers ``[registers, lanes]`` into their elements; return one row, in this order.
+    """Return the elements of registers ``[registers, lanes]`` as one row.
 
-    The parts of one register of one lane are neighbors, then come the other lanes, then the other registers.
+    The elements of one register of one lane are neighbors, then come the other lanes, then the other
+    registers.
     """
     if bits >= 8:
         return registers.view(f"u{bits // 8}").reshape(-1)
@@ -56,7 +57,7 @@ def _join(elements: Array, bits: int, register_bits: int) -> Array:
 
 
 def _positions(layout: FragmentLayout) -> Array:
-    """Return the index of element e of thread t in the result of :func:`split`, ``[elements, threads]``."""
+    """Return where :func:`split` puts element e of thread t, as an array ``[elements, threads]``."""
     element = np.arange(layout.elements)[:, None]
     register, part = np.divmod(element, layout.packed)
     threads = np.arange(layout.thread_count)[None, :]

@@ -51,7 +51,7 @@ class TileOffsets(NamedTuple):
     nbytes: int
 
     def footprint(self, start: int, word_bytes: int) -> Footprint:
-        """Return the bytes of the elements, ``word_bytes`` each; offsets of the tile count from ``start``."""
+        """Return the bytes of the elements, ``word_bytes`` each; ``start`` is added to the tile's offsets."""
         return Footprint((start + self.offsets).reshape(-1), word_bytes)
 
     @staticmethod
@@ -69,7 +69,7 @@ def _places(descriptor: Tcgen05SmemDescriptor, extents: Extents) -> TileOffsets:
 
 @lru_cache(maxsize=4096)
 def _located(descriptor: Tcgen05SmemDescriptor, extents: Extents) -> tuple[int, TileOffsets]:
-    """Return the address of the pattern in which a tile begins, and the tile's offsets from there."""
+    """Return where an operand tile lies: the address of its swizzle pattern, and the offsets from there."""
     kind = replace(descriptor, address=descriptor.address % _PATTERN)
     return descriptor.address - kind.address, _places(kind, extents)
 
@@ -101,7 +101,7 @@ def read_words(cta: CTA, address: int, places: TileOffsets, word_bytes: int, act
 
 
 def read_codes(cta: CTA, descriptor: Tcgen05SmemDescriptor, extents: Extents, actor: Actor) -> NDArray[Any]:
-    """Read the codes of an operand, ``[k, row]``.
+    """Read the raw bits of an operand's elements, ``[k, row]``.
 
     Raises:
         Fault: the tile is not inside the CTA's shared memory.

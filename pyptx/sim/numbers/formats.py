@@ -1,4 +1,4 @@
-"""Number formats: the value of each code, and the code that a value rounds to.
+"""Number formats: the value of each bit pattern (code), and the code to which a value is rounded.
 
 Owns :class:`Format` and the formats of PTX that numpy lacks, one encoder and one decoder for all of them
 (exact in every rounding mode), and correct rounding of f32 and f64 to the formats that numpy has (`PTX ISA,
@@ -155,7 +155,7 @@ def encode(
 
 @cache
 def decoded(name: str) -> NDArray[np.float64]:
-    """Return the value of every code of a format, as an array with the code as its index."""
+    """Return the value of every bit pattern of a format, as an array indexed by the bit pattern."""
     f = FORMATS[name]
     codes = np.arange(1 << f.width)
     magnitude = codes & ~f.sign
@@ -179,7 +179,7 @@ def decoded(name: str) -> NDArray[np.float64]:
 
 
 def wrong_side(nearest: Array, above: Array, below: Array, rnd: str) -> Array:
-    """Correct floats that were rounded to nearest, so that they are rounded in mode ``rnd``.
+    """Return floats rounded in mode ``rnd``, from floats that were rounded to nearest.
 
     The masks ``above`` and ``below`` say where the float is above or below the exact value.
     """

@@ -1,4 +1,4 @@
-"""D = A*B + C of whole matrices of raw codes, one function for each kind of product.
+"""D = A*B + C of whole matrices, given as the raw bits of their elements; one function per kind of product.
 
 The functions follow an H200: its tensor cores add certain groups of terms at once (:mod:`.products`), and
 ptxas expands the products that the tensor cores lack. A is ``[k, m]``, B ``[k, n]`` or ``[k, m, n]``, C and D
@@ -118,7 +118,7 @@ _EXACT, _EXACT_FRACTION = 16, 35
 
 
 def _scale(codes: Array, kind: str, k: int) -> Terms:
-    """Decode scales ``[count, rows]`` and repeat them, so that each of the k elements of a row has its own.
+    """Decode scales ``[count, rows]``, and repeat them so that each of the k elements of a row has one.
 
     ue4m3 is e4m3 without a sign.
     """
@@ -180,7 +180,7 @@ def multiply_doubles(rnd: str, a: Array, b: Array, c: Array) -> Array:
 
 
 def _integers(kind: str, codes: Array) -> NDArray[np.float64]:
-    """Convert elements to doubles, which hold sums of their products exactly."""
+    """Return integer elements as doubles, which hold the sums of their products exactly."""
     if kind[0] == "s":
         codes = codes.view(np.int8) if kind == "s8" else ((codes ^ 8) - 8).view(np.int8)
     return codes.astype(np.float64)

@@ -96,7 +96,7 @@ def round_f32(exact: Array, mode: ArithmeticMode) -> Array:
 
 
 def _wide(mode: ArithmeticMode, *values: Any) -> list[Any]:
-    """Return operands as doubles, flushed if the mode has ``.ftz``."""
+    """Return the operands as doubles; with ``.ftz``, subnormal operands become zeros."""
     return [(flushed(v) if mode.ftz else v).astype(np.float64) for v in values]
 
 

@@ -24,7 +24,7 @@ _RMW, _SHARED = AccessKind.RMW, StateSpace.SHARED
 
 @dataclass(frozen=True, slots=True)
 class _AtomicForm:
-    """The parts of an atomic operation that the form fixes and no modifier chooses.
+    """What an instruction form fixes about an atomic operation, apart from its modifiers.
 
     ``ftz``: whether f32 operations in global memory flush subnormal numbers.
     """

@@ -1,4 +1,4 @@
-"""Bulk copies as events: read the source, write the target, signal.
+"""Executes bulk copies as asynchronous operations, whose steps read the source, write the target and signal.
 
 The steps of one copy happen in this order; steps of two copies have no order. An mbarrier or a bulk group
 tells a thread when the steps have happened
@@ -40,11 +40,11 @@ _OFFSET = (1 << _RANK_BIT) - 1
 
 
 def targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tuple[int, int]]:
-    """Return the destination and the mbarrier of each copy: one copy without ``mask``, else one for each CTA.
+    """Return the destination address and the mbarrier of each copy that one instruction issues.
 
-    The mbarrier must be in the CTA of the destination. With .cta_group::2 and no mask, it may also be in the
-    peer CTA. With .cta_group::2 and a mask, the copies to a CTA pair signal the CTA whose rank has the parity
-    of the rank in ``mbar``.
+    Without ``mask`` this is one copy, else one for each CTA. The mbarrier must be in the CTA of the
+    destination. With .cta_group::2 and no mask, it may also be in the peer CTA. With .cta_group::2 and a
+    mask, the copies to a CTA pair signal the CTA whose rank has the parity of the rank in ``mbar``.
     """
     pairs = op.chosen.get("cta_group") == "cta_group::2"
     if mask is None:
@@ -237,7 +237,7 @@ def store_range(
 
 
 def _combination(op: Op, *, in_shared: bool) -> Callable[[Bytes, Bytes], Bytes]:
-    """Return the operation of a reduction on its element type.
+    """Return the function with which a reducing copy combines old and new bytes.
 
     An H200 keeps subnormal numbers with and without .noftz.
     """
@@ -288,7 +288,7 @@ def reduce_in_global(
 
 @executes("cp.async.bulk.prefetch", "cp.async.bulk.prefetch.evict_last", per="lane")
 def prefetch(s: Split, op: Op, lane: int, src: int, size: int, policy: int | None = None) -> None:
-    """Check the range only: a prefetch changes nothing that a thread can observe."""
+    """Check that the bytes exist: a prefetch changes nothing that a thread can observe."""
     _range(s, op, StateSpace.GLOBAL, src, size)
 
 

@@ -33,7 +33,7 @@ _SPACES = {
 
 
 def _threads(s: Split, lanes: Array) -> Array:
-    """Return the numbers of the lanes' threads in the cluster."""
+    """Return the numbers in the cluster of the threads of ``lanes``."""
     cta = s.warp.cta
     return np.asarray(lanes + 32 * (s.warp.index + cta.rank * len(cta.warps)))
 

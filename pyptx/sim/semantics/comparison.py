@@ -33,7 +33,7 @@ _COMBINED = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
 def _compare(name: str, a: Any, b: Any) -> Any:
-    """Return, for each element, whether the comparison ``name`` is true for ``a`` and ``b``."""
+    """Return, for each element, whether the comparison ``name`` holds for ``a`` and ``b``."""
     if name in _COMPLEMENT:
         return ~_compare(_COMPLEMENT[name], a, b)
     if name == "neu":
@@ -46,7 +46,7 @@ def _compare(name: str, a: Any, b: Any) -> Any:
 
 
 def _truth(op: Op, a: Array, b: Array) -> Any:
-    """Return whether the instruction's comparison is true: ``(n,)``, or ``(n, k)`` for packed operands."""
+    """Return the result of the instruction's comparison: ``(n,)``, or ``(n, k)`` for packed operands."""
     kind = op.cache.get("kind")
     if kind is None:
         spec = next(s for s in op.binding.match.form.specs() if s.name == "a")

@@ -21,7 +21,7 @@ _OUT_OF_BOUNDS, _MAGNITUDE = np.uint16(0x7FF7), np.uint16(0x7FFF)
 
 
 def _halves(op: Op, *values: Array) -> list[Any]:
-    """Return operands, single or packed, as arrays of f16 or bf16."""
+    """Return the operands, single or packed, as arrays of f16 or bf16."""
     dtype = half.dtype_of(op.chosen["type"])
     return [v.view(dtype) for v in values]
 
@@ -128,7 +128,7 @@ def fma_mixed(op: Op, a: Array, b: Array, c: Any) -> Any:
 
 
 def _pair(a: Array) -> Array:
-    """Return registers of two packed f32 as an array of twice as many f32."""
+    """Return registers that pack two f32 each as an array of twice as many f32."""
     return a.view(np.float32)
 
 
@@ -148,7 +148,7 @@ def fma_mixed_packed(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _wide(op: Op, *packs: Array) -> tuple[Array, ...]:
-    """Unpack registers of two f32 and convert the elements to doubles. With .ftz, they are flushed first."""
+    """Return registers of two packed f32 as doubles; with .ftz, subnormal operands become zeros first."""
     values = tuple(map(_pair, packs))
     if op.mode.ftz:
         values = tuple(map(single.flushed, values))

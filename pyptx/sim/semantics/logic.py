@@ -105,14 +105,20 @@ _TWO: dict[int, Callable[[Array, Array], Any]] = {
 
 
 def _of_two(table: int, a: Array, b: Array) -> Any:
-    """Apply a logic function of two bits; ``table`` has its values for (1, 1), (1, 0), (0, 1), (0, 0)."""
+    """Return a logic function of the bits of ``a`` and ``b``.
+
+    ``table`` has its results for (1, 1), (1, 0), (0, 1) and (0, 0), in bits 3 to 0.
+    """
     if table & 1:
         return ~_of_two(table ^ 15, a, b)
     return _TWO[table](a, b)
 
 
 def _of_three(a: Array, b: Array, c: Array, table: int) -> Any:
-    """Return bit ``4 * a + 2 * b + c`` of the table: even bits are for c = 0, odd bits for c = 1."""
+    """Return, for each bit position, bit ``4 * a + 2 * b + c`` of ``table``.
+
+    Even bits of the table are for c = 0, odd bits for c = 1.
+    """
     even = sum((table >> 2 * i & 1) << i for i in range(4))
     odd = sum((table >> 2 * i + 1 & 1) << i for i in range(4))
     result = _of_two(even, a, b)

@@ -46,7 +46,7 @@ def _kinds(op: Op) -> Kinds:
 
 
 def _depth(op: Op) -> int:
-    """Return K of the product."""
+    """Return K of the matrix product: the number of products in each sum."""
     return product_extents(op.chosen["shape"])[2]
 
 
@@ -214,7 +214,7 @@ class _Scaled:
         self.gathers: dict[tuple[str, int], SelectedGather] = {}
 
     def scales(self, operand: str, lanes: Array, words: Any, select: Any) -> Array:
-        """Return the codes of the scales, ``[count, rows of A or columns of B]``."""
+        """Return the raw bits of the scales of one operand, ``[count, rows of A or columns of B]``."""
         byte, thread = (int(np.ravel(part)[0]) for part in select)
         key = operand, thread
         if key not in self.gathers:

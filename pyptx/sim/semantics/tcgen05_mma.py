@@ -28,7 +28,10 @@ _COUNTS = {**_SCALE_VECS, "block16": 4}
 
 
 def _mma(form: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Register a function for A in shared memory and for A in tensor memory (``op.traits`` tells which)."""
+    """Return a decorator that registers a function for A in shared memory and for A in tensor memory.
+
+    ``op.traits`` is True for tensor memory.
+    """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for a, in_tensor_memory in (("ss", False), ("ts", True)):

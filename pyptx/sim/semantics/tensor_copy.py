@@ -21,7 +21,7 @@ Tensor = tuple[int, tuple[int, ...]]
 
 
 def _mode(op: Op) -> LoadMode:
-    """Return the load mode; a modifier or the form names it."""
+    """Return the load mode that a modifier or the instruction form names."""
     named = op.chosen.get("load_mode")
     if named is not None:
         return LoadMode(named)
@@ -157,6 +157,6 @@ def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: in
 @executes("cp.async.bulk.prefetch.tensor.im2col", per="lane", traits=LoadMode.IM2COL)
 @executes("cp.async.bulk.prefetch.tensor.gather4", per="lane", traits=LoadMode.GATHER4)
 def prefetch_box(s: Split, op: Op, lane: int, tensor: Tensor, *rest: Any) -> None:
-    """Check the tensor map only: a prefetch changes nothing that a thread can observe."""
+    """Check the tensor map: a prefetch changes nothing that a thread can observe."""
     mode = _mode(op)
     tensor_copy(s.warp.cta, tensor, mode, tuple(rest[0]) if mode.im2col else (), s)

@@ -205,12 +205,15 @@ def vmad(op: Op, a: Array, b: Array, c: Array) -> Any:
 
 
 def _digits(operand: Operand, default: str) -> list[int]:
-    """Return the numbers of the elements that a selector or a mask names, the lowest number first."""
+    """Return which elements a selector or mask, such as ``.b210``, names, the lowest number first."""
     return [int(digit) for digit in reversed(_selector(operand)[1:] or default)]
 
 
 def _lanes(operation: Binary | None, count: int) -> Callable[..., Any]:
-    """Return the semantics of an instruction on ``count`` elements; it compares if ``operation`` is None."""
+    """Return the function that executes an instruction on ``count`` packed elements.
+
+    It compares the elements if ``operation`` is None.
+    """
     bits = 32 // count
     places = "3210"[-count:]
     defaults = {"a": places, "b": "".join(str(int(p) + count) for p in places)}

@@ -59,7 +59,7 @@ def _multiplier(kinds: Kinds, op: Op) -> Any:
 
 
 class _Operand:
-    """The operand A or B in shared memory."""
+    """Operand A or B of a wgmma in shared memory."""
 
     def __init__(self, rows: int, k: int, kind: str, bits: int, major: Major) -> None:
         self.rows, self.kind, self.major = rows, kind, major
@@ -67,7 +67,7 @@ class _Operand:
         self.k, self.nbytes = (k // 8, 1) if bits == 1 else (k, bits // 8)
 
     def read(self, s: Split, word: int, actor: Any, first: int, end: int) -> Array:
-        """Return the codes ``[k, row]`` of the rows from ``first`` to ``end``."""
+        """Return the raw bits of the elements ``[k, row]`` of the rows from ``first`` to ``end``."""
         extents = Extents(self.rows, self.k, self.nbytes, self.major, first, end)
         cta = s.warp.cta
         try:
@@ -132,14 +132,14 @@ class _Product:
 
 
 def _index(rows: Sequence[int]) -> slice | NDArray[np.intp]:
-    """Return an index of rows: a slice if they follow one another."""
+    """Return an index with which numpy selects ``rows``: a slice if they are consecutive."""
     if rows and list(rows) == list(range(rows[0], rows[-1] + 1)):
         return slice(rows[0], rows[-1] + 1)
     return np.array(rows, np.intp)
 
 
 def _uniform(s: Split, op: Op, name: str, value: Any) -> int:
-    """Return an operand that must be the same in all lanes; raise a fault if it is not."""
+    """Return the value of an operand that must be equal in all lanes; raise a fault if it is not."""
     values = np.atleast_1d(value)
     if (values != values[0]).any():
         raise s.warp.cta.machine.fault(

@@ -37,7 +37,7 @@ class _Fragment(NamedTuple):
 
 
 class _Lines:
-    """A matrix in memory, stored by lines, which are its rows or its columns, and its fragment."""
+    """A matrix in memory, stored line by line; a line is a row or a column. Also holds its fragment."""
 
     def __init__(self, op: Op) -> None:
         fragment: _Fragment = op.traits
@@ -55,7 +55,7 @@ class _Lines:
 
     @property
     def nbytes(self) -> int:
-        """Number of bytes of a line."""
+        """Number of bytes of one line, which is a row or a column of the matrix."""
         return self.length * self.bits // 8
 
     def addresses(self, address: Array, stride: Any) -> Array:

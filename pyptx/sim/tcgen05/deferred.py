@@ -24,7 +24,10 @@ _MOST = 256
 
 
 class DeferredSum:
-    """A sum ``D = A @ B.T``, plus the old D if it ``accumulates``; each MMA adds a part along K."""
+    """A matrix product ``D = A @ B.T`` (``+ D`` if it ``accumulates``) that is not computed yet.
+
+    Each MMA that uses the accumulator adds a part along K.
+    """
 
     __slots__ = ("_a", "_b", "_k", "accumulates", "checked", "first", "lanes")
 
@@ -39,7 +42,7 @@ class DeferredSum:
 
     @property
     def columns(self) -> int:
-        """Number of columns of D, 0 if no MMA was added."""
+        """Number of columns of D; 0 before the first MMA."""
         return len(self._b[0]) if self._b else 0
 
     def add(self, a: F32, b: F32, accumulate: bool) -> bool:

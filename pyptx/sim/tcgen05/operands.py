@@ -1,4 +1,4 @@
-"""A and B of tcgen05.mma: read codes from shared memory or tensor memory, and decode them to numbers.
+"""Reads A and B of tcgen05.mma from shared memory or tensor memory, and decodes them to numbers.
 
 The packing is that of PTX ISA `#tcgen05-packing-formats`_. In shared memory, 16 elements of 6 or 4 bits are
 packed and padded to 16 bytes (TMA's ``.b6x16_p32`` and ``.b4x16_p64``). In tensor memory each element takes a
@@ -70,7 +70,7 @@ def descriptor_fault(cta: CTA, error: PyptxError, actor: Actor) -> Fault:
 def _places(
     word: int, rows: int, k: int, element: str, nibbles: bool, major: Major, first: int
 ) -> TileOffsets:
-    """Return the byte offsets of a tile's elements.
+    """Return the byte offset of each element of an operand tile from the descriptor's address.
 
     ``word`` is the descriptor without the page bits. ``first`` is the number of rows between the descriptor's
     address and the tile.
@@ -250,7 +250,10 @@ def read_shared(
 
 
 def unpacked(words: Array, bits: int) -> Array:
-    """Unpack codes of 4 or 6 bits along the last axis of bytes; the first code is in the low bits."""
+    """Return elements of 4 or 6 bits, one per byte, unpacked along the last axis of ``words``.
+
+    The first element is in the low bits.
+    """
     if bits == 4:
         codes = np.stack([words & np.uint8(15), words >> np.uint8(4)], -1)
     else:
@@ -261,7 +264,7 @@ def unpacked(words: Array, bits: int) -> Array:
 
 
 def contained(cells: NDArray[np.uint32], element: str, nibbles: bool) -> F32:
-    """Return the numbers that the elements of A in these cells of tensor memory stand for."""
+    """Return the numbers that these cells of tensor memory hold as elements of A."""
     nbytes = _BYTES.get(element, 1)
     words: Array = np.ascontiguousarray(cells).view(f"<u{nbytes}")
     if nibbles:
@@ -279,7 +282,7 @@ def _values(element: str) -> F32:
 
 
 def decode(words: Array, element: str) -> F32:
-    """Return the numbers that codes stand for; an f32 holds each of them exactly."""
+    """Return the numbers whose raw bits are ``words``; an f32 holds each of them exactly."""
     if element == "bf16":
         return (words.astype(np.uint32) << np.uint32(16)).view(np.float32)
     if element == "f16":

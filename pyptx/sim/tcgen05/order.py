@@ -32,9 +32,9 @@ __all__ = ["Issued"]
 
 
 class Issued:
-    """Operations in flight after which a thread's next operations are ordered.
+    """The operations after which the next tensor-core operations of one thread are ordered.
 
-    These are its own operations, and operations of other threads that were ordered before it by fences.
+    These are its own operations in flight, and operations of other threads that fences ordered before it.
     """
 
     __slots__ = ("_all", "copies", "last", "products", "shifts", "signals", "uncommitted")
@@ -57,7 +57,7 @@ class Issued:
         return list(steps) if self._all else [step for step in steps if not step.done]
 
     def tracked(self) -> list[Step]:
-        """Return the steps for which the thread's next commit waits."""
+        """Return the steps that must happen before the thread's next commit signals."""
         self.uncommitted = self._kept(self.uncommitted)
         return self.uncommitted + self._kept(self.signals)
 
@@ -89,7 +89,7 @@ class Issued:
         return self.copies + self.shifts, earlier
 
     def product(self, accumulator: Hashable, write: Step) -> None:
-        """Add the write of D of an mma that is issued now."""
+        """Record the write of D by an mma that is issued now."""
         self.products[accumulator] = [write]
         self.last = write
         self.uncommitted.append(write)
@@ -99,7 +99,7 @@ class Issued:
         return self._all_products() + (self._kept(self.shifts) if refresh else [])
 
     def copy(self, write: Step) -> None:
-        """Add the write of a cp that is issued now."""
+        """Record the write of a cp that is issued now."""
         self.copies.append(write)
         self.uncommitted.append(write)
 
@@ -108,7 +108,7 @@ class Issued:
         return self._all_products()
 
     def shift(self, step: Step) -> None:
-        """Add a shift that is issued now."""
+        """Record a shift that is issued now."""
         self.shifts.append(step)
         self.uncommitted.append(step)
 
@@ -116,11 +116,11 @@ class Issued:
         return self._kept(step for steps in self.products.values() for step in steps)
 
     def in_flight(self) -> bool:
-        """True if an operation that orders later ones is still in flight."""
+        """True if an operation in flight must happen before the thread's next operations."""
         return bool(self._all_products() or self._kept(self.copies) or self._kept(self.shifts))
 
     def learn(self, other: Issued) -> None:
-        """Order the thread's next operations after everything after which those of ``other`` are ordered."""
+        """Order the thread's next operations also after everything that comes before those of ``other``."""
         for accumulator, steps in other.products.items():
             flying = self._kept(steps)
             if flying:

@@ -55,7 +55,7 @@ def group_of(s: Split, op: Op) -> tuple[CTA, ...]:
 
 
 def _pair(s: Split, op: Op) -> tuple[CTA, ...]:
-    """Return the CTA pair of the thread, and let both CTAs share the operations that fences release."""
+    """Return the CTA pair of the thread; from now on both CTAs share the operations that fences release."""
     cta = s.warp.cta
     even = cta.rank & ~1
     pair = tuple(cta.cluster.ctas[even : even + 2])

@@ -45,7 +45,7 @@ _HALF = np.arange(64) % 16 + 32 * (np.arange(64) // 16)
 
 @dataclass(frozen=True, slots=True)
 class Operands:
-    """The operands of one instruction: addresses of tensor memory, descriptors, and options.
+    """The operands of one tcgen05.mma: tensor-memory addresses, descriptors and options.
 
     ``a`` is an address if ``a_in_tensor_memory``, else a descriptor. ``scales`` holds the addresses of the
     scales of A and B, and the number of scales per row. ``halvings`` is scale-input-d. ``disabled`` is the
@@ -139,7 +139,10 @@ class MmaOperation:
         return self.ctas[0].machine.fault("bad-descriptor", message, actor)
 
     def _lanes(self, lane: int, what: str, actor: Actor) -> Any:
-        """Return the lanes of a matrix of M rows that begins at ``lane``; raise a fault if it cannot."""
+        """Return the lanes of tensor memory that a matrix of M rows, beginning at ``lane``, occupies.
+
+        Raises a fault if a matrix cannot begin there.
+        """
         if lane == 0 and self.held * self.parts == 128:
             return slice(0, 128)
         if lane in (0, 16) and self._half:
@@ -150,12 +153,12 @@ class MmaOperation:
 
     @property
     def _half(self) -> bool:
-        """True if a CTA's D has 64 rows that use half of the lanes: layouts F and C."""
+        """True if D has 64 rows in each CTA, which use half of the 128 lanes: layouts F and C."""
         return self.held * self.parts == 64
 
     @property
     def accumulator(self) -> Hashable:
-        """A key that is equal for MMAs that execute in order: same accumulator, shape and kind."""
+        """A key that is equal for two MMAs that execute in order: same accumulator, shape and kind."""
         d = self.descriptor
         return (self.operands.d, d.m, d.n, d.k, d.kind, d.ws)
 
@@ -170,7 +173,7 @@ class MmaOperation:
         self.pairs = [self._factors(cta, b, actor) for cta in self.ctas]
 
     def _factors(self, cta: CTA, b: Array, actor: Actor) -> list[tuple[Array, Array]]:
-        """Return the pairs of matrices that one CTA multiplies, one pair for each part of D's columns."""
+        """Return the matrices A and B that one CTA multiplies: one pair for each part of D's columns."""
         o, d = self.operands, self.descriptor
         a = self._a(cta, actor)
         if o.metadata is not None:

@@ -33,7 +33,10 @@ _QUARTER = 32
 
 @cache
 def _values(kind: str) -> F64:
-    """Return the value of each code of a scale type; ue4m3 is e4m3 with the sign bit ignored."""
+    """Return a table with the value of each bit pattern of a scale type.
+
+    ue4m3 is e4m3 with the sign bit ignored.
+    """
     return np.tile(decoded("e4m3")[:128], 2) if kind == "ue4m3" else decoded(kind)
 
 

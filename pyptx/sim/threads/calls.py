@@ -148,7 +148,7 @@ class FunctionCalls:
         return back
 
     def _pass(self, s: Split, argument: Operand, caller: Frame, param: Param, frame: Frame) -> None:
-        """Copy one argument into its parameter."""
+        """Copy one argument of a call to the called function's parameter."""
         lanes = s.lanes
         if param.space == "reg":
             place = frame.code.places[param.name]
@@ -192,7 +192,7 @@ class FunctionCalls:
             caller.written[caller.code.tracked[result.name], lanes] = True
 
     def _value(self, argument: Operand, caller: Frame, param: Param) -> Any:
-        """Return the values, for every lane, of an argument that is a register or a constant."""
+        """Return the value of a call's argument in every lane; the argument is a register or a constant."""
         if isinstance(argument, Register):
             place = caller.code.places[argument.name]
             return getattr(caller, CLASSES[place.cls])[place.row]
@@ -256,7 +256,7 @@ class FunctionCalls:
 
 
 class At:
-    """The actor of a call, for findings and memory accesses: a call has no operation with semantics."""
+    """Stands for a call as the actor in findings and memory accesses: it names the line and the thread."""
 
     def __init__(self, s: Split, site: CallSite) -> None:
         self.split, self.acting = s, None

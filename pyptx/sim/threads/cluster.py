@@ -58,7 +58,7 @@ class Cluster:
 
 
 def _goes_to(step: Step) -> int | None:
-    """Return the rank of the CTA whose barrier a bulk copy's step in flight signals, or None."""
+    """Return the rank of the CTA whose mbarrier a step of a bulk copy will signal, or None."""
     if step.done or step.signal is None or step.operation.engine is not Engine.TMA:
         return None
     return step.signal.barrier.address >> 24

@@ -116,16 +116,16 @@ class CTA:
         return sorted(self._units.values(), key=lambda unit: unit.exit_order)
 
     def life(self) -> Life:
-        """Return the record of the CTA and its shared memory for observers."""
+        """Return the event record with which observers learn that the CTA begins or ends."""
         return Life(LifeKind.CTA, self.key, self.threads, f"CTA {self.coordinates}", self.key)
 
     @property
     def shared_base(self) -> int:
-        """The CTA's rank at its place in a shared address: bits 24 and up of each of its shared addresses."""
+        """The value that the CTA's rank adds to its shared addresses: the rank in bits 24 and up."""
         return self.rank << 24
 
     def special(self, warp: int, count: int = 1) -> SpecialRegisters:
-        """Return the special registers with constant values, for the threads of ``count`` warps."""
+        """Return the special registers that never change, for ``count`` warps from ``warp`` on."""
         return SpecialRegisters(self, slice(32 * warp, 32 * (warp + count)))
 
     def special_values(self, name: str) -> NDArray[Any]:

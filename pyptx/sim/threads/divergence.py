@@ -32,7 +32,7 @@ class Divergence:
     # --- branches -----------------------------------------------------------------------------
 
     def part(self, s: Split, rpc: int, ways: list[tuple[int, int]]) -> None:
-        """Divide the lanes of ``s`` into splits, one for each (mask, block) of ``ways``; the last runs first.
+        """Divide ``s`` into splits, one for each (mask, block number) of ``ways``; the last one runs first.
 
         The new splits reconverge at block ``rpc``. If ``rpc`` is EXIT, they do not reconverge.
         """
@@ -89,7 +89,7 @@ class Divergence:
                 self.machine.wake(merged)
 
     def leave(self, s: Split, mask: int) -> None:
-        """End the lanes of ``mask``."""
+        """End the threads of the lanes in ``mask``."""
         warp, machine = s.warp, self.machine
         s.scatter()
         warp.live &= ~mask
@@ -121,7 +121,10 @@ class Divergence:
     # --- collectives --------------------------------------------------------------------------
 
     def gathered(self, s: Split, block: CodeBlock) -> bool:
-        """True if ``s`` has all lanes that must execute the block's collective. Otherwise ``s`` parks."""
+        """Return True if ``s`` has all lanes that must execute the block's collective instruction.
+
+        Otherwise ``s`` parks until the missing lanes arrive.
+        """
         if s.rendezvous is not None:
             return True
         needed = self.needed(s, block)
@@ -147,7 +150,7 @@ class Divergence:
         return [Split(s.warp, mask_of(values == v) & s.mask, s.pc, s.stack, s.frame) for v in several]
 
     def needed(self, s: Split, block: CodeBlock) -> int:
-        """Return the mask of the live lanes that must execute the collective together with those of ``s``."""
+        """Return the mask of the live lanes that must execute the block's collective together with ``s``."""
         op = block.ops[0][1]
         if block.collective == "warp":
             return s.warp.live
@@ -171,7 +174,7 @@ class Divergence:
         return int(value) & s.warp.live
 
     def regather(self, warp: Warp) -> None:
-        """Merge lanes that wait at one collective once all needed lanes are there."""
+        """Merge splits that wait at one collective instruction once all lanes that it needs are there."""
         blocks = warp.cta.grid.program.blocks
         for pc, waiting in list(warp.gathering.items()):
             if len(waiting) == 1 and self.needed(waiting[0], blocks[pc]) & ~waiting[0].mask:
@@ -186,9 +189,10 @@ class Divergence:
             self._meet(warp)
 
     def _complete_sets(self, waiting: list[Split], block: CodeBlock) -> list[list[Split]]:
-        """Return groups of splits of one activation that together have all lanes that their collective needs.
+        """Return groups of waiting splits that together have all lanes that their collective needs.
 
-        Parts of a warp with different member masks do not wait for each other.
+        The splits of a group are in one activation of a function. Parts of a warp with different member masks
+        do not wait for each other.
         """
         pools: dict[int, list[tuple[Split, int]]] = {}
         for s in waiting:
@@ -231,7 +235,11 @@ class Divergence:
         self.machine.wake(Split(warp, union, pc, common, waiting[0].frame))
 
     def _meet(self, warp: Warp) -> None:
-        """Let lanes with one mask execute the same collective together from several places or activations."""
+        """Let lanes with one member mask execute a collective together although they are at several places.
+
+        The places are instructions of the same kind, or the same instruction in several activations of a
+        function.
+        """
         blocks = warp.cta.grid.program.blocks
         by_kind: dict[tuple[str, int], list[Split]] = {}
         for pc, waiting in warp.gathering.items():

@@ -113,7 +113,7 @@ class Frame:
         return value
 
     def constant(self, value: int) -> NDArray[np.int64]:
-        """Return ``value`` for each thread as an array, which must not be written."""
+        """Return an array that holds ``value`` for each thread. The caller must not write to it."""
         found = self._constants.get(value)
         if found is None:
             bits = np.full(self.columns, value & 0xFFFF_FFFF_FFFF_FFFF, np.uint64)

@@ -101,15 +101,15 @@ class Grid:
 
     @property
     def lets_go(self) -> bool:
-        """True if a dependent launch may start: every CTA of this launch has allowed it, or has ended."""
+        """True if a dependent launch may start: every CTA of this launch has allowed it or has ended."""
         return self.started and not self.waiting and not self.holding
 
     def life(self) -> Life:
-        """Return the record of the launch for observers."""
+        """Return the event record with which observers learn that the launch begins or ends."""
         return Life(LifeKind.GRID, self.number, self.ctas, self.program.function.name)
 
     def entered(self) -> None:
-        """Count a CTA that begins."""
+        """Count one more running CTA."""
         self.live += 1
         self.holding += 1
 
@@ -125,7 +125,10 @@ class Grid:
             self.holding -= 1
 
     def steal(self) -> tuple[int, int, int] | None:
-        """Cancel the next cluster that has not started. Return the coordinates of its first CTA, or None."""
+        """Cancel the next cluster that has not started.
+
+        Returns the coordinates of its first CTA, or None if all have started.
+        """
         if not self.waiting:
             return None
         place = self.place_of(self.waiting[0])

@@ -1,4 +1,4 @@
-"""The state of a run, and its services to threads, engines and instructions.
+"""The state of one simulated run, and the functions that threads, engines and instructions call on it.
 
 Owns memory, the engines, the launches' accounts, limits, clocks, findings, storage of threads, and the splits
 that can run. The run loop, which derives from it, is :class:`pyptx.sim.machine.machine.Machine`.
@@ -110,9 +110,9 @@ class MachineState:
         return Registers(code, warps)
 
     def take(self, nbytes: int) -> None:
-        """Count ``nbytes`` more of the host's memory for threads (fewer if negative).
+        """Add ``nbytes`` to the host memory that the threads use; a negative number frees memory.
 
-        End the run at the limit.
+        Ends the run at the limit.
         """
         self.held += nbytes
         if self.held > 2 * self.limits.memory:
@@ -206,7 +206,7 @@ class MachineState:
     # --- engines --------------------------------------------------------------------------------
 
     def issue(self, cta: CTA, steps: list[Step]) -> None:
-        """Put the steps of an operation in flight."""
+        """Put the steps of an asynchronous operation of ``cta`` in flight."""
         self.engines.issue(steps)
         self.issued(steps)
         if cta.grid.account is not self.account:
@@ -230,7 +230,7 @@ class MachineState:
         self.memory.version += 1
 
     def charge(self, account: LaunchAccount) -> None:
-        """Count the instructions since the last call for the current account, then switch to ``account``."""
+        """Count the instructions since the last call for the current launch, then switch to ``account``."""
         self.account.steps += self.steps - self._counted
         self.account.events += self.engines.executed - self._happened
         self._counted, self._happened = self.steps, self.engines.executed
@@ -263,6 +263,6 @@ class MachineState:
 
     @staticmethod
     def _note_whole(s: Split) -> None:
-        """Store a split that has all live lanes of its warp, since it may join a team."""
+        """Remember a split that has all live lanes of its warp, since it may join a team."""
         if s.mask == s.warp.live:
             s.warp.whole = s

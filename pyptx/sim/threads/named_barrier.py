@@ -84,7 +84,7 @@ class NamedBarrier:
         self.rounds = 0
 
     def expected(self, round_: Round) -> int:
-        """Return the number of threads that complete a round, in whole warps."""
+        """Return how many threads must arrive to complete a round; a warp counts as 32."""
         return 32 * self.cta.live_warps if round_.count is None else round_.count
 
     def arrive(
@@ -161,7 +161,7 @@ class NamedBarrier:
         return True
 
     def progress(self, round_: Round) -> str:
-        """Return the number of arrived threads for a message."""
+        """Return text for messages that says how many threads have arrived."""
         return f"{32 * round_.arrivals} of {self.expected(round_)} threads have arrived"
 
 

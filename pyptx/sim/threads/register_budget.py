@@ -63,7 +63,10 @@ class RegisterBudget(CtaUnit):
         self._lines: dict[int, list[SourceLocation | None]] = {}
 
     def change(self, warp: int, action: str, count: int, line: SourceLocation | None) -> str:
-        """Record that a warp executes one ``setmaxnreg``. Return text that names its error, or ""."""
+        """Record that a warp executes ``setmaxnreg``.
+
+        Returns text that says why this is an error, or "" if it is none.
+        """
         asked = self._asked.setdefault(warp, [])
         before = asked[-1][1] if asked else self._first
         asked.append((action, count))

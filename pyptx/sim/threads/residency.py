@@ -66,7 +66,7 @@ class Residency:
         return bool(new)
 
     def _starts(self, grid: Grid) -> bool:
-        """True if a launch may start now, considering the launches before it."""
+        """Return True if a launch may start its CTAs now, considering the earlier launches of the stream."""
         if grid is not self.open[0]:
             if not (grid.dependent and grid.before is not None and grid.before.lets_go):
                 return False
@@ -79,7 +79,7 @@ class Residency:
         return True
 
     def _place(self, grid: Grid) -> Cluster | None:
-        """Place the next cluster of a grid, as a whole. Return None if there is no room."""
+        """Place the next cluster of a launch on multiprocessors, and return it; None if there is no room."""
         size = grid.cluster_size
         # If no cluster runs, one may start, whatever memory it needs.
         if self.live and self._occupied + size * grid.held > self.machine.limits.memory:
@@ -160,5 +160,5 @@ class Residency:
 
 
 def _reads_shared(step: Step) -> bool:
-    """True if a step of a copy reads the shared memory of the CTA that issued it."""
+    """True if the step is a bulk copy's read of the shared memory of the CTA that issued it."""
     return step.kind is StepKind.READ_SHARED

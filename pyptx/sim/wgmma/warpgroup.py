@@ -51,7 +51,7 @@ _WARPS = 4
 
 @dataclass(frozen=True, slots=True)
 class OperandRegisters:
-    """The registers that an operation uses: rows of its accumulator and of its A, in order."""
+    """The registers that one wgmma uses: the rows of its accumulator and of its A, in order."""
 
     accumulator: tuple[int, ...]
     a: tuple[int, ...]
@@ -69,7 +69,7 @@ class PendingWgmma:
 
     @property
     def key(self) -> tuple[Any, ...]:
-        """Key that is equal for operations on the same registers; only the newest of them is kept."""
+        """A key that is equal for two operations on the same registers; only the newer of them is kept."""
         return self.code, self.registers, self.shape
 
 
@@ -127,7 +127,10 @@ class WgmmaState(RegisterOwner):
         self._touched.clear()
 
     def before(self, s: Split, registers: OperandRegisters, shape: str) -> list[Step]:
-        """Check the registers of an operation that is issued now; return the steps before its write."""
+        """Check the registers of a wgmma that is issued now for a missing ``wgmma.fence``.
+
+        Returns the steps that must happen before it writes its accumulator.
+        """
         if not self._fenced:
             self._unfenced(s, "no wgmma.fence before the first wgmma.mma_async of the warp")
         touched = self._touched.get(s.frame.code)
@@ -165,9 +168,10 @@ class WgmmaState(RegisterOwner):
         self._open = []
 
     def wait(self, keep: int) -> int:
-        """Forget all groups except the newest ``keep``, and return how many groups must be complete.
+        """Forget all groups of wgmma operations except the newest ``keep``.
 
-        The number counts from the warpgroup's first group, without empty groups at the end.
+        Returns how many groups must be complete, counted from the warpgroup's first group; empty groups at
+        the end do not count.
         """
         count = max(len(self._groups) - keep, 0)
         first = self.committed - len(self._groups)

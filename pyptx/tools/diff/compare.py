@@ -123,7 +123,7 @@ class _Comparison:
         return (self._before(found.b), found.b)
 
     def _before(self, j: int) -> float:
-        """Return the index of the line of A after which line ``j`` of B would be in A."""
+        """Return the place in A of line ``j`` of B, between two indices of lines: 3.5 is after line 3."""
         place = bisect_left(self.pairs, j, key=lambda pair: pair[1])
         return self.pairs[place - 1][0] + 0.5 if place else -0.5
 
