@@ -1,4 +1,4 @@
-"""The account of a launch, and the issuing warp: what engines know about the threads that they act for."""
+"""What engines know about the threads for which they act: the account of the launch, and the issuing warp."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ __all__ = ["Issuer", "LaunchAccount"]
 
 @dataclass(eq=False, slots=True)
 class LaunchAccount:
-    """The counts and findings of one launch.
+    """Counts and findings of one launch, which threads and engines add to.
 
     Attributes:
         number: position of the launch in its stream.

@@ -17,7 +17,10 @@ __all__ = ["BulkGroups"]
 
 @dataclass(slots=True)
 class _Group:
-    """The copies of a group as (read, write), and whether the thread has waited at least for their reads."""
+    """The copies of one bulk group, as steps (read, write).
+
+    Also stores whether the thread has waited at least for their reads.
+    """
 
     copies: list[tuple[Step, Step]]
     waited: bool = False

@@ -1,4 +1,4 @@
-"""Asynchronous operations as events.
+"""Asynchronous operations of engines, and the steps (events) of which they consist.
 
 An operation of an engine (a TMA copy, an MMA, a commit, a tensor-memory load) consists of a few steps
 (:class:`Step`): it reads the sources, writes the target, and signals. A step may happen once all steps have
@@ -180,7 +180,7 @@ class Step:
         return not self.after
 
     def closure(self) -> list[Step]:
-        """Return this step and every step that must happen before it, in a legal order."""
+        """Return this step and all steps that must happen before it, in an order in which they can happen."""
         ordered: list[Step] = []
         seen: set[int] = set()
         stack: list[tuple[Step, bool]] = [(self, False)]
@@ -223,7 +223,7 @@ def _signaled(step: Step, signal: Signal) -> Sync:
 
 
 class Engines:
-    """All steps that have been issued and have not happened."""
+    """All steps of asynchronous operations that have been issued and have not happened yet."""
 
     def __init__(
         self, acts: Callable[[AsyncOperation], None], on_change: Callable[[], None], stream: EventStream
@@ -255,7 +255,7 @@ class Engines:
             step.ordered = []
 
     def _tell(self, steps: list[Step]) -> None:
-        """Send each operation of ``steps`` to the observers once, with its steps."""
+        """Announce each operation of ``steps`` to the observers once, together with its steps."""
         operations: dict[int, list[Step]] = {}
         for step in steps:
             step.edges = tuple(earlier.serial for earlier in step.ordered if earlier.serial >= 0)

@@ -79,16 +79,16 @@ class GroupKind(enum.Enum):
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Sync:
-    """The part of one thread, warp or engine in a synchronization.
+    """One thread, warp or engine takes part in a synchronization.
 
     Attributes:
-        kind: what the part does.
-        object: the barrier, group or launch, as a key that is equal for all parts of one object.
+        kind: what the thread, warp or engine does.
+        object: the barrier, group or launch, as a key that is equal for all events of one object.
         phase: number of the object's phase, round or generation, from 0.
         cta: the CTA whose threads take part, as (launch, number in the grid).
         threads: the threads' numbers in the CTA; empty for an engine.
-        semantics: the order of the part.
-        scope: the scope of the order.
+        semantics: the memory order, such as release.
+        scope: the threads to which the order applies.
         amount: number of arrivals, of bytes, or of the newest groups that a wait leaves out.
         steps: serial number of the step by which an engine signals.
         location: the line of the instruction.
@@ -108,11 +108,11 @@ class Sync:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Fence:
-    """A fence that threads executed.
+    """The event that threads execute a fence.
 
     Attributes:
         name: the instruction as written, without operands: ``fence.proxy.async.shared::cta``.
-        form: id of its form in the instruction table.
+        form: id of the fence's form in the instruction table.
         modifiers: chosen value of each modifier, by the modifier's name in the table.
         cta: as in :class:`Sync`.
         threads: as in :class:`Sync`.
@@ -140,7 +140,7 @@ class LifeKind(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class Life:
-    """Something that begins or ends: a launch, a CTA, an allocation.
+    """The event that a launch, a CTA or an allocation begins or ends.
 
     Attributes:
         kind: the kind of what begins or ends.
@@ -159,7 +159,10 @@ class Life:
 
 
 class Observer:
-    """A listener. Override the events of interest; an observer must not change the machine."""
+    """Base class of listeners. Override the methods of the events of interest.
+
+    An observer must not change the machine.
+    """
 
     def access(self, access: Access) -> None:
         """Threads or an engine access memory. Sent before the bytes change."""

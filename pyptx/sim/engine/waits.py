@@ -18,7 +18,7 @@ __all__ = ["BarrierPhase", "Condition", "StepsDone", "Wait", "WaitCause"]
 
 
 class WaitCause(enum.IntEnum):
-    """What is missing in a wait that never ends; the likeliest root of a deadlock comes first."""
+    """What is missing in a wait that never ends; likely causes of a deadlock come first."""
 
     #: Announced bytes that no operation in flight brings, or bytes that no expect_tx announced.
     BYTES = 0
@@ -47,7 +47,10 @@ class Wait:
         raise NotImplementedError
 
     def unblocking(self) -> list[Step] | None:
-        """Return the fewest steps in flight that end this wait, newest first; None if there are none."""
+        """Return the smallest set of steps in flight that would end this wait, newest first.
+
+        Returns None if no steps in flight can end it.
+        """
         return None
 
     def finish(self) -> None:

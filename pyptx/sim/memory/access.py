@@ -1,7 +1,7 @@
-"""Records of accesses to memory: which bytes, by which threads or engine, with which order.
+"""Describes accesses to memory for observers: which bytes, by which threads or engine, in which order.
 
 :meth:`~.address_space.Memory.access` builds an :class:`Access` only if there are observers. Tensor memory,
-which has cells instead of addresses, sends the same record; its segment is the tensor memory of a
+which has cells instead of addresses, sends an :class:`Access` too; its segment is the tensor memory of a
 multiprocessor.
 """
 
@@ -116,7 +116,7 @@ class Footprint:
 
 @dataclass(frozen=True, eq=False, slots=True)
 class Access:
-    """One access of one instruction, or of one step of an asynchronous operation.
+    """One access to memory, by one instruction or by one step of an asynchronous operation.
 
     Attributes:
         kind: what the access does.
@@ -126,8 +126,8 @@ class Access:
         actor: the split of a warp, or the asynchronous operation.
         threads: numbers of the accessing threads in their CTA, one for each piece; None for an engine.
         proxy: the path of the access.
-        semantics: its order; a volatile access is ``RELAXED`` at the scope ``SYS``.
-        scope: the scope of the order.
+        semantics: the memory order of the access; a volatile access is ``RELAXED`` at the scope ``SYS``.
+        scope: the threads to which the order applies.
     """
 
     kind: AccessKind

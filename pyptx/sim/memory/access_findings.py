@@ -1,7 +1,8 @@
-"""The findings of wrong accesses to memory, and their texts.
+"""Builds the findings of wrong accesses to memory: their rules and the texts of their messages.
 
-:class:`~.address_space.Memory` decides when an access is wrong. If the access ends the run, the function here
-returns a :class:`Fault`; otherwise it returns a :class:`~pyptx.core.findings.Finding` to report.
+:class:`~.address_space.Memory` decides whether an access is wrong, and calls a function of this module. For
+an access that ends the run, the function returns a :class:`Fault`; for any other, it returns a
+:class:`~pyptx.core.findings.Finding` that the caller reports.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ __all__ = [
 def out_of_bounds(
     kind: AccessKind, space: StateSpace, address: int, size: int, actor: Actor, lane: int | None, where: str
 ) -> Fault:
-    """Return the fault of an access outside every segment. ``where`` is text about the nearest segment."""
+    """Return the fault of an access outside every segment. ``where`` describes the nearest segment."""
     return Fault(
         Finding(
             RULES["out-of-bounds"],
@@ -97,7 +98,7 @@ def read_only(segment: Segment, offset: int | Offsets, size: int, actor: Actor) 
 def misaligned(
     kind: AccessKind, space: StateSpace, address: int | Offsets, size: int, align: int, actor: Actor
 ) -> Fault:
-    """Return the fault of an access in which at least one address is not a multiple of ``align``."""
+    """Return the fault of an access with an address that is not a multiple of ``align``."""
     lane, first = None, address
     if not isinstance(address, int):
         lane = int(np.argmax(address % align != 0))
@@ -129,7 +130,7 @@ def unwritten_read(
 def outside_buffer(
     parts: NamedParts, kind: AccessKind, offset: int | Offsets, size: int, actor: Actor
 ) -> Finding | None:
-    """Return the finding if one access of contiguous bytes does not lie in one buffer, else None.
+    """Return the finding if an access of contiguous bytes is not inside one named buffer, else None.
 
     For many lanes, only the first and the last lane are checked. If they lie in different buffers and the
     lanes' bytes leave no gap, the finding is for review.

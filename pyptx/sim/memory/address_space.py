@@ -1,4 +1,4 @@
-"""Memory of the machine: one 64-bit address space of segments, and one function for every access.
+"""Memory of the simulated machine: one 64-bit address space, and one function for every access.
 
 Owns :class:`Memory` with :meth:`Memory.access`. *Every* read and write of global, shared, parameter and local
 memory goes through that method, for threads and engines. It checks bounds, alignment and initialization
@@ -75,7 +75,7 @@ _WINDOWS = (
 
 
 class Scattered(Exception):
-    """Raised if one access's addresses are in several allocations or spaces: the caller then splits it."""
+    """Raised if the addresses of one access are in several allocations: the caller then splits it."""
 
 
 class Memory:
@@ -205,7 +205,7 @@ class Memory:
         semantics: MemoryOrder = MemoryOrder.WEAK,
         scope: Scope = Scope.NONE,
     ) -> None:
-        """Send one access to the observers, if there are any; only then is ``footprint`` called.
+        """Send one access to the observers; ``footprint`` is called only if there are any.
 
         For callers of :meth:`access` with ``announce=False``, which know the exact bytes.
         """
@@ -231,9 +231,9 @@ class Memory:
     def _in_one_segment(
         self, space: StateSpace, address: Offsets, size: int, align: int, cluster: ClusterMemory
     ) -> tuple[Segment, Offsets] | None:
-        """Return segment and offsets if a quick test shows that all addresses are aligned and in one segment.
+        """Return segment and offsets if all addresses are aligned and in one segment, else None.
 
-        Otherwise return None.
+        This quick test may also return None for a correct access.
         """
         if space is LOCAL:
             return None
@@ -261,7 +261,7 @@ class Memory:
         cluster: ClusterMemory,
         align: int,
     ) -> tuple[Segment, Any, StateSpace]:
-        """Return segment, offsets and state space. Raise the fault that fits the mistake."""
+        """Return segment, offsets and state space of an access; raise the fault if the access is wrong."""
         if isinstance(address, int):
             low = high = address
         else:
@@ -361,7 +361,7 @@ class Memory:
 
     @staticmethod
     def _window(address: int) -> tuple[StateSpace, int]:
-        """Return the state space of a generic address, and the base of its window."""
+        """Return the state space that a generic address lies in, and the first address of its window."""
         if address < GLOBAL_BASE:
             for space, window in _WINDOWS:
                 if window <= address < window + _WINDOW:

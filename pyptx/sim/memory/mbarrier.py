@@ -113,7 +113,7 @@ class MBarrier:
         self.watches: dict[tuple[object, int], PhaseWatch] = {}
 
     def state(self, arrived: int = 0) -> int:
-        """Return the state for an arrival now, after ``arrived`` arrivals of the same instruction.
+        """Return the state that an arrival returns, after ``arrived`` arrivals by the same instruction.
 
         The lower half of the state is zero.
         """
@@ -125,11 +125,14 @@ class MBarrier:
         return upper << 32
 
     def watch(self, warp: object, mask: int) -> PhaseWatch:
-        """Return the record of the phases of this barrier that the lanes of ``mask`` of a warp have seen."""
+        """Return the :class:`PhaseWatch` that stores which phases some lanes of ``warp`` have seen complete.
+
+        ``mask`` names the lanes. The first call for a warp and a mask creates the object.
+        """
         return self.watches.setdefault((warp, mask), PhaseWatch())
 
     def lapped(self, actor: Actor) -> Finding:
-        """Return the finding for ``actor``: the phase that it waits for and the next one have completed."""
+        """Return the finding for ``actor``, whose awaited phase and the next one have both completed."""
         return Finding(
             RULES["lapped-wait"],
             f"{self.describe()}: a phase and the next one completed before a thread that waits for the first "
@@ -140,9 +143,9 @@ class MBarrier:
         )
 
     def gave(self, state: int) -> bool:
-        """True if an arrival in the current phase, or in the one before, returned this state.
+        """True if an arrival in the current phase, or in the phase before, returned this state.
 
-        Only the upper half is compared, as hardware does.
+        Only the upper half of the state is compared, as the hardware does.
         """
         return state >> 32 in self.states or state >> 32 in self.earlier_states
 
@@ -156,7 +159,7 @@ class MBarrier:
         return self.pending == self.expected and not (self.tx or self.waiters or self.signals)
 
     def completed(self, parity: int) -> bool:
-        """True if the phase with this parity is the one before the current one, hence complete."""
+        """True if the phase with this parity is complete: it is the phase before the current one."""
         return self.phase & 1 != parity
 
     def expect(self, count: int, actor: Actor) -> None:

@@ -26,9 +26,9 @@ class Part:
 
 
 class NamedParts:
-    """Parts that do not overlap. Of overlapping parts the first stays and the others are dropped.
+    """The named parts of one segment, none of which overlap.
 
-    ``nbytes`` is the size of the segment.
+    Of parts that overlap, the first stays and the others are dropped. ``nbytes`` is the size of the segment.
     """
 
     def __init__(self, parts: Sequence[Part], nbytes: int) -> None:
@@ -48,7 +48,10 @@ class NamedParts:
         return self._parts[position]
 
     def hold(self, offset: int | NDArray[np.int64], size: int) -> bool:
-        """True if one part holds the access, or for many lanes those of the first and of the last lane."""
+        """Return True if the bytes of the access are inside one part.
+
+        For many lanes, only the bytes of the first and of the last lane are checked.
+        """
         if self._undivided:
             return True
         first, last = (offset, offset) if isinstance(offset, int) else (int(offset[0]), int(offset[-1]))

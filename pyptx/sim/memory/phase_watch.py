@@ -27,7 +27,7 @@ class PhaseWatch:
         self.missed = 0
 
     def complete(self, phase: int) -> None:
-        """Record that the lanes see their phase complete. ``phase`` is the number of completed phases."""
+        """Record that the lanes have seen their phase complete, after ``phase`` completed phases."""
         self._see(self.asked + 1 if self.asked >= 0 else phase)
 
     def _see(self, known: int) -> None:
@@ -49,7 +49,7 @@ class PhaseWatch:
         return False
 
     def may_be_lapped(self, phase: int) -> bool:
-        """True if the lanes waiting for ``phase`` may mean an earlier one, since they missed two or more."""
+        """True if lanes that wait for ``phase`` may mean an earlier one: they missed two phases or more."""
         return self.missed > 0 or phase - max(self.seen, 0) >= 2
 
     def let_pass(self, phase: int) -> None:

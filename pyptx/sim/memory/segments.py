@@ -32,7 +32,7 @@ BARRIER_BYTES = 8
 
 @cache
 def word_dtype(nbytes: int) -> np.dtype[Any]:
-    """Return the dtype that moves ``nbytes`` bytes the fastest: an unsigned integer, or opaque bytes."""
+    """Return the numpy dtype that moves ``nbytes`` bytes fastest: an unsigned integer or opaque bytes."""
     return np.dtype(f"u{nbytes}" if nbytes <= 8 else f"V{nbytes}")
 
 
@@ -135,7 +135,7 @@ class Segment:
         return data[skip : skip + (self.size - skip) // size * size].view(word_dtype(size))
 
     def _written_as(self, size: int) -> NDArray[Any]:
-        """Return the flags of the written bytes as :meth:`words` returns the data."""
+        """Return the flags of the written bytes, arranged as :meth:`words` arranges the data."""
         found = self._written_words.get(size)
         if found is None:
             assert self.written is not None
@@ -143,10 +143,7 @@ class Segment:
         return found
 
     def place(self, offset: int) -> str:
-        """Return the buffer that holds a byte, as a suffix for a message.
-
-        Return "" if buffers are not known.
-        """
+        """Return text that names the buffer of a byte, for the end of a message; "" if it is not known."""
         return "" if self.parts is None else f": {self.parts.describe(offset)}"
 
     def place_barrier(self, offset: int, barrier: MBarrier) -> None:
