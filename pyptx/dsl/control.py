@@ -79,7 +79,8 @@ def place_label(
 ) -> Label:
     """Place a label as :func:`label` does.
 
-    The label is the name of ``statement``, which names ``targets``.
+    With ``statement``, the label is the name of a target list or a prototype; ``targets`` are the labels in
+    the list.
     """
     trace = current()
     source = here()[1]

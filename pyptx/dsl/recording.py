@@ -145,9 +145,10 @@ def _complete(
 
 
 def _prologue(trace: Trace, used: set[str]) -> list[Instruction]:
-    """Return the instructions that prepare the registers in ``used``.
+    """Return the prologue: the instructions that compute those of its registers that ``used`` names.
 
-    These instructions may read further prepared registers: those are prepared too, and added to ``used``.
+    These instructions may read other registers of the prologue, which are then computed too and added to
+    ``used``.
     """
     chosen: list[tuple[Instruction, ...]] = []
     for _, entry in sorted(trace.prologue.items(), key=lambda item: item[0], reverse=True):

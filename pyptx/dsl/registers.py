@@ -103,7 +103,7 @@ class Reg(Term):
 
         Raises:
             OperandError: a value of another type, or a number that does not fit.
-            TraceError: this register is read-only, such as a parameter of the kernel or a buffer address.
+            TraceError: this register is read-only, such as a tile's pointer or a buffer's address.
         """
         trace = current()
         writable(owned(self, trace))

@@ -84,9 +84,9 @@ class OperandTile:
                 )
         elif self.element_bits == 4 or (self.element_bits == 32) != (self.swizzle == ATOM_32B):
             raise SpecError(
-                f"an MN-major tile of {self.element_bits}-bit elements with swizzle {self.swizzle!r}: "
-                f"8 and 16 bits take any swizzle but {ATOM_32B!r}, 32 bits only {ATOM_32B!r}, and 4 bits "
-                "must be K-major",
+                f"no MN-major tile has {self.element_bits}-bit elements with swizzle {self.swizzle!r}: "
+                f"elements of 8 or 16 bits take any swizzle but {ATOM_32B!r}, elements of 32 bits only "
+                f"{ATOM_32B!r}, and elements of 4 bits must be K-major",
                 see="tcgen05-transpose-and-negate-operations",
             )
 

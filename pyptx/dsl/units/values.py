@@ -87,7 +87,7 @@ def value(
 
     Raises:
         OperandError: ``out`` is not a register, or the instruction does not take the operands.
-        TraceError: ``out`` is read-only, such as a parameter of the kernel or a buffer address.
+        TraceError: ``out`` is read-only, such as a tile's pointer or a buffer's address.
     """
     trace = current()
     condition = guard(pred, trace)
