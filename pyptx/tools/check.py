@@ -72,7 +72,7 @@ def command(file: str, words: tuple[str, ...], assembles: bool | None, strict: b
 
 @dataclass
 class _Subject:
-    """The input of a check: the module if it could be read, a function that assembles it, and the faults."""
+    """The module to check, if it could be read, a function that assembles it, and the faults found so far."""
 
     module: Module | None
     assemble: Callable[[], Assembly]

@@ -232,6 +232,6 @@ def cuda_name(text: str) -> CudaName | None:
 
 
 def cuda_names_with(text: str) -> list[CudaName]:
-    """Return the names that contain ``text``, in upper or lower case; none if ``text`` is very short."""
+    """Return the CUDA C++ names that contain ``text``, ignoring case; none if ``text`` is very short."""
     part = text.strip().lower()
     return [found for name, found in _LOWER.items() if part in name] if len(part) >= _PART else []

@@ -1,4 +1,4 @@
-"""The page of findings: every rule of the catalog, by severity.
+"""Writes the page of findings: every rule of the catalog, by severity.
 
 ``python -m pyptx.tools.generate`` writes the page to docs/findings.md; a test checks that the page is up to
 date. Commit a change of :data:`pyptx.core.findings.RULES` together with the page that this command writes.

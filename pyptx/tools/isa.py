@@ -1,6 +1,6 @@
-"""``pyptx isa``: shows an instruction of the table.
+"""``pyptx isa``: shows an instruction of the instruction table.
 
-Prints the texts of :mod:`.describe` for the forms that :mod:`.lookup` finds, or JSON.
+Prints the texts of :mod:`.describe`, or JSON, for the instruction forms that :mod:`.lookup` finds.
 """
 
 from __future__ import annotations

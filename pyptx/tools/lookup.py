@@ -26,7 +26,7 @@ __all__ = ["About", "Found", "Legality", "has_modifiers", "look_up", "narrowed",
 
 @dataclass(frozen=True)
 class Legality:
-    """Whether a spelling with modifiers is legal. ``legal`` is None for the beginning of a legal spelling.
+    """The verdict on a spelling with modifiers. ``legal`` is None for the beginning of a legal spelling.
 
     For a legal spelling, ``needs`` is the version and targets that it needs. Otherwise ``why`` says what is
     wrong or missing, and ``hint`` what to do.
@@ -111,7 +111,7 @@ def _of_cuda(cuda: CudaName, target: Target | None) -> Found:
 
 
 def _forms_of_cuda(cuda: CudaName, target: Target | None) -> tuple[Form, ...]:
-    """Return the forms of the instructions of ``cuda``, in their order."""
+    """Return the instruction forms that compilers use for the CUDA C++ name ``cuda``."""
     found: dict[str, Form] = {}
     for spelling in cuda.spellings:
         opcode, *words = spelling.split(".")
@@ -122,7 +122,7 @@ def _forms_of_cuda(cuda: CudaName, target: Target | None) -> tuple[Form, ...]:
 
 
 def has_modifiers(form: Form, words: Sequence[str]) -> bool:
-    """True if ``form`` has all ``words`` as modifiers in this order.
+    """True if the instruction form ``form`` has all ``words`` as modifiers, in this order.
 
     The function does not check whether these modifiers may be combined.
     """
@@ -213,14 +213,14 @@ def _wanted(matches: Iterable[Match]) -> str:
 
 
 def _near(name: str) -> tuple[str, ...]:
-    """Return the opcodes, forms and chapters with names similar to ``name``."""
+    """Return opcodes, form identifiers and chapters whose names are similar to ``name``."""
     known = dict.fromkeys([*opcodes(), *(form.id for form in all_forms()), *CHAPTERS])
     longer = [word for word in known if word.startswith(name)]
     return tuple(dict.fromkeys([*longer[:3], *difflib.get_close_matches(name, known, 5, 0.6)]))
 
 
 def search_forms(text: str, target: Target | None = None) -> tuple[Form, ...]:
-    """Return the forms that match ``text``.
+    """Return the instruction forms that match ``text``.
 
     First come the forms whose id, summary, syntax or chapter contains every word, then the forms of CUDA C++
     names that contain the text.

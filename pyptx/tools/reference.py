@@ -1,4 +1,4 @@
-"""The reference of the instruction table: one Markdown page for each chapter, and an index.
+"""Writes the reference of the instruction table: one Markdown page for each chapter, and an index.
 
 ``python -m pyptx.tools.generate`` writes the pages to docs/isa; a test checks that they are up to date.
 """
@@ -77,7 +77,7 @@ def _page(chapter: str, forms: list[Form]) -> str:
 
 
 def _anchor(form_id: str) -> str:
-    """Return the anchor that Markdown gives to a form's heading."""
+    """Return the anchor that Markdown gives to the heading of an instruction form."""
     return "".join(c for c in form_id.lower() if c.isalnum() or c in "-_")
 
 

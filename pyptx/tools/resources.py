@@ -39,7 +39,7 @@ def resource_rows(assembly: Assembly) -> list[dict[str, Any]]:
 
 
 def message_row(message: Message) -> dict[str, Any]:
-    """Return a message as values for JSON; ``line`` is a line of the PTX text."""
+    """Return a message of ptxas as values for JSON; ``line`` is a line of the PTX text."""
     return {
         "severity": message.severity,
         "code": message.code,

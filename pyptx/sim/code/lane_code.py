@@ -35,7 +35,7 @@ __all__ = ["LaneEmitter"]
 
 
 class LaneEmitter(Emitter):
-    """Writes the one-lane form. ``R`` is the list of registers, as raw bits in Python ints."""
+    """Writes the one-lane version of a block; ``R`` is the list of registers, as raw bits in Python ints."""
 
     parameters = "s, R"
 

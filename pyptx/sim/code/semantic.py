@@ -85,7 +85,7 @@ Scalar = str | Callable[[dict[str, str]], "str | None"]
 
 
 class Control(enum.Enum):
-    """How a form that the machine itself executes directs threads.
+    """How an instruction that the machine itself executes directs threads.
 
     ``BRANCH``: to another block of the function, or out of it. ``CALL``: to another function, and back.
     """

@@ -1,4 +1,4 @@
-"""Translates blocks of operations into Python functions, in three forms.
+"""Translates blocks of operations into Python functions, in three versions.
 
 * wide: for all lanes of one warp or of several warps, on whole rows of the register file;
 * masked: for some lanes of a warp;
@@ -22,7 +22,7 @@ __all__ = ["array_function", "lane_function", "translate"]
 
 
 def translate(block: CodeBlock, form: str) -> Callable[..., Any]:
-    """Return the function of ``block`` in ``form`` (``wide``, ``masked`` or ``lane``)."""
+    """Return the generated Python function of ``block``; ``form`` is ``wide``, ``masked`` or ``lane``."""
     emitter = (LaneEmitter if form == "lane" else ArrayEmitter)(block.code, masked=form == "masked")
     for position, (instruction, op) in enumerate(block.ops):
         last_yields = block.yields and position == len(block.ops) - 1
@@ -36,14 +36,14 @@ def translate(block: CodeBlock, form: str) -> Callable[..., Any]:
 
 
 def lane_function(block: CodeBlock) -> Callable[..., Any]:
-    """Return the one-lane form of a block. It is translated at the first request."""
+    """Return the one-lane function of a block. It is generated at the first request."""
     if block.lane is None:
         block.lane = translate(block, "lane")
     return block.lane
 
 
 def array_function(block: CodeBlock, *, masked: bool) -> Callable[..., Any]:
-    """Return the wide or the masked form of a block. It is translated at the first request."""
+    """Return the wide or the masked function of a block. It is generated at the first request."""
     if masked:
         if block.masked is None:
             block.masked = translate(block, "masked")

@@ -38,7 +38,7 @@ def _total(s: Any, op: Op, lanes: Array, a: Array, b: Array, carry: Any) -> Any:
 
 
 def _lane_total(s: Any, op: Op, lane: int, a: int, b: int, carry: int) -> int:
-    """Compute the same as :func:`_total` for the values of one lane, which may be signed or unsigned."""
+    """Return ``a + b + carry`` as :func:`_total` does, for one lane and numbers of either signedness."""
     bits = TYPES[op.chosen["type"]].bits
     mask = (1 << bits) - 1
     total = (a & mask) + (b & mask) + carry

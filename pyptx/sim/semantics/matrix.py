@@ -22,7 +22,7 @@ _PACKED = {"b4x16_p64": (4, False), "b6x16_p32": (6, False), "s4": (4, True)}
 
 
 class _Rows:
-    """Rows of an instruction's matrices: their number and sizes, and the registers that hold the matrices."""
+    """The matrices of one instruction: number and size of their rows, and the registers that hold them."""
 
     def __init__(self, op: Op) -> None:
         chosen = op.chosen
@@ -45,7 +45,7 @@ def _rows(op: Op) -> _Rows:
 
 
 def _unpacked(data: Array, bits: int, signed: bool) -> Array:
-    """Unpack rows ``[rows, bytes]`` of 16 elements, the first in the low bits, to one byte per element."""
+    """Return rows of 16 packed elements, first element in the low bits, with one byte per element."""
     stream = np.unpackbits(data, axis=1, bitorder="little").reshape(len(data), 16, bits)
     values = np.packbits(stream, axis=2, bitorder="little")[:, :, 0]
     if signed:

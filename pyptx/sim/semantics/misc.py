@@ -142,17 +142,21 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
 
 
 def _shared(op: Op, operand: str, address: int) -> int:
-    """Convert an operand to a shared address. For another state space, the result is in no CTA's memory.
+    """Return the shared address that an operand means.
 
-    Without .shared::cta the operand is a generic address, unless it is a variable's name: ptxas takes a name
-    as the address in the variable's own state space.
+    For a generic address of another state space, the result is in no CTA's memory. Without .shared::cta the
+    operand is a generic address, unless it is a variable's name: ptxas takes a name as the address in the
+    variable's own state space.
     """
     named = isinstance(getattr(op.binding.operands[operand], "base", None), Symbol)
     return address if named or "space" in op.chosen else address - SHARED_WINDOW
 
 
 def _answer(first: tuple[int, int, int] | None) -> NDArray[np.uint8]:
-    """Return the 16 bytes of an answer: a grant that names the cluster's first CTA, or a refusal for None."""
+    """Return the 16 bytes that ``try_cancel`` writes: the first CTA of the canceled cluster, or a refusal.
+
+    ``first`` has the coordinates of this CTA; None is a refusal.
+    """
     if first is None:
         words = [_NOWHERE, 0]
     else:

@@ -18,7 +18,7 @@ _INDEX_BITS = {"b2": 2, "b4": 4}
 
 
 def _unpacked(words: NDArray[np.uint32], bits: int, count: int) -> NDArray[np.uint32]:
-    """Unpack fields of ``bits`` bits, the first in the low bits of the first word, to ``(count, lanes)``."""
+    """Return fields of ``bits`` bits, the first in the low bits of word 0, as ``(count, lanes)``."""
     each = 32 // bits
     shifts = np.arange(each, dtype=np.uint32)[None, :, None] * np.uint32(bits)
     fields = words[:, None, :] >> shifts & np.uint32((1 << bits) - 1)

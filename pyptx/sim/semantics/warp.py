@@ -22,7 +22,7 @@ _CANONICAL_NAN = np.uint32(0x7FFFFFFF).view(np.float32)
 
 
 def _masks(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
-    """Convert rows of 32 booleans (the last axis) to one mask each (a last axis of length 1)."""
+    """Return one mask for each row of 32 booleans (the last axis, which gets length 1)."""
     return np.packbits(flags, axis=-1, bitorder="little").view("<u4")
 
 
@@ -76,7 +76,7 @@ def _exchange(s: Split, op: Op, groups: LaneGroups, values: Any, amount: Any, co
 
 
 def _check_sources(s: Split, op: Op, groups: LaneGroups, source: NDArray[Any]) -> None:
-    """Report a lane that reads from a lane outside of its group: the value is undefined."""
+    """Report each lane that reads a value from outside its group: this value is undefined."""
     member = groups.member
     if member is None or groups.asked is None:
         return
@@ -213,7 +213,7 @@ def redux_f32(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
 
 
 def _redux_f32(op: Op, groups: LaneGroups, values: Any) -> Any:
-    """Return the minimum or maximum of floats.
+    """Return the minimum or maximum of the floats of each group.
 
     It is NaN only with .NaN, or if all are NaN. +0 is above -0.
     """

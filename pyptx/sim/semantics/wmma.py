@@ -30,7 +30,7 @@ Array = NDArray[Any]
 
 
 class _Fragment(NamedTuple):
-    """The matrix that a form loads or stores, and the modifier that names its type."""
+    """The matrix that an instruction form loads or stores, and the modifier that names its type."""
 
     matrix: str
     type: str

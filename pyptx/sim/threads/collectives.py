@@ -83,11 +83,11 @@ class LaneGroups:
                 )
 
     def positions(self, row: int, lane: int) -> NDArray[np.intp]:
-        """Return the positions of lane ``lane`` of group ``row`` among the lanes of the call."""
+        """Return where lane ``lane`` of group ``row`` stands among the lanes of the call."""
         return np.flatnonzero((self._row == row) & (self._lane == lane))
 
     def rows(self, values: Any) -> NDArray[Any]:
-        """Arrange values of the lanes in rows. Lanes that are not members get zero."""
+        """Return the lanes' values as one row of 32 per group; lanes that are not members get zero."""
         if self._row is None:
             if np.ndim(values):
                 return np.asarray(values).reshape(-1, 32)
@@ -98,7 +98,7 @@ class LaneGroups:
         return full
 
     def lanes(self, rows: NDArray[Any]) -> NDArray[Any]:
-        """Return one value for each lane.
+        """Return one value for each lane of the call.
 
         ``values`` has a row for each group, or one value for each group.
         """

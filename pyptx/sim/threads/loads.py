@@ -43,7 +43,7 @@ _LETTERS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 class AccessHow(TypedDict):
-    """The arguments of :meth:`.Memory.access` that say how an instruction accesses its bytes."""
+    """Arguments for :meth:`.Memory.access`: how an instruction accesses its bytes."""
 
     semantics: MemoryOrder
     scope: Scope

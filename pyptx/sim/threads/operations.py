@@ -1,4 +1,4 @@
-"""Runs the operations of one block of code for a split."""
+"""Runs the operations of one basic block for a split."""
 
 from __future__ import annotations
 

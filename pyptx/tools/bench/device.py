@@ -1,4 +1,4 @@
-"""The GPU as a measurement uses it: events, copies of inputs, a flush of the cache, readings.
+"""The GPU operations that a measurement needs: events, copies of inputs, a flush of the cache, readings.
 
 Owns :class:`Device`, the interface that a measurement uses, and :class:`TorchDevice`, which implements it
 with torch. torch is imported when a measurement begins.
@@ -42,13 +42,13 @@ class Device(Protocol):
         """Return a copy of ``array`` in other memory of this device."""
 
     def poison(self, array: Any) -> None:
-        """Overwrite all elements with values that no result has: NaNs, or integers with all bits set."""
+        """Overwrite all elements with values that no result should have: NaNs, or integers of all ones."""
 
     def wide(self, array: Any) -> Any:
         """Return the elements of ``array`` in double precision."""
 
     def mark(self) -> Any:
-        """Record an event: it happens when all work enqueued so far has ended."""
+        """Return an event that happens when all work enqueued so far has ended."""
 
     def between(self, start: Any, end: Any) -> float:
         """Return the microseconds between two events. Call :meth:`synchronize` first."""

@@ -135,7 +135,7 @@ def _each(
 def _copies(
     device: Device, inputs: Sequence[Any] | Callable[[int], Sequence[Any]], copies: int | None
 ) -> list[Sequence[Any]]:
-    """Return the copies of the arguments, each in its own memory."""
+    """Return the copies of the arguments, each with arrays in its own memory."""
     first = tuple(inputs(0) if callable(inputs) else inputs)
     arrays = [value for value in first if is_array(value)]
     for number, value in enumerate(first):

@@ -71,7 +71,7 @@ def verify(
 
 
 def _overlap(a: Any, b: Any) -> bool:
-    """Whether the address ranges of two arrays overlap, so that they may share memory."""
+    """True if the address ranges of two arrays overlap, so that they may share memory."""
     first, second = describe(a), describe(b)
     return first.pointer < second.pointer + second.extent and second.pointer < first.pointer + first.extent
 

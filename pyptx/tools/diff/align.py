@@ -249,7 +249,7 @@ class _Names:
 
 
 def _cost(a: Line, b: Line, known: _Names) -> float:
-    """Return the cost of pairing two lines, which measures how much they differ."""
+    """Return the cost of pairing two lines: how much they differ, given the names already paired."""
     keys = a.key, b.key
     if keys not in known.pairings:
         known.pairings[keys] = _pairing(a, b)
@@ -265,7 +265,7 @@ def _cost(a: Line, b: Line, known: _Names) -> float:
 
 
 def _pairing(a: Line, b: Line) -> _Pairing | None:
-    """Return the cost of pairing two lines by their keys, and the names that must correspond.
+    """Return the cost of pairing two lines, apart from names, and the names that would correspond.
 
     Returns None if the cost is too high for a pair.
     """

@@ -311,7 +311,7 @@ def _operands(line: Line) -> str:
 
 
 def _operand(a: Line, b: Line, number: int) -> tuple[str, str]:
-    """Return the kind and the message of the difference between operands whose forms differ."""
+    """Return kind and message of a difference between two operands, apart from names of registers."""
     if a.opcode[0] == "." or a.opcode == "raw":
         return ("directive" if a.opcode == ".pragma" else "operand"), f"{a.text} -> {b.text}"
     one, other = a.forms[number], b.forms[number]

@@ -49,7 +49,7 @@ class LaunchArray:
 
     @property
     def changed(self) -> bool:
-        """Whether the run changed the bytes of the array."""
+        """Return True if the run changed the bytes of the array."""
         return self._digest() != self._before
 
     @property

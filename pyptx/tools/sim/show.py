@@ -88,7 +88,7 @@ def _preview(array: np.ndarray[Any, Any]) -> str:
 
 
 def report_object(report: Report) -> dict[str, Any]:
-    """Return the report for ``--json``, without the arrays; docs/sim.md lists the keys."""
+    """Return a report as values for ``--json``, without arrays; docs/sim.md lists the keys."""
     return {
         "entry": report.entry,
         "schedule": report.schedule,
@@ -104,7 +104,7 @@ def report_object(report: Report) -> dict[str, Any]:
 
 
 def array_objects(buffers: list[LaunchArray]) -> list[dict[str, Any]]:
-    """Return the arrays for ``--json``."""
+    """Return the arrays as values for ``--json``."""
     return [
         {
             "name": buffer.name,

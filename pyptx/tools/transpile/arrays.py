@@ -56,7 +56,7 @@ class Array:
 
 
 class Pool:
-    """The arrays of a function."""
+    """The arrays of registers in one function."""
 
     def __init__(self, infos: dict[str, Info], names: PythonNames) -> None:
         self.infos = infos
@@ -81,7 +81,10 @@ class Pool:
                     self.written_by[register.name] = step.instruction.name
 
     def may_hold(self, registers: Sequence[Register]) -> bool:
-        """True if the registers can form a new array: one type, no register twice, none in another array."""
+        """True if the registers can become a new array.
+
+        They have one type, no register occurs twice, and none is in another array.
+        """
         names = {r.name for r in registers}
         return (
             len(names) == len(registers)

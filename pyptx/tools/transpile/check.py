@@ -1,4 +1,4 @@
-"""Runs a program and returns the module that it records; :mod:`pyptx.tools.diff` then compares the module."""
+"""Runs a transpiled program and returns the module that it records, for a comparison with the PTX."""
 
 from __future__ import annotations
 

@@ -58,7 +58,7 @@ def parameter(param: Param, name: str, used: set[str]) -> str:
 
 
 def unnamed(param: Param, used: set[str]) -> str:
-    """Return a parameter without its name: ``u32``, or a call of ``ptx.param``."""
+    """Return the text of a parameter's declaration without its name: ``u32``, or a call of ``ptx.param``."""
     if param.shape or param.vector != 1:
         return parameter(param, "_", used)
     words = [type_text(param.type, used)]
@@ -138,7 +138,7 @@ def _node(value: Symbol | SymbolAddress | Setting | MaskedSymbol) -> str:
 
 
 def _string(value: InitialList) -> str | None:
-    """Return the bytes as a Python literal if they are text, else None."""
+    """Return bytes as a Python bytes literal if they are readable text, else None."""
     numbers = [e.value for e in value.elements if isinstance(e, Immediate)]
     if len(numbers) != len(value.elements) or len(numbers) < 3:
         return None

@@ -77,7 +77,7 @@ class Expressions(OperandWriter):
         return self._operator(instruction, info.takes, info) or self._returned(instruction, info)
 
     def _returned(self, instruction: Instruction, info: Info) -> Pending | None:
-        """Write the instruction as a call of a ``ptx`` function that returns its result, if there is one."""
+        """Return the instruction as a pending call of a ``ptx`` function that returns its result, or None."""
         found = result_call(instruction, self._kind, self.arch)
         if found is None:
             return None
@@ -117,7 +117,10 @@ class Expressions(OperandWriter):
     def _operator(
         self, instruction: Instruction, takes: Callable[[ScalarType], bool], info: Info
     ) -> Pending | None:
-        """Write the instruction as an operator with a new result, if ``takes`` allows the result's type."""
+        """Return the instruction as a pending Python operator that makes a new register, or None.
+
+        ``takes`` says whether the result may have a given type.
+        """
         operation = operation_of(instruction)
         if operation is None:
             return None
@@ -153,7 +156,10 @@ class Expressions(OperandWriter):
         return Pending(info, text, kind)
 
     def _move(self, instruction: Instruction, info: Info) -> Pending | None:
-        """Write a ``mov`` into a new register: from a special register, from a constant, or a copy."""
+        """Return a ``mov`` to a new register as a pending expression, or None if there is none.
+
+        The source is a special register, a constant or another register.
+        """
         if len(instruction.operands) != 2 or len(instruction.modifiers) != 1:
             return None
         source = instruction.operands[1]
@@ -229,7 +235,7 @@ class Expressions(OperandWriter):
         return WRITTEN
 
     def _new(self, info: Info, step: StatementStep) -> bool:
-        """True if the step is the first to write the register, so that its line can make the register."""
+        """True if the statement is the first to write the register, so that its line can make it."""
         name = info.register.name
         known = name in self.arrays or name in self.made or name in self.home
         return not known and self._around(name) is self.block and info.first == step.index and info.fresh

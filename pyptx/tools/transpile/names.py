@@ -63,7 +63,7 @@ def short_name(name: str) -> str:
 
 
 def word(text: str) -> str:
-    """Turn ``text`` into a Python identifier that is not a keyword."""
+    """Return ``text`` changed to a Python identifier that is not a keyword."""
     found = _NOT_WORD.sub("_", text).strip("_") or "x"
     if found[0].isdigit():
         found = f"x{found}"

@@ -47,7 +47,7 @@ def reached_from(module: Module, entry: str) -> Module:
 
 
 def _symbols(node: Any) -> Iterator[str]:
-    """Yield the names of variables and functions in a node."""
+    """Yield the names of the variables and functions that a statement or operand refers to."""
     if isinstance(node, Symbol | SymbolAddress | Indexed):
         yield node.name
     elif isinstance(node, TargetList):

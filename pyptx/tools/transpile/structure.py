@@ -252,7 +252,7 @@ class _Builder:
         return node, stop
 
     def _otherwise(self, at: int, place: int, end: int, high: int) -> tuple[int, int] | None:
-        """Return the branch over an ``else_`` block that begins at ``place``, and its end; or None."""
+        """Return the branch over the ``else_`` block that begins at ``place``, and its end, or None."""
         skip = end - 1
         last = self.steps[skip]
         if last.target is None or last.instruction is None or last.instruction.guard is not None:
