@@ -109,9 +109,9 @@ _COMMAND = "<string>"
 
 
 def _line_of_command(line: int, function: str) -> str:
-    """Return a line of the text after ``python -c``, or "" if the text has no ``function``.
+    """Return line ``line`` of the program text of ``python -c``, or "" if it does not define ``function``.
 
-    Only needed before Python 3.13, whose linecache knows this text.
+    Only needed before Python 3.13: there the linecache module has the lines of this text.
     """
     arguments = sys.orig_argv
     if "-c" not in arguments[1:-1]:

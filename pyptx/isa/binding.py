@@ -328,7 +328,7 @@ class BoundInstructions:
 
 @lru_cache(maxsize=65536)
 def _other_orders(opcode: str, modifiers: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Return the legal orders of the modifiers to try; empty if the given order is the only one."""
+    """Return the legal orders of the modifiers, a legal given one first; empty if no other order is legal."""
     found = orders(opcode, modifiers)
     own = tuple(spelling for spelling in found if spelling == modifiers)
     return () if found == own else (*own, *(s for s in found if s != modifiers))

@@ -98,7 +98,7 @@ def _entries(block: _Block) -> Iterator[tuple[str, str]]:
     for header in block.headers:
         match = _HEADER.match(header)
         if match is None:
-            raise NotationError(f'expected [id] "summary", got {header!r}')
+            raise NotationError(f'the header of a form is {header!r}: expected [id] "summary"')
         names.append(match[1])
     opcodes = [name.partition(".")[0] for name in names]
     shared = len(names) > 1

@@ -351,7 +351,7 @@ def _vocabulary(entry: Form) -> frozenset[str]:
 
 
 def _arrangements(groups: tuple[ModifierGroup, ...], modifiers: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Yield the orders of ``modifiers`` that fit the form's groups; each modifier is used once."""
+    """Yield each order of ``modifiers`` that ``groups``, an instruction form's modifiers, allow."""
     if not groups:
         if not modifiers:
             yield ()

@@ -98,9 +98,7 @@ def _read(file: str, words: tuple[str, ...]) -> _Subject:
         except PyptxError as error:
             return _Subject(None, loaded.assemble, [error])
     if words:
-        raise click.UsageError(
-            f"{file} is PTX text, which takes no values; they are for kernels of Python files"
-        )
+        raise click.UsageError(f"{file} is PTX text: only kernels of Python files take NAME=VALUE arguments")
     try:
         text = Path(file).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:

@@ -77,8 +77,8 @@ def _agree(what: str, given: str | None, operands: Sequence[_Given], attribute: 
             found, origin = said, f"{attribute} of operand {operand.letter}"
         elif said != found:
             raise OperandError(
-                f"{attribute} of operand {operand.letter} is {said!r} and {origin} is {found!r}: "
-                "expected the same",
+                f"{attribute} of operand {operand.letter} is {said!r}, but {origin} is {found!r}: "
+                "expected equal values",
                 see=_SEE,
             )
     return found

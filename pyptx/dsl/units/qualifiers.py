@@ -112,7 +112,7 @@ def destination(what: str, register: Reg | None) -> Reg | None:
 
 
 def cta_mask(multicast: Reg | int, bits: int, *, see: str) -> Reg | int:
-    """Check a mask of the cluster's CTAs: a register, or a number with at least one of ``bits`` bits set."""
+    """Check a mask of the cluster's CTAs: a register, or a number that is not 0 and fits in ``bits`` bits."""
     if isinstance(multicast, Reg):
         return multicast
     number = as_whole(multicast)

@@ -282,7 +282,8 @@ class TensorCopy:
             return
         if op is not None:
             raise OperandError(
-                f"op is {op!r}, and a load cannot combine: expected a tensor map as dst", see=_SEE
+                f"op is {op!r}, but only stores to global memory reduce: expected a tensor map as dst",
+                see=_SEE,
             )
         if mbar is None:
             raise OperandError(

@@ -149,7 +149,7 @@ class EntryProgram:
         return NamedParts(parts, nbytes)
 
     def shared_bytes(self, dynamic: int) -> int:
-        """Return the bytes of shared memory of a CTA, ``dynamic`` of them dynamic."""
+        """Return the bytes of shared memory of a CTA, ``dynamic`` bytes of dynamic memory included."""
         total = self.dynamic_start + dynamic - SHARED_START if dynamic else self.static_shared
         if total > self.target.shared_limit:
             raise SimulationError(

@@ -25,7 +25,7 @@ Bytes = NDArray[np.uint8]
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """``nbytes`` at ``address`` of ``space``. Observers get the memory order and the scope."""
+    """``nbytes`` bytes at ``address`` in ``space``, and the memory order and scope for observers."""
 
     space: StateSpace
     address: int

@@ -18,7 +18,7 @@ __all__ = ["BarrierPhase", "Condition", "StepsDone", "Wait", "WaitCause"]
 
 
 class WaitCause(enum.IntEnum):
-    """What is missing in a wait that never ends; likely causes of a deadlock come first."""
+    """Why a wait never ends. The order is that of likelihood: the likeliest cause of a deadlock is first."""
 
     #: Announced bytes that no operation in flight brings, or bytes that no expect_tx announced.
     BYTES = 0

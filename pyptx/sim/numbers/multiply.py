@@ -128,7 +128,7 @@ def _scale(codes: Array, kind: str, k: int) -> Terms:
 
 
 def multiply_scaled(kinds: Kinds, scale: str, a: Array, b: Array, c: Array, x: Array, y: Array) -> Array:
-    """Multiply block-scaled factors; x and y are codes of scales, ``[count, m]`` and ``[count, n]``."""
+    """Multiply block-scaled matrices; x ``[count, m]`` and y ``[count, n]`` encode the scales of A and B."""
     left, right, total = terms(kinds.a, a), terms(kinds.b, b), terms(kinds.c, c)
     k = len(a)
     of_a, of_b = _scale(x, scale, k), _scale(y, scale, k)

@@ -1,7 +1,7 @@
 """CTA and warp barriers, and fences.
 
-Fences have no effect on values here: the machine's memory is sequentially consistent within a proxy. The
-sanitizer reports what a missing fence allows.
+Fences have no effect on values here: the machine's memory is sequentially consistent within a proxy. A
+fence is an event for the observers of the machine.
 """
 
 from __future__ import annotations

@@ -145,7 +145,7 @@ def _side(text: str) -> Side:
     if not target.endswith(".py") and ".py:" not in target:
         if words:
             raise click.UsageError(
-                f"{target} is PTX text, which takes no values; they are for kernels of Python files"
+                f"{target} is PTX text: only kernels of Python files take NAME=VALUE arguments"
             )
         return side_of(Path(target), target)
     try:

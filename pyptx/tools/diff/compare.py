@@ -264,9 +264,9 @@ def _signature(a: Function, b: Function) -> list[tuple[Name, Name]]:
 
 @dataclass(frozen=True)
 class _Misplaced:
-    """A place where B uses another register than expected.
+    """A place where module B uses another register than the pairing of registers with module A predicts.
 
-    Has the two lines, the operand, and whether the line writes the register.
+    Holds both lines, the number of the operand, and whether the line writes the register.
     """
 
     a: Line

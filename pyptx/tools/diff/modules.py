@@ -193,7 +193,7 @@ def _may_be(a: Function, b: Function) -> bool:
 
 
 def _variables(a: Module, b: Module) -> dict[str, str]:
-    """Pair the variables of both modules by name, then by declaration."""
+    """Pair the variables of both modules: those with equal names, then the others by equal declarations."""
     one, other = {v.name: v for v in a.variables}, {v.name: v for v in b.variables}
     same = {name: name for name in one if name in other}
     for key in (_exactly, _roughly):

@@ -119,8 +119,8 @@ def parse_argument(text: str) -> Argument:
     kind = TYPES.get(match["type"]) if match is not None else None
     if match is None or kind is None or (match["shape"] and (kind.dtype is None or not kind.nbytes)):
         raise SpecError(
-            f"{text!r} is not an argument",
-            hint="give f32[1024], bf16[64,128], s32[16]:0..63 (elements of a range) or u32=7",
+            f"{text!r} is not an argument of a kernel",
+            hint="give an array as f32[1024], bf16[64,128] or s32[16]:0..63 (0 to 63), a number as u32=7",
         )
     if match["shape"]:
         bounds = (float(match["low"]), float(match["high"])) if match["low"] else None

@@ -88,9 +88,7 @@ def find_target(
     """
     if not file.endswith(".py") and ".py:" not in file:
         if words:
-            raise SpecError(
-                f"{file} is PTX text, which takes no values; they are for kernels of Python files"
-            )
+            raise SpecError(f"{file} is PTX text: only kernels of Python files take NAME=VALUE arguments")
         return _of_module(_parsed(file), entry, check)
     try:
         found = load_target(file, words)

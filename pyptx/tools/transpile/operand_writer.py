@@ -280,9 +280,9 @@ class OperandWriter:
         return f"ptx.pattern(0x{str(operand)[2:]}, {self._type(kind)})"
 
     def _exact(self, instruction: Instruction, at: int, mask: bool) -> str:
-        """Return how to write the constants of operand ``at``, so that the DSL records them unchanged.
+        """Return the notation in which the DSL keeps the constants of operand number ``at`` unchanged.
 
-        The result is ``"float"``, ``"pattern"`` for ``ptx.pattern``, ``"mask"`` for hexadecimal, or ``""``.
+        It is ``"float"``, ``"pattern"`` for ``ptx.pattern``, ``"mask"`` (hexadecimal), or ``""`` (decimal).
         """
         operand = instruction.operands[at]
         if isinstance(operand, Immediate) and isinstance(operand.value, float):

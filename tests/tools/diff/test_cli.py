@@ -146,7 +146,7 @@ def test_no_answer(files: tuple[str, str, str], tmp_path: Path) -> None:
     for wrong, said in (
         (str(tmp_path / "absent.ptx"), "absent.ptx"),
         (str(junk), "expected .version"),
-        (f"{files[0]} 3", "is PTX text, which takes no values"),
+        (f"{files[0]} 3", "is PTX text: only kernels of Python files take NAME=VALUE"),
         (f"{kernels}:k", "not today"),
         ("", "expected a PTX file or FILE.py:NAME"),
     ):

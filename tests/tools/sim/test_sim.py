@@ -640,7 +640,7 @@ SOME = options("zeros:f32[9]", "zeros:f32[9]", "9", "1")
         (("saxpy.ptx", "--block", "64"), "the launch of saxpy is not complete: give, for example, --grid 4,2"),
         (("saxpy.ptx",), "give, for example, --grid 4,2 --block 128"),
         (("saxpy.ptx", "--grid", "two"), "--grid two: expected 4, 4,2 or 4,2,1"),
-        (("saxpy.ptx", "N=3"), "saxpy.ptx is PTX text, which takes no values"),
+        (("saxpy.ptx", "N=3"), "saxpy.ptx is PTX text: only kernels of Python files take NAME=VALUE"),
         ((*LAUNCH,), "saxpy has 4 parameters: x (.u64), y (.u64), n (.u32), a (.f32); give one --arg"),
         ((*LAUNCH, *SOME, "--arg", "1"), "5 arguments given, saxpy has 4 parameters"),
         ((*LAUNCH, *options("x=1", "x=2", "3", "4")), "two arguments for the parameter x"),

@@ -192,8 +192,8 @@ def _multiply(
     scaling = _scaling(kind, scale_a, scale_b, scale_vec, unscaled)
     if ashift and not in_tensor_memory:
         raise OperandError(
-            f"ashift is {ashift!r} with A in shared memory, {desc_a}: it moves rows of tensor memory",
-            hint="A in tensor memory is an address: ptx.addr(a)",
+            f"ashift is {ashift!r}: expected A in tensor memory, not the shared-memory descriptor {desc_a}",
+            hint="pass A as an address of tensor memory: ptx.addr(a)",
             see=see,
         )
     if ashift and collector_a in ("fill", "use"):
