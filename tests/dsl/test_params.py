@@ -149,7 +149,7 @@ def test_a_pointer_tile_has_no_tensor_map() -> None:
     ("arguments", "options", "what"),
     [
         ((64, 64), {}, "no dtype"),
-        ((), {"dtype": bf16}, "no dims"),
+        ((), {"dtype": bf16}, "at least one dim"),
         (("M", "K", "bf16"), {}, "no dtype"),
         ((0, f32), {}, "0 is not a dim"),
         ((-4, f32), {}, "-4 is not a dim"),

@@ -62,7 +62,7 @@ DECLARED = {
 #: After so many instructions of a form, each variant gets one choice of operands, in turn.
 THOROUGH = 500
 #: How many instructions an entry of a file of samples has.
-_ENTRY = 32
+ENTRY = 32
 #: Names of the variables that a file of samples declares, by state space.
 VARIABLES = {
     "shared": ".shared .align 1024 .b8 in_shared[4096];",
@@ -249,8 +249,10 @@ def choices_of(form: Form, match: Match) -> Iterator[Instruction]:
     return (Instruction(form.opcode, match.spelling, operands) for operands in given)
 
 
-def file_of(lines: list[str], version: tuple[int, int], target: str) -> tuple[str, int]:
-    """A PTX file with one instruction per line, and the line number of the first."""
+def file_of(
+    lines: list[str], version: tuple[int, int], target: str, per_entry: int = ENTRY
+) -> tuple[str, int]:
+    """A PTX file with one instruction per line, ``per_entry`` in each kernel, and the line number of the first."""
     used = set(re.findall(r"%(\w+)", " ".join(lines)))
     words = set(re.findall(r"\w+", " ".join(lines)))
     registers: dict[str, list[str]] = {}
@@ -282,7 +284,7 @@ def file_of(lines: list[str], version: tuple[int, int], target: str) -> tuple[st
     ]
     end = ["there:", "ret;", "}"]
     body = list(lines)
-    for i in range(_ENTRY - 1, len(body) - 1, _ENTRY):
+    for i in range(per_entry - 1, len(body) - 1, per_entry):
         # ptxas's time grows with the square of an entry: a new one begins on the same line.
         body[i] = " ".join([body[i], *end, *entry]).replace("sample(", f"sample_{i}(")
     return "\n".join([*head, *body, *end, ""]), len(head) + 1

@@ -51,7 +51,7 @@ def test_initial_values(declaration: str, expected: bytes) -> None:
     (".b32 x[2][2] = {1, {2, 3}}", "1 was given, but a list of 2 in braces is needed"),
     (".b32 x[2] = {{1}, {2}}", "the list .1. was given, but one value is needed"),
     (".b32 x[2] = 3", "3 was given, but a list of 2"),
-    (".b32 x = {1, 2}", "the list .1, 2. was given where one value"),
+    (".b32 x = {1, 2}", "the list .1, 2. was given, but one value is needed"),
     (".v2 .b32 x = {1, 2, 3}", "3 values were given for 2 elements"),
 ])  # fmt: skip
 def test_initial_values_that_ptxas_refuses(declaration: str, said: str) -> None:

@@ -78,7 +78,8 @@ def test_wild_operands(chapter: str) -> None:
             (96, ""),
             (32, f"setp.lt.u32 %pred_7, %{_THREAD}, 16; @!%pred_7 bra there;"),
         ):
-            text, _ = file_of([*_filled(line, draw), first, line], VERSIONS[-1], str(targets[-1]))
+            lines = [*_filled(line, draw), first, line]
+            text, _ = file_of(lines, VERSIONS[-1], str(targets[-1]), per_entry=len(lines))
             module = sim.load(text)
             arguments = [np.zeros(1024, np.uint32), *[0] * (len(module.module.entry(None).params) - 1)]
             report = module.launch(grid=1, block=block, args=arguments, max_steps=1000)
