@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from typing import Any
 
 import pytest
@@ -355,3 +357,9 @@ def test_wrappers_of_a_form() -> None:
 def test_every_wrapper_is_found_by_its_forms() -> None:
     found = {name for entry in all_forms() for name in wrappers_of(entry.id)}
     assert found == set(recorded())
+
+
+def test_the_command_line_as_a_module() -> None:
+    command = [sys.executable, "-m", "pyptx", "isa", "add.int"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("[add.int]")
