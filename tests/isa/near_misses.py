@@ -56,6 +56,7 @@ __all__ = [
     "in_order",
     "legal",
     "near_misses",
+    "targets_in_all",
     "words_of",
 ]
 
@@ -132,11 +133,12 @@ class NearMiss:
 
 def claimed_targets(binding: Binding) -> list[Target]:
     """Every known target that the instruction claims."""
-    return _in_all(binding.on)
+    return targets_in_all(binding.on)
 
 
 @cache
-def _in_all(sets: tuple[TargetSet, ...]) -> list[Target]:
+def targets_in_all(sets: tuple[TargetSet, ...]) -> list[Target]:
+    """Every known target that each of the sets has."""
     return [t for t in map(target, KNOWN_TARGETS) if all(t in allowed for allowed in sets)]
 
 

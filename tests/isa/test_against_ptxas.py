@@ -13,6 +13,7 @@ from pyptx import isa
 from pyptx.isa import Form, Target, TargetSet, all_forms, target
 from pyptx.isa.targets import KNOWN_TARGETS, VERSIONS, Version
 from pyptx.toolchain import Tool, check_text
+from tests.isa.near_misses import targets_in_all
 from tests.isa.samples import THOROUGH, file_of, instructions, texture_mode
 
 FORMS = list(all_forms())
@@ -32,17 +33,15 @@ def _targets(binding: isa.Binding, newest: Version) -> tuple[Target, ...]:
 
 @cache
 def _lowest_and_highest(sets: tuple[TargetSet, ...], newest: Version) -> tuple[Target, ...]:
-    members = [
-        t for t in map(target, KNOWN_TARGETS) if t.since <= newest and all(t in allowed for allowed in sets)
-    ]
+    members = [t for t in targets_in_all(sets) if t.since <= newest]
     return tuple(dict.fromkeys([members[0], members[-1]])) if members else ()
 
 
 @cache
-def _settings(binding_since: Version, targets: tuple[Target, ...], newest: Version) -> list[_Setting]:
+def _settings(since: Version, targets: tuple[Target, ...], newest: Version) -> list[_Setting]:
     """Return the targets, each with the oldest and the newest version that has it and the instruction."""
-    versions = {arch: (max(binding_since, arch.since), newest) for arch in targets}
-    return list(dict.fromkeys((version, arch) for arch in targets for version in versions[arch]))
+    both = ((version, arch) for arch in targets for version in (max(since, arch.since), newest))
+    return list(dict.fromkeys(both))
 
 
 _Setting = tuple[Version, Target]
