@@ -34,6 +34,7 @@ __all__ = [
     "Number",
     "Out",
     "Run",
+    "Step",
     "aligned",
     "kernel",
     "versioned",
@@ -126,9 +127,24 @@ class Map:
 Argument = In | Out | Number | Map
 
 
+@dataclass(frozen=True)
+class Step:
+    """One of several launches of a stream.
+
+    Attributes:
+        arguments: positions of its arguments among those of the run.
+        entry: the name of its entry; None where the text has one entry.
+        dependent: whether it is launched by programmatic dependent launch.
+    """
+
+    arguments: tuple[int, ...]
+    entry: str | None = None
+    dependent: bool = False
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
-    """One launch, for a GPU or the simulator."""
+    """One launch or the launches of one stream, for a GPU or the simulator."""
 
     name: str
     source: str | Headless
@@ -141,6 +157,13 @@ class Run:
     entry: str | None = field(default=None, kw_only=True)
     #: How many arguments are parameters, if not all: arrays that only tensor maps name may stand behind them.
     parameters: int | None = field(default=None, kw_only=True)
+    #: The launches, if there are several; they share the extents.
+    steps: tuple[Step, ...] = field(default=(), kw_only=True)
+
+    @property
+    def launches(self) -> tuple[Step, ...]:
+        """The launches; a run without steps has one."""
+        return self.steps or (Step(tuple(range(len(self.arguments)))[: self.parameters], self.entry),)
 
     @property
     def outputs(self) -> list[Out]:
@@ -230,6 +253,7 @@ def kernel(
     declarations: str = "",
     registers: str = "",
     directives: str = "",
+    arch: str = ARCH,
     like: str = "",
 ) -> Headless:
     """A module with one entry, of the lowest version that its instructions need.
@@ -241,6 +265,7 @@ def kernel(
         declarations: what stands before the entry: module variables, functions.
         registers: further ``.reg``, ``.shared`` and ``.local`` declarations.
         directives: of the entry, ``.reqntid 64``.
+        arch: the target.
         like: kernels of which this is the same need the same version: only the first one is read to find it.
 
     Before the body: ``%thread`` is tid.x, ``%lane`` its place in the warp, ``%warp`` the number of its warp,
@@ -260,7 +285,8 @@ def kernel(
         for name, kind in pairs
     )
     head = f"{declarations}\n.visible .entry kernel({declared}) {directives}".rstrip()
-    return versioned(f"{head}\n{{\n{REGISTERS}{registers}\n{loads}{_PROLOGUE}{body}\nret;\n}}", like=like)
+    text = f"{head}\n{{\n{REGISTERS}{registers}\n{loads}{_PROLOGUE}{body}\nret;\n}}"
+    return versioned(text, arch, like=like)
 
 
 #: The versions that kernels need, by what they are like.

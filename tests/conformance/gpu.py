@@ -12,13 +12,17 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
 from pyptx.ir import Launch
 
 from .case import In, Map, Number, Out, Run, aligned
+
+if TYPE_CHECKING:
+    from pyptx.runtime.launch import PackedArguments
+    from pyptx.runtime.loader import LoadedKernel
 
 __all__ = ["Machine", "Pool", "Refused", "machine"]
 
@@ -56,15 +60,39 @@ def machine() -> Machine:
     return Machine(info.name, version, "{}.{}".format(*info.driver_version))
 
 
+def _enqueue(run: Run, loaded: LoadedKernel, packed: PackedArguments, *, dependent: bool) -> None:
+    """Enqueue one launch, as a programmatic dependent launch of the one before if ``dependent``."""
+    from pyptx.runtime import driver
+    from pyptx.runtime.launch import launch
+
+    extents = map(Launch.extent, (run.grid, run.block, run.cluster))
+    shape = Launch(*extents, run.dynamic_smem)
+    if not dependent:
+        launch(loaded, shape, packed)
+        return
+    cuda = driver.driver()
+    config, attribute = cuda.CUlaunchConfig(), cuda.CUlaunchAttribute()
+    config.gridDimX, config.gridDimY, config.gridDimZ = shape.grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = shape.block
+    config.sharedMemBytes = shape.dynamic_smem
+    attribute.id = cuda.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION
+    attribute.value.programmaticStreamSerializationAllowed = 1
+    config.attrs, config.numAttrs = [attribute], 1
+    driver.call("cuLaunchKernelEx", config, loaded.function, packed.address, 0)
+
+
 def _launch(run: Run) -> Outputs:
     """Load, launch and read back, in the current context."""
     from pyptx.runtime import driver
-    from pyptx.runtime.launch import PackedArguments, launch
+    from pyptx.runtime.launch import PackedArguments
     from pyptx.runtime.loader import load
     from pyptx.runtime.tensor_maps import encode
 
     entries = re.findall(r"\.entry\s+([\w$]+)", run.text)
-    loaded = load(run.text, run.entry or entries[0], dynamic_smem=run.dynamic_smem, device_index=0)
+    kernels = {
+        entry: load(run.text, entry, dynamic_smem=run.dynamic_smem, device_index=0)
+        for entry in {step.entry or entries[0] for step in run.launches}
+    }
     held: list[tuple[Any, NDArray[Any], bool]] = []
     arguments: list[bytes] = []
     pointers: dict[int, tuple[NDArray[Any], int]] = {}
@@ -87,14 +115,16 @@ def _launch(run: Run) -> Outputs:
             array, address = pointers[argument.of]
             encoded = encode(argument.tensor_map(array), address)
             arguments[position] = ctypes.string_at(encoded.getPtr(), 128)
-    extents = map(Launch.extent, (run.grid, run.block, run.cluster))
-    launch(loaded, Launch(*extents, run.dynamic_smem), PackedArguments(arguments[: run.parameters]))
+    for step in run.launches:
+        packed = PackedArguments([arguments[position] for position in step.arguments])
+        _enqueue(run, kernels[step.entry or entries[0]], packed, dependent=step.dependent)
     driver.call("cuCtxSynchronize")
     for pointer, array, written in held:
         if written:
             driver.call("cuMemcpyDtoH", array.ctypes.data, pointer, array.nbytes)
         driver.call("cuMemFree", pointer)
-    driver.call("cuModuleUnload", loaded.module)
+    for loaded in kernels.values():
+        driver.call("cuModuleUnload", loaded.module)
     return [array for _, array, written in held if written]
 
 

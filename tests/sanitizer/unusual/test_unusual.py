@@ -1,0 +1,64 @@
+"""The unusual kernels are right, and the sanitizer reports no error on them: in the simulator and on a GPU."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyptx.toolchain import Tool, check_text
+from tests.conformance.case import ARCH
+from tests.conformance.gpu import Pool, Refused
+
+from .running import run_unusual
+from .unusuals import UNUSUAL
+
+NAMES = list(UNUSUAL)
+#: What an H200 runs.
+ON_GPU = [name for name, kernel in UNUSUAL.items() if kernel.target == ARCH]
+
+
+def _check(name: str, schedule: str) -> None:
+    kernel = UNUSUAL[name]
+    result = run_unusual(kernel, schedule)
+    assert not result.errors, result.errors[0]
+    assert result.ended, result.findings[0]
+    assert result.right, result.outputs
+    unexpected = [str(f) for f in result.reviews if f.rule.name not in kernel.reviews]
+    assert not unexpected, unexpected[0]
+
+
+@pytest.mark.sample(len(NAMES))
+@pytest.mark.parametrize("name", NAMES)
+def test_no_error_under_eager(name: str) -> None:
+    _check(name, "eager")
+
+
+@pytest.mark.parametrize("schedule", ["late", "random:0", "random:1", "random:2"])
+@pytest.mark.parametrize("name", NAMES)
+def test_no_error_under_other_schedules(name: str, schedule: str) -> None:
+    _check(name, schedule)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_assembles(name: str, ptxas: Tool) -> None:
+    kernel = UNUSUAL[name]
+    report = check_text(kernel.text, ptxas=ptxas)
+    assert not report.errors, report.errors[0]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_its_reason_names_the_manual(name: str) -> None:
+    assert "#" in UNUSUAL[name].why
+
+
+@pytest.mark.gpu
+def test_right_on_silicon() -> None:
+    """Each kernel three times: what the simulator computes under every schedule, the GPU computes."""
+    kernels = [UNUSUAL[name] for name in ON_GPU for _ in range(3)]
+    wrong = []
+    with Pool(2) as pool:
+        for kernel, found in zip(kernels, pool.run(kernels), strict=True):
+            if isinstance(found, Refused):
+                wrong.append(f"{kernel.name}: {found.reason}")
+            elif not kernel.check(found):
+                wrong.append(f"{kernel.name}: {[array.ravel()[:8].tolist() for array in found]}")
+    assert not wrong, "\n".join(wrong)

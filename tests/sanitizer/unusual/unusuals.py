@@ -1,0 +1,12 @@
+"""The table of unusual kernels, from all chapters."""
+
+from __future__ import annotations
+
+from .locks import LOCKS
+from .messages import MESSAGES
+from .table import Unusual
+
+__all__ = ["UNUSUAL"]
+
+#: The kernels by name, in the order of the chapters.
+UNUSUAL: dict[str, Unusual] = {kernel.name: kernel for kernel in (*LOCKS, *MESSAGES)}
