@@ -264,6 +264,13 @@ RULES: dict[str, Rule] = _rules(
         "parallel-synchronization-and-communication-instructions-bar",
     ),
     Rule(
+        "member-mask",
+        Verdict.ERROR,
+        "a lane executes a warp-collective instruction whose member mask does not name it",
+        "name in the mask exactly the lanes that execute the instruction together",
+        "parallel-synchronization-and-communication-instructions-bar-warp-sync",
+    ),
+    Rule(
         "shuffle-source",
         Verdict.REVIEW,
         "a lane reads a register of a lane that does not execute the shuffle: the value is undefined",
@@ -303,6 +310,13 @@ RULES: dict[str, Rule] = _rules(
         Verdict.ERROR,
         "a setmaxnreg that only some warps of the warpgroup have executed",
         "let warps 4i to 4i + 3 execute the same setmaxnreg instructions",
+        "miscellaneous-instructions-setmaxnreg",
+    ),
+    Rule(
+        "register-pool",
+        Verdict.ERROR,
+        "a setmaxnreg.inc waits for more registers than the warps of its CTA have released",
+        "let the registers of all warps add up to at most those of the launch, and execute each .dec first",
         "miscellaneous-instructions-setmaxnreg",
     ),
     Rule(

@@ -60,16 +60,6 @@ PLANNED: dict[str, Planned] = {
         "memory-consistency-model",
         omitted=True,
     ),
-    "register-pool": Planned(
-        "error",
-        "setmaxnreg.inc asks for more registers than the CTA's pool can ever have",
-        "miscellaneous-instructions-setmaxnreg",
-    ),
-    "member-mask": Planned(
-        "error",
-        "a lane executes an instruction whose member mask does not name it",
-        "parallel-synchronization-and-communication-instructions-bar-warp-sync",
-    ),
     "ordered-by-chance": Planned(
         "review",
         "accesses whose only order is one that another schedule may not make",

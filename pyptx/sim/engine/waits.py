@@ -10,6 +10,7 @@ import enum
 from collections.abc import Callable
 from typing import Any
 
+from ...core.source import SourceLocation
 from ..memory.mbarrier import MBarrier
 from ..memory.phase_watch import PhaseWatch
 from .events import Engines, Step
@@ -22,14 +23,16 @@ class WaitCause(enum.IntEnum):
 
     #: Announced bytes that no operation in flight brings, or bytes that no expect_tx announced.
     BYTES = 0
+    #: Registers of the CTA's pool.
+    REGISTERS = 1
     #: Lanes of the warp that are elsewhere.
-    LANES = 1
+    LANES = 2
     #: Arrivals at an mbarrier.
-    ARRIVALS = 2
+    ARRIVALS = 3
     #: A changed value among those that a loop reads.
-    LOOP = 3
+    LOOP = 4
     #: Other threads, free resources, or operations in flight.
-    OTHERS = 4
+    OTHERS = 5
 
 
 class Wait:
@@ -58,6 +61,10 @@ class Wait:
 
     def describe(self) -> str:
         raise NotImplementedError
+
+    def notes(self) -> tuple[tuple[str, SourceLocation | None], ...]:
+        """Return notes for a deadlock report about other lines that concern this wait, each with its line."""
+        return ()
 
     def subscribe(self, wake: Callable[[], None]) -> bool:
         """Arrange that ``wake`` is called when the wait is over.
@@ -150,6 +157,9 @@ class BarrierPhase(Wait):
         if self.barrier.tx > 0 and not self.barrier.signals:
             text += f": {self.barrier.tx} announced bytes never arrive"
         return text
+
+    def notes(self) -> tuple[tuple[str, SourceLocation | None], ...]:
+        return ((f"mbarrier {self.barrier.name} was initialized", self.barrier.location),)
 
 
 class StepsDone(Wait):

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
 from ..code.function import CodeBlock
-from ..engine.waits import BarrierPhase, WaitCause
+from ..engine.waits import WaitCause
 from ..threads.warp import Split
 
 if TYPE_CHECKING:
@@ -38,7 +38,8 @@ class _Blocked:
 def deadlock(machine: Machine) -> Finding:
     """Return the finding for a run in which no thread can run.
 
-    It is a deadlock, or lanes that wait at a collective for other lanes of their warp.
+    It is a deadlock, lanes that wait at a collective for other lanes of their warp, or a setmaxnreg for which
+    the CTA's pool has too few registers.
     """
     groups: dict[tuple[WaitCause, str, SourceLocation | None], list[_Blocked]] = {}
     for blocked in (*_parked(machine), *_gathering(machine), *map(_spinning, machine.spinning)):
@@ -62,9 +63,8 @@ def deadlock(machine: Machine) -> Finding:
             shown.append(f"{outside} CTAs{of} have not started: {len(machine.residency.live)} run at once")
     unique = tuple(note for note in dict.fromkeys(notes) if note[1] is not None)[:_MAX_LISTED]
     root = ordered[0][0] if ordered else None
-    divergent = bool(ordered) and all(group[0].cause is WaitCause.LANES for group in ordered)
     return Finding(
-        RULES["divergent-collective" if divergent else "deadlock"],
+        RULES[_rule({group[0].cause for group in ordered})],
         "no thread can run:\n    " + "\n    ".join(shown),
         next((group[0].location for group in ordered if group[0].location is not None), None),
         "",
@@ -73,16 +73,20 @@ def deadlock(machine: Machine) -> Finding:
     )
 
 
+def _rule(causes: set[WaitCause]) -> str:
+    """Return the name of the rule that the likeliest of these causes breaks."""
+    if causes == {WaitCause.LANES}:
+        return "divergent-collective"
+    return "register-pool" if min(causes, default=None) is WaitCause.REGISTERS else "deadlock"
+
+
 # --- what waits -----------------------------------------------------------------------------------
 
 
 def _parked(machine: Machine) -> Iterator[_Blocked]:
     for s, wait in machine.parked.items():
         anchor = s.op.binding.match.form.anchor if s.op is not None else ""
-        notes: tuple[tuple[str, SourceLocation | None], ...] = ()
-        if isinstance(wait, BarrierPhase):
-            notes = ((f"mbarrier {wait.barrier.name} was initialized", wait.barrier.location),)
-        yield _Blocked(s, wait.cause, wait.describe(), s.location, anchor, notes)
+        yield _Blocked(s, wait.cause, wait.describe(), s.location, anchor, wait.notes())
 
 
 def _gathering(machine: Machine) -> Iterator[_Blocked]:

@@ -18,7 +18,7 @@ from ..memory.access import StateSpace
 from ..memory.address_space import SHARED_WINDOW
 from ..memory.mbarrier import Signal
 from ..threads.events import announce_sync
-from ..threads.register_budget import RegisterBudget
+from ..threads.register_budget import RegisterBudget, RegisterWait
 from ..threads.warp import Split
 from .mbarrier import live_barrier
 
@@ -74,15 +74,15 @@ def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
     )
 
 
-@executes("setmaxnreg", fidelity="ordering", per="warp", collective="warp")
-def setmaxnreg(s: Split, op: Op, lanes: Any, count: Any) -> None:
-    """Change the warp's register budget. ``.inc`` never waits: the pool of registers is not modeled."""
+@executes("setmaxnreg", fidelity="ordering", per="warp", yields=True, collective="warp")
+def setmaxnreg(s: Split, op: Op, lanes: Any, count: Any) -> RegisterWait | None:
+    """Release registers of the warp to the CTA's pool, or take registers from the pool once it has enough."""
     cta = s.warp.cta
-    wrong = cta.unit(RegisterBudget).change(
-        s.warp.index, op.chosen["action"], int(np.ravel(count)[0]), op.location
-    )
+    budget, wanted = cta.unit(RegisterBudget), int(np.ravel(count)[0])
+    wrong, needed = budget.change(s.warp.index, op.chosen["action"], wanted, op.location)
     if wrong:
         cta.machine.report(Finding(RULES["setmaxnreg"], wrong, op.location, s.description()))
+    return RegisterWait(budget, wanted, needed) if needed else None
 
 
 # --- clusterlaunchcontrol ---------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from ..engine.stream import SyncKind
 from ..engine.waits import Condition
 from ..memory.access import AccessKind, MemoryOrder, Scope
 from ..memory.segments import Fault
+from ..threads.collectives import unnamed_lanes
 from ..threads.events import announce_fence, announce_sync
 from ..threads.named_barrier import BARRIERS, BarrierMisuse, NamedBarrier, Round, RoundKind
 from ..threads.warp import Split, mask_of_lanes
@@ -137,12 +138,10 @@ def bar_warp_sync(s: Split, op: Op, lanes: Any, membermask: Any) -> Condition | 
 def _meet(s: Split, op: Op, mask: int, lanes: Any) -> Condition | None:
     warp, machine = s.warp, s.warp.cta.machine
     executing = mask_of_lanes(lanes)
-    if executing & ~mask:
-        raise machine.fault(
-            "divergent-collective",
-            f"{op.name}: executed by lanes {executing:#010x}, but its membermask is {mask:#010x}",
-            s,
-        )
+    unnamed = executing & ~mask
+    if unnamed:
+        s.acting = lanes[(unnamed >> np.asarray(lanes) & 1).astype(np.bool_)]
+        raise unnamed_lanes(s, op, unnamed, mask)
     state = warp.syncs.setdefault(mask, [0, 0])
     state[0] |= executing
     generation = state[1]

@@ -17,15 +17,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..memory.segments import Fault
+
 if TYPE_CHECKING:
     from ..code.semantic import Op
     from .warp import Split
 
-__all__ = ["Deposited", "Rendezvous", "LaneGroups", "collective"]
+__all__ = ["Deposited", "Rendezvous", "LaneGroups", "collective", "unnamed_lanes"]
 
 _FULL = np.uint32(0xFFFFFFFF)
 _WHOLE = np.full((1, 1), _FULL)
 _BITS = np.uint64(1) << np.arange(32, dtype=np.uint64)
+
+_ALL = 0xFFFFFFFF
 
 #: ``compute(op, groups, *inputs)``: inputs and results have one row of 32 lanes for each group.
 Compute = Callable[..., Any]
@@ -33,6 +37,12 @@ Compute = Callable[..., Any]
 
 def _all_set(membermask: Any) -> bool:
     return bool((membermask == _FULL).all() if isinstance(membermask, np.ndarray) else membermask == _FULL)
+
+
+def unnamed_lanes(s: Split, op: Op, unnamed: int, mask: int) -> Fault:
+    """Return the fault for ``unnamed`` lanes, which execute ``op`` with a member mask without them."""
+    text = f"{op.name}: executed by lanes {unnamed:#010x}, which its member mask {mask:#010x} does not name"
+    return s.warp.cta.machine.fault("member-mask", text, s)
 
 
 class LaneGroups:
@@ -71,16 +81,21 @@ class LaneGroups:
         self.member[self._row, self._lane] = True
         executing = (self.member * _BITS).sum(1)
         self.masks = executing.astype(np.uint32)[:, None]
-        for group, lanes_there in zip(groups.tolist(), executing.tolist(), strict=True):
+        for row, (group, lanes_there) in enumerate(zip(groups.tolist(), executing.tolist(), strict=True)):
             there = s.warp if not group >> 32 else s.warp.cta.warps[s.warp.index + (group >> 32)]
             mask = group & there.live
-            if lanes_there != mask:
-                raise s.warp.cta.machine.fault(
-                    "divergent-collective",
-                    f"{op.name}: executed by lanes {lanes_there:#010x}, but "
-                    f"its mask and the live lanes give {mask:#010x}",
-                    s,
-                )
+            if lanes_there == mask:
+                continue
+            unnamed = lanes_there & ~group
+            if unnamed:
+                s.acting = lanes[(self._row == row) & (unnamed >> self._lane & 1).astype(np.bool_)]
+                raise unnamed_lanes(s, op, unnamed, group & _ALL)
+            raise s.warp.cta.machine.fault(
+                "divergent-collective",
+                f"{op.name}: executed by lanes {lanes_there:#010x}, but "
+                f"its mask and the live lanes give {mask:#010x}",
+                s,
+            )
 
     def positions(self, row: int, lane: int) -> NDArray[np.intp]:
         """Return where lane ``lane`` of group ``row`` stands among the lanes of the call."""

@@ -13,9 +13,9 @@ import numpy as np
 from ...flow.graph import EXIT
 from ...ir import Register
 from ..code.function import CodeBlock
-from .collectives import Deposited, Rendezvous
+from .collectives import Deposited, Rendezvous, unnamed_lanes
 from .operations import run_operations
-from .warp import ReconvergencePoint, Split, Warp, mask_of
+from .warp import ReconvergencePoint, Split, Warp, mask_of, mask_of_lanes
 
 if TYPE_CHECKING:
     from .machine_state import MachineState
@@ -132,9 +132,31 @@ class Divergence:
             return True
         warp = s.warp
         s.scatter()
+        self._check_members(s, block)
         warp.gathering.setdefault(s.pc, []).extend(self._tiles(s, block))
         self.regather(warp)
         return False
+
+    @staticmethod
+    def _check_members(s: Split, block: CodeBlock) -> None:
+        """Raise a fault if a lane of ``s`` would wait at a collective whose member mask does not name it."""
+        instruction, op = block.ops[0]
+        operand = op.binding.operands.get("membermask")
+        if operand is None:
+            return
+        lanes, guard = s.lanes, instruction.guard
+        if guard is not None:
+            flags = s.frame.p[s.frame.code.places[guard.register.name].row, lanes]
+            lanes = lanes[flags != guard.negated]
+        if isinstance(operand, Register):
+            masks = s.frame.u32[s.frame.code.places[operand.name].row, lanes]
+        else:
+            masks = np.full(len(lanes), operand.value, np.int64).astype(np.uint32)  # type: ignore[union-attr]
+        wrong = lanes[(masks >> lanes.astype(np.uint32) & np.uint32(1)) == 0]
+        if len(wrong):
+            mask = int(masks[lanes == wrong[0]][0])
+            s.op, s.acting = op, wrong
+            raise unnamed_lanes(s, op, mask_of_lanes(wrong), mask)
 
     @staticmethod
     def _tiles(s: Split, block: CodeBlock) -> list[Split]:

@@ -146,7 +146,7 @@ class MachineState:
                 message += f"; an earlier wait of its warp had timed out: it {given_up[0].describe()}"
                 others = (("the wait that timed out", given_up[1]),)
         # For a collective, the section of the instruction is more specific than the rule's.
-        op = actor.op if rule == "divergent-collective" else None
+        op = actor.op if rule in ("divergent-collective", "member-mask") else None
         anchor = op.binding.match.form.anchor if op is not None else ""
         return Fault(
             Finding(RULES[rule], message, actor.location, actor.description(lane), others, anchor=anchor)

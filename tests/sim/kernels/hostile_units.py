@@ -178,8 +178,7 @@ for mask in ("0", "0x80000000", "0xfffffffe", "0x0000ffff"):
         case(
             f"{text} with mask {mask}",
             f"mov.u32 %r1, {mask}; {text}; ret;",
-            "divergent-collective",
-            "deadlock",
+            "member-mask",
             "",
             target="sm_90a",
         )

@@ -246,7 +246,9 @@ def test_bar_warp_sync_without_all_of_its_mask_hangs() -> None:
 def test_bar_warp_sync_outside_its_mask_is_refused() -> None:
     kernel = Kernel(HANDED_OVER.replace(SYNC + " // above", "bar.warp.sync 0xffff"), "out:u64")
     (found,) = kernel.run(np.zeros(32, np.uint32), block=32).findings
-    assert "executed by lanes 0xffff0000, but its membermask is 0x0000ffff" in str(found)
+    assert found.rule.name == "member-mask"
+    assert "executed by lanes 0xffff0000, which its member mask 0x0000ffff does not name" in found.message
+    assert found.see.endswith("bar-warp-sync") and "lanes 16..31" in found.thread
 
 
 # --- special registers ------------------------------------------------------------------------

@@ -223,11 +223,11 @@ def test_activemask_is_who_executes_it(threads: int) -> None:
         assert result[thread].tolist() == expected
 
 
-def faults(body: str, **options: Any) -> str:
+def faults(body: str, rule: str = "divergent-collective", **options: Any) -> str:
     kernel = Kernel(HEAD + body + TAIL, "given:u64 result:u64")
     report = kernel.run(np.zeros(32, np.uint64), np.zeros((32, 2), np.uint32), block=32, **options)
     (found,) = report.findings
-    assert found.rule.name == "divergent-collective", found
+    assert found.rule.name == rule, found
     return str(found)
 
 
@@ -247,9 +247,22 @@ def test_a_lane_outside_its_mask_is_refused(name: str) -> None:
     kernel = Kernel(HEAD + setup + COLLECTIVES[name] + TAIL, "given:u64 result:u64")
     kernel.clean(np.zeros(32, np.uint64), np.zeros((32, 2), np.uint32), block=32)
     twin = setup.replace("shl.b32 mask, mask, shift", "")
-    assert "executed by lanes 0xffffffff, but its mask and the live lanes give 0x0000ffff" in faults(
-        twin + COLLECTIVES[name]
+    text = faults(twin + COLLECTIVES[name], "member-mask")
+    assert "executed by lanes 0xffff0000, which its member mask 0x0000ffff does not name" in text
+    assert "lanes 16..31" in text and "sync" in text.rpartition("#")[2]
+
+
+@pytest.mark.parametrize("name", COLLECTIVES)
+@pytest.mark.parametrize("lowest", [8, 20])
+def test_a_lane_outside_its_mask_is_refused_before_it_waits(name: str, lowest: int) -> None:
+    """The lanes from ``lowest`` on reach the instruction alone, with a mask that names lanes elsewhere."""
+    text = faults(
+        f"mov.u32 mask, 0xffff\nmov.u32 also, 0\nmov.u32 got, 0\nsetp.lt.u32 q, lane, {lowest}\n@q bra AWAY\n"
+        f"{COLLECTIVES[name]}\nAWAY:\n",
+        "member-mask",
     )
+    assert "which its member mask 0x0000ffff does not name" in text
+    assert f"lanes {max(16, lowest)}..31" in text
 
 
 @pytest.mark.parametrize("name", COLLECTIVES)

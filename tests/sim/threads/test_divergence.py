@@ -715,19 +715,19 @@ def test_an_instruction_may_write_its_own_guard(threads: int, guard: str, pair: 
 
 
 @pytest.mark.parametrize(
-    "instruction",
+    ("instruction", "rule"),
     [
-        "@low bar.sync 0",
-        "@low shfl.sync.idx.b32 t, t, 0, 31, 0xffffffff",
-        "shfl.sync.idx.b32 t, t, 0, 31, 0xffff",
+        ("@low bar.sync 0", "divergent-collective"),
+        ("@low shfl.sync.idx.b32 t, t, 0, 31, 0xffffffff", "divergent-collective"),
+        ("shfl.sync.idx.b32 t, t, 0, 31, 0xffff", "member-mask"),
     ],
 )
-def test_a_collective_that_part_of_the_warp_executes(instruction: str) -> None:
+def test_a_collective_that_part_of_the_warp_executes(instruction: str, rule: str) -> None:
     kernel = Kernel(
         f".reg u32 t\n.reg pred low\nmov.u32 t, %tid.x\nsetp.lt.u32 low, t, 16\n{instruction} // partial\nret"
     )
     (found,) = kernel.run(block=32).findings
-    assert found.rule.name == "divergent-collective"
+    assert found.rule.name == rule
     assert found.location is not None and found.location.line == kernel.line("partial")
 
 
