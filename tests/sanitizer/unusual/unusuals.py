@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .grids import GRIDS
 from .locks import LOCKS
 from .messages import MESSAGES
 from .table import Unusual
@@ -9,4 +10,4 @@ from .table import Unusual
 __all__ = ["UNUSUAL"]
 
 #: The kernels by name, in the order of the chapters.
-UNUSUAL: dict[str, Unusual] = {kernel.name: kernel for kernel in (*LOCKS, *MESSAGES)}
+UNUSUAL: dict[str, Unusual] = {kernel.name: kernel for kernel in (*LOCKS, *MESSAGES, *GRIDS)}
