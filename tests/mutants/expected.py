@@ -269,7 +269,6 @@ EXCEPTIONS: dict[tuple[str, str, int], Expectation] = {
         for n in (1, 2)
     },
     **{("dsmem-ring", "arrive-deleted", n): _UNREAD for n in (4, 6)},
-    ("dsmem-ring", "barrier-counts-one-fewer", 1): _UNREAD,
     ("dsmem-ring", "barrier-counts-one-more", 3): _UNREAD,
     **{
         ("dsmem-ring", "scope-narrowed", n): _review(

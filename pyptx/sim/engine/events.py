@@ -285,7 +285,7 @@ class Engines:
             if signal.nbytes:
                 barrier.complete(signal.nbytes, step.operation)
             if signal.arrivals:
-                barrier.arrive(signal.arrivals, step.operation)
+                barrier.arrive(signal.arrivals, step.operation, lanes=signal.arrivals)
         self.executed += 1
         self._on_change()
 

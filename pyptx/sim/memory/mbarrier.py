@@ -174,23 +174,29 @@ class MBarrier:
         self._check_tx(actor)
         self._advance(actor)
 
-    def arrive(self, count: int, actor: Actor) -> None:
-        """Count ``count`` arrivals in the current phase. Raise a fault if fewer are pending."""
+    def arrive(self, count: int, actor: Actor, *, lanes: int = 1) -> None:
+        """Count ``count`` arrivals in the current phase. Raise a fault if fewer are pending.
+
+        ``lanes`` of them are of one instruction: the ISA would count what is left in the next phase, but an
+        H200 counts all of them in one phase, and ends the kernel if they are too many.
+        """
         if not 1 <= count <= self.pending:
+            together = f", and hardware counts the {lanes} lanes of one instruction in one phase"
             raise self._fault(
                 actor,
-                f"{count} arrival(s) on {self.describe()}: only {self.pending} are pending in this phase",
+                f"{count} arrival(s) on {self.describe()}: only {self.pending} are pending in this phase"
+                + (together if lanes > 1 else ""),
             )
         self.pending -= count
         self._advance(actor)
 
-    def arrive_incomplete(self, count: int, actor: Actor) -> None:
-        """Count ``count`` arrivals. Raise a fault if they complete the phase."""
+    def arrive_incomplete(self, count: int, actor: Actor, *, lanes: int = 1) -> None:
+        """Count ``count`` arrivals of ``lanes`` lanes. Raise a fault if they complete the phase."""
         if count == self.pending and not self.tx:
             raise self._fault(
                 actor, f"{count} .noComplete arrival(s) would complete the phase of {self.describe()}"
             )
-        self.arrive(count, actor)
+        self.arrive(count, actor, lanes=lanes)
 
     def drop(self, count: int, actor: Actor) -> None:
         """Expect ``count`` fewer arrivals from the next phase on.

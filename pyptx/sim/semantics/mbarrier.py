@@ -1,7 +1,8 @@
 """Executes the ``mbarrier`` instructions.
 
 Lanes of a warp that operate on one mbarrier with one count form one transaction, as on an H200: the phase
-cannot complete within the transaction. All these lanes get the state from before the instruction. With
+cannot complete within the transaction: if fewer arrivals are pending, an H200 ends the kernel, although the
+ISA would count the rest in the next phase. All these lanes get the state from before the instruction. With
 ``.noComplete``, each lane gets its own state, as if the lanes arrived in order, and the lower half of the
 state has the mask of the transaction. (On an H200 the lower half of other states is the register's old value;
 here it is zero.)
@@ -207,8 +208,8 @@ def _arrive_expect_tx_lane(s: Split, op: Op, lane: int, address: int, tx: int) -
     return state
 
 
-def _take(s: Split, op: Op, barrier: MBarrier, count: int) -> None:
-    """Count ``count`` arrivals of the executing lanes on the mbarrier.
+def _take(s: Split, op: Op, barrier: MBarrier, count: int, lanes: int = 1) -> None:
+    """Count ``count`` arrivals on the mbarrier, which ``lanes`` executing lanes make together.
 
     For ``arrive_drop``, later phases also expect ``count`` arrivals fewer.
     """
@@ -217,9 +218,9 @@ def _take(s: Split, op: Op, barrier: MBarrier, count: int) -> None:
     if op.traits is _DROPS:
         barrier.drop(count, s)
     if "noComplete" in op.chosen:
-        barrier.arrive_incomplete(count, s)
+        barrier.arrive_incomplete(count, s, lanes=lanes)
     else:
-        barrier.arrive(count, s)
+        barrier.arrive(count, s, lanes=lanes)
 
 
 @_arrives("", lane=_arrive_lane)
@@ -251,7 +252,8 @@ def _arrive(s: Split, op: Op, lanes: Any, address: Any, operand: Any, *, with_by
         s.acting = lanes[positions]
         if with_bytes:
             _expect(s, op, barrier, value * len(positions))
-        _take(s, op, barrier, len(positions) if with_bytes else value * len(positions))
+        together = len(positions)
+        _take(s, op, barrier, together if with_bytes else value * together, together)
     return states
 
 
@@ -266,7 +268,7 @@ def arrive_no_complete(s: Split, op: Op, lanes: Any, address: Any, count: Any) -
         states[positions] = given
         for state in given:
             barrier.note_state(state)
-        _take(s, op, barrier, value * len(positions))
+        _take(s, op, barrier, value * len(positions), len(positions))
     return states
 
 

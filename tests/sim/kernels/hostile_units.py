@@ -186,6 +186,7 @@ case(
     "each lane another mask",
     "shl.b32 %r1, 3, %r0; vote.sync.any.pred %p0, 1, %r1; ret;",
     "divergent-collective",
+    "member-mask",
     "deadlock",
     "",
 )
