@@ -2,39 +2,427 @@
 
 from __future__ import annotations
 
-import numpy as np
+from dataclasses import replace
+from typing import Any
 
-from .twin import Launch, Twin
+import numpy as np
+from numpy.typing import NDArray
+
+from pyptx.layout.tensor_map import TensorMap
+
+from .twin import Launch, Twin, arrays, wait
 
 __all__ = ["TWINS"]
 
 _PROXY = "async-proxy"
+_PROXIES = "proxies"
+_FENCE = "parallel-synchronization-and-communication-instructions-membar"
+_LANES = np.arange(32, dtype=np.uint32)
 
-TWINS = [
-    Twin(
-        name="store-then-bulk-store",
-        classes=("lessons 10", "found: fence.proxy.async deleted"),
-        why="each storing thread executes the proxy fence before the barrier that the copying thread passes",
+_GONE = "found: fence.proxy.async deleted"
+
+# --- shared memory: ordinary stores, then the async proxy -------------------------------------
+
+_STORE = "st.shared.u32 [at], tid; // @store"
+_FENCED = "fence.proxy.async.shared::cta;"
+_BULK = "cp.async.bulk.global.shared::cta.bulk_group [out], [base], 128; // @copy"
+
+
+def _stored(
+    name: str, classes: tuple[str, ...], why: str, body: str, copy: str = _BULK, **arguments: Any
+) -> Twin:
+    """Lanes write a tile and meet, and lane 0 copies the tile to global memory."""
+    return Twin(
+        name=name,
+        classes=("lessons 10", *classes),
+        why=why,
         anchor=_PROXY,
         launches=(
             Launch(
-                """
-.shared .align 16 .b32 tile[32];
-mov.u32 base, tile; mad.lo.u32 at, lane, 4, base;
-st.shared.u32 [at], tid; // @store
--fence.proxy.async.shared::cta;
-+
-bar.warp.sync -1;
+                f"""
+.shared .align 128 .b32 tile[32];
+mov.u32 base, tile; mad.lo.u32 at, lane, 4, base; setp.eq.u32 p, tid, 5;
+{body}
 @!first bra END;
-cp.async.bulk.global.shared::cta.bulk_group [out], [base], 128; // @copy
+{copy}
 cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
 END:
 """
             ),
         ),
-        expect=np.arange(32, dtype=np.uint32),
         rules=("proxy-fence-missing",),
         severity="error",
         lines=("store", "copy"),
+        **{"expect": _LANES, **arguments},
+    )
+
+
+def _map_of_out(out: NDArray[Any]) -> dict[str, Any]:
+    return {"map": TensorMap.tiled(out, box=(32,))}
+
+
+_MEET = "bar.warp.sync -1;"
+_PATH = "each storing thread executes the proxy fence before the barrier that the copying thread passes"
+_SHARED = [
+    _stored("store-then-bulk-store", (_GONE,), _PATH, f"{_STORE}\n-{_FENCED}\n+\n{_MEET}"),
+    _stored("fence-before-the-stores", (_GONE,), _PATH, f"+{_FENCED}\n{_STORE}\n-{_FENCED}\n{_MEET}"),
+    _stored(
+        "fence-of-another-space",
+        (_GONE,),
+        "the fence names the space of the bytes that pass between the proxies",
+        f"{_STORE}\n-{_FENCED}\n+fence.proxy.async.global;\n{_MEET}",
+    ),
+    _stored(
+        "fence-by-the-copying-thread",
+        (_GONE,),
+        "a fence anywhere on the path from the stores to the copy is enough, in the copying thread too",
+        f"{_STORE}\n{_MEET}\n-@first {_FENCED}\n+",
+    ),
+    _stored(
+        "fence-off-the-path",
+        (_GONE, "proxies"),
+        "lane 0 stores and fences: the fence is on the path from the store to the copy",
+        f"@first st.shared.v4.u32 [base], {{0, 1, 2, 3}}; // @store\n-@first {_FENCED}\n+@p {_FENCED}\n{_MEET}",
+        "cp.async.bulk.global.shared::cta.bulk_group [out], [base], 16; // @copy",
+        expect=_LANES[:4],
+    ),
+    _stored(
+        "store-then-tensor-store",
+        (_GONE,),
+        _PATH,
+        f"{_STORE}\n-{_FENCED}\n+\n{_MEET}",
+        "mov.u32 x, 0; cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [map, {x}], [base]; // @copy",
+        arrays=_map_of_out,
+    ),
+    _stored(
+        "stmatrix-then-bulk-store",
+        ("found: stmatrix",),
+        _PATH,
+        "mul.lo.u32 x, lane, 0x20002; add.u32 x, x, 0x10000; and.b32 a, lane, 7; mad.lo.u32 at, a, 16, base;\n"
+        f"stmatrix.sync.aligned.m8n8.x1.shared.b16 [at], {{x}}; // @store\n-{_FENCED}\n+\n{_MEET}",
+        expect=np.arange(64, dtype=np.uint16).view(np.uint32),
+    ),
+    _stored(
+        "atomic-then-bulk-store",
+        ("proxies",),
+        _PATH,
+        f"st.shared.u32 [at], 0;\natom.shared.add.u32 x, [at], tid; // @store\n-{_FENCED}\n+\n{_MEET}",
+    ),
+    _stored(
+        "cp-async-then-bulk-store",
+        ("proxies",),
+        "cp.async writes through the generic proxy: after its wait a proxy fence is owed",
+        "mad.wide.u32 from, lane, 4, data;\ncp.async.ca.shared.global [at], [from], 4; // @store\n"
+        f"cp.async.wait_all;\n-{_FENCED}\n+\n{_MEET}",
+        arrays=arrays(data=_LANES),
     ),
 ]
+
+# --- copies into shared memory ----------------------------------------------------------------
+
+
+def _loaded(name: str, classes: tuple[str, ...], why: str, body: str, expect: Any, **arguments: Any) -> Twin:
+    """Lane 0 fills a tile by a bulk copy, and each lane reads a word; ``fill`` and ``wait`` stand in ``body``."""
+    return Twin(
+        name=name,
+        classes=classes,
+        why=why,
+        anchor=_PROXY,
+        launches=(
+            Launch(f"""
+.shared .align 16 .b32 tile[32]; .shared .align 8 .b64 bar;
+mov.u32 base, tile; mad.lo.u32 at, lane, 4, base; mad.wide.u32 ptr, lane, 4, out; mad.wide.u32 from, lane, 4, data;
+@first mbarrier.init.shared::cta.b64 [bar], 1;
+{body}
+"""),
+        ),
+        expect=expect,
+        **{"arrays": arrays(data=_LANES + 40), "lines": ("store", "copy"), "severity": "error", **arguments},
+    )
+
+
+_EXPECT = "@first mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;"
+_LOAD = "@first cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [tile], [data], 128, [bar];"
+_MISSING = {"rules": ("proxy-fence-missing",)}
+_FILLED = [
+    _loaded(
+        "store-then-load-over-it",
+        ("proxies",),
+        "the stores pass a proxy fence before the copy writes the same bytes",
+        f"""
+st.shared.u32 [at], 0; // @store
+-{_FENCED}
++
+{_MEET}
+{_EXPECT}
+{_LOAD} // @copy
+{_MEET}
+{wait("bar", 0)}
+ld.shared.u32 y, [at]; st.global.u32 [ptr], y;
+""",
+        _LANES + 40,
+        **_MISSING,
+    ),
+    _loaded(
+        "read-then-refill",
+        ("lessons 20", "proxies"),
+        "each reading thread executes a proxy fence before the copy overwrites what it has read",
+        f"""
+{_MEET}
+{_EXPECT}
+{_LOAD}
+{_MEET}
+{wait("bar", 0)}
+ld.shared.u32 x, [at]; // @load
+-{_FENCED}
++
+{_MEET}
+{_EXPECT}
+{_LOAD} // @copy
+{_MEET}
+{wait("bar", 1)}
+ld.shared.u32 y, [at]; add.u32 y, y, x; st.global.u32 [ptr], y;
+""",
+        2 * (_LANES + 40),
+        rules=("proxy-fence-open",),
+        **{"severity": "review", "lines": ("load", "copy"), "omitted": True},
+    ),
+    _loaded(
+        "store-to-global-then-load",
+        (_GONE, "proxies"),
+        "the stores to global memory pass a proxy fence before the copy reads them",
+        f"""
+st.global.u32 [from], tid; // @store
+-fence.proxy.async.global;
++
+{_MEET}
+{_EXPECT}
+{_LOAD} // @copy
+{_MEET}
+{wait("bar", 0)}
+ld.shared.u32 y, [at]; st.global.u32 [ptr], y;
+""",
+        _LANES,
+        **_MISSING,
+    ),
+    _loaded(
+        "global-store-and-a-fence-of-shared",
+        (_GONE, "proxies"),
+        "the fence names global memory, where the bytes are",
+        f"""
+st.global.u32 [from], tid; // @store
+-fence.proxy.async.global;
++{_FENCED}
+{_MEET}
+{_EXPECT}
+{_LOAD} // @copy
+{_MEET}
+{wait("bar", 0)}
+ld.shared.u32 y, [at]; st.global.u32 [ptr], y;
+""",
+        _LANES,
+        **_MISSING,
+    ),
+    _loaded(
+        "copied-out-then-in",
+        ("proxies",),
+        "fence.proxy.async of no space covers shared and global memory",
+        f"""
+st.shared.u32 [at], tid; st.global.u32 [from], 9; // @store
+-fence.proxy.async;
++{_FENCED}
+{_MEET}
+@first cp.async.bulk.global.shared::cta.bulk_group [data], [base], 128; // @copy
+@first cp.async.bulk.commit_group;
+@first cp.async.bulk.wait_group 0;
+{_MEET}
+ld.global.u32 y, [from]; st.global.u32 [ptr], y;
+""",
+        _LANES,
+        **_MISSING,
+    ),
+]
+
+# --- from CTA to CTA --------------------------------------------------------------------------
+
+
+def _across(name: str, why: str, produce: str, consume: str, lines: tuple[str, str]) -> Twin:
+    """CTA 0 writes 16 bytes of global memory and raises a flag; CTA 1 copies them to shared memory."""
+    return Twin(
+        name=name,
+        classes=("proxies", "across CTAs"),
+        why=why,
+        anchor=_PROXY,
+        launches=(
+            Launch(
+                f"""
+.shared .align 16 .b32 tile[4]; .shared .align 8 .b64 bar;
+mov.u32 base, tile;
+setp.eq.u32 p, cta, 1; @p bra CONSUME;
+{produce}
+st.release.gpu.global.u32 [flag], 1;
+bra END;
+CONSUME:
+mbarrier.init.shared::cta.b64 [bar], 1;
+POLL: ld.acquire.gpu.global.u32 x, [flag]; setp.eq.u32 p, x, 0; @p bra POLL;
+{consume}
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [tile], [data], 16, [bar]; // @copy
+{wait("bar", 0)}
+ld.shared.v4.u32 {{x, y, z, n}}, [base]; st.global.v4.u32 [out], {{x, y, z, n}};
+END:
+""",
+                grid=2,
+                block=1,
+            ),
+        ),
+        arrays=arrays(data=4, flag=1),
+        expect=np.array([5, 6, 7, 8], np.uint32),
+        rules=("proxy-fence-open",),
+        severity="review",
+        lines=lines,
+        omitted=True,
+    )
+
+
+_WORDS = "{5, 6, 7, 8}"
+_CTAS = [
+    _across(
+        "fence-in-another-cta-alone",
+        "a fence in the CTA of the copy, after the acquire, is on the path",
+        f"st.global.v4.u32 [data], {_WORDS}; // @store\nfence.proxy.async.global;",
+        "-fence.proxy.async.global;\n+",
+        ("store", "copy"),
+    ),
+    _across(
+        "async-to-async",
+        "a fence in the CTA of the second copy, after the acquire, is on the path",
+        f"st.shared.v4.u32 [base], {_WORDS};\n{_FENCED}\n"
+        "cp.async.bulk.global.shared::cta.bulk_group [data], [base], 16; // @store\n"
+        "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;",
+        "-fence.proxy.async.global;\n+",
+        ("store", "copy"),
+    ),
+]
+_CTAS.append(
+    replace(
+        _across(
+            "no-fence-in-either-cta",
+            "a fence in the CTA of the copy, after the acquire, is on the path",
+            f"st.global.v4.u32 [data], {_WORDS}; // @store",
+            "-fence.proxy.async.global;\n+",
+            ("store", "copy"),
+        ),
+        rules=("proxy-fence-missing",),
+        severity="error",
+        omitted=False,
+    )
+)
+
+# --- tensor maps in memory --------------------------------------------------------------------
+
+
+def _edited(
+    name: str, why: str, release: str, acquire: str, lines: tuple[str, ...] = ("store", "copy")
+) -> Twin:
+    """CTA 0 copies a tensor map to global memory and changes its address; CTA 1 copies through it."""
+
+    def make(out: NDArray[Any]) -> dict[str, Any]:
+        data = np.arange(64, dtype=np.uint32)
+        map_ = TensorMap.tiled(data[:32], box=(32,))
+        return {"data": data, "map": map_, "place": np.zeros(64, np.uint32), "flag": np.zeros(1, np.uint32)}
+
+    return Twin(
+        name=name,
+        classes=("tensor-map proxy",),
+        why=why,
+        anchor=_FENCE,
+        launches=(
+            Launch(
+                f"""
+.shared .align 128 .b32 tile[32]; .shared .align 8 .b64 bar;
+mov.u32 base, tile; mov.u32 n, 0;
+setp.eq.u32 p, cta, 1; @p bra CONSUME;
+COPY: cvt.u64.u32 wide, n; add.u64 from, map, wide; ld.b64 state, [from]; add.u64 ptr, place, wide;
+st.global.b64 [ptr], state; // @store
+add.u32 n, n, 8; setp.lt.u32 p, n, 128; @p bra COPY;
+add.u64 wide, data, 128;
+tensormap.replace.tile.global_address.global.b1024.b64 [place], wide; // @store
+{release}
+st.release.gpu.global.u32 [flag], 1;
+bra END;
+CONSUME:
+mbarrier.init.shared::cta.b64 [bar], 1;
+POLL: ld.acquire.gpu.global.u32 x, [flag]; setp.eq.u32 p, x, 0; @p bra POLL;
+{acquire}
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;
+mov.u32 x, 0;
+cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes [tile], [place, {{x}}], [bar]; // @copy
+{wait("bar", 0)}
+ld.shared.u32 y, [base]; st.global.u32 [out], y;
+END:
+""",
+                grid=2,
+                block=1,
+            ),
+        ),
+        arrays=make,
+        expect=np.array([32], np.uint32),
+        rules=("proxy-fence-missing",),
+        severity="error",
+        lines=lines,
+    )
+
+
+_GIVE = "fence.proxy.tensormap::generic.release.gpu;"
+_TAKE = "fence.proxy.tensormap::generic.acquire.gpu [place], 128;"
+_BOTH = "a release fence after the edits and an acquire fence of the map's 128 bytes before the copy"
+_MAPS = [
+    _edited("tensor-map-not-acquired", _BOTH, _GIVE, f"-{_TAKE}\n+"),
+    _edited("tensor-map-not-released", _BOTH, f"-{_GIVE}\n+", _TAKE),
+    _edited(
+        "tensor-map-released-at-cta-scope",
+        "the scope of both fences includes both CTAs",
+        f"-{_GIVE}\n+fence.proxy.tensormap::generic.release.cta;",
+        _TAKE,
+    ),
+    _edited(
+        "tensor-map-of-another-address-acquired",
+        "the acquire fence names the map that the copy uses",
+        _GIVE,
+        f"add.u64 wide, place, 128;\n-{_TAKE}\n+fence.proxy.tensormap::generic.acquire.gpu [wide], 128;",
+    ),
+]
+
+# --- loads through the read-only cache --------------------------------------------------------
+
+_READ_ONLY = [
+    Twin(
+        name="read-only-load-of-written-bytes",
+        classes=("found: ld.nc", "proxies"),
+        why="bytes that the launch writes are read by ordinary loads",
+        anchor="data-movement-and-conversion-instructions-ld-global-nc",
+        launches=(
+            Launch(
+                """
+setp.eq.u32 p, tid, 32;
+@first st.global.u32 [data], 7; // @store
+bar.sync 0;
+@!p bra END;
+-ld.global.u32 y, [data];
++ld.global.nc.u32 y, [data]; // @load
+st.global.u32 [out], y;
+END:
+""",
+                block=64,
+            ),
+        ),
+        arrays=arrays(data=1),
+        expect=np.array([7], np.uint32),
+        rules=("proxy-fence-missing", "data-race"),
+        severity="error",
+        lines=("store", "load"),
+    ),
+]
+
+TWINS = [*_SHARED, *_FILLED, *_CTAS, *_MAPS, *_READ_ONLY]

@@ -23,7 +23,7 @@ _DESCRIPTOR = 128 >> 4 << 16 | 256 >> 4 << 32 | 1 << 46
 
 def operands(*values: float) -> Any:
     """Makes the argument ``src``: A and B of one value each, for each stage that is filled."""
-    return lambda: {"src": np.repeat(np.array(values, np.float16), _BYTES // 2)}
+    return lambda out: {"src": np.repeat(np.array(values, np.float16), _BYTES // 2)}
 
 
 def d_of(value: float) -> Any:

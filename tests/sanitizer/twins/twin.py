@@ -40,10 +40,10 @@ def wait(barrier: str, parity: int | str, modifiers: str = "") -> str:
     return f"{{ WAIT: {asked} @!q bra WAIT; }}"
 
 
-def arrays(**sizes: int | NDArray[Any]) -> Callable[[], Mapping[str, Any]]:
+def arrays(**sizes: int | NDArray[Any]) -> Callable[[NDArray[Any]], Mapping[str, Any]]:
     """Arguments of a twin: zeroed ``u32`` arrays of these sizes, and copies of these arrays."""
 
-    def make() -> Mapping[str, Any]:
+    def make(out: NDArray[Any]) -> Mapping[str, Any]:
         return {
             name: np.zeros(size, np.uint32) if isinstance(size, int) else size.copy()
             for name, size in sizes.items()
@@ -97,10 +97,11 @@ class Twin:
         severity: ``error`` or ``review``.
         lines: marks of the lines that the finding must name. A mark that several lines have needs one of them.
         target: architecture of the text.
-        arrays: makes further arguments: numpy arrays, tensor maps or numbers, by the parameter's name.
+        arrays: makes further arguments from the output array, by the parameter's name: numpy arrays, tensor maps.
         omitted: whether shipping compilers omit what the wrong kernel lacks.
         allowed: rules for review that the right kernel may break as well, with the reason in ``why``.
         directives: performance directives of the kernels, such as ``.maxnreg 64``.
+        options: options of each run, such as ``memory``.
     """
 
     name: str
@@ -113,14 +114,15 @@ class Twin:
     severity: Literal["error", "review", "none"]
     lines: tuple[str, ...]
     target: str = "sm_90a"
-    arrays: Callable[[], Mapping[str, Any]] = field(default=dict)
+    arrays: Callable[[NDArray[Any]], Mapping[str, Any]] = lambda out: {}
     omitted: bool = False
     allowed: tuple[str, ...] = ()
     directives: str = ""
+    options: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self, which: Which, prefix: str = "kernel") -> str:
         """The PTX module of one side, with an entry for each launch, ``PREFIX0`` and so on."""
-        parameters = self.arrays()
+        parameters = self.arrays(np.zeros_like(self.expect))
         return _HEAD.format(target=self.target) + "".join(
             self.entry(which, number, f"{prefix}{number}", parameters) for number in range(len(self.launches))
         )
@@ -158,7 +160,7 @@ class Twin:
         """Run one side in the simulator; ``options`` are those of :meth:`pyptx.sim.Stream.run`."""
         module = load(self.text(which))
         out = np.zeros_like(self.expect)
-        arguments = [out, *self.arrays().values()]
+        arguments = [out, *self.arrays(out).values()]
         stream = Stream()
         for number, launch in enumerate(self.launches):
             stream.launch(
@@ -170,7 +172,7 @@ class Twin:
                 args=arguments,
                 dependent=launch.dependent,
             )
-        options.setdefault("timeout", 20.0)
+        options = {"timeout": 20.0, **self.options, **options}
         reports = stream.run(schedule=schedule, seed=seed, **options)
         return Outcome(reports, bool(np.array_equal(out, self.expect)))
 
