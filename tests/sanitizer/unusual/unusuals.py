@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from .grids import GRIDS
 from .locks import LOCKS
+from .mbarriers import MBARRIERS
 from .messages import MESSAGES
+from .named import NAMED
 from .table import Unusual
 
 __all__ = ["UNUSUAL"]
 
 #: The kernels by name, in the order of the chapters.
-UNUSUAL: dict[str, Unusual] = {kernel.name: kernel for kernel in (*LOCKS, *MESSAGES, *GRIDS)}
+UNUSUAL: dict[str, Unusual] = {
+    kernel.name: kernel for kernel in (*LOCKS, *MESSAGES, *GRIDS, *NAMED, *MBARRIERS)
+}
