@@ -1,0 +1,89 @@
+"""Compares the findings of the simulator's sanitizer with those of the reference, program by program."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyptx import sim
+from pyptx.sim import Report
+
+from .execution import Execution
+from .printing import Printed, to_ptx
+from .program import Program
+from .reference import Judge
+
+__all__ = ["RULES", "Comparison", "compare", "launch", "named"]
+
+#: The rules that both judge.
+RULES = (
+    "data-race",
+    "proxy-fence-missing",
+    "proxy-fence-open",
+    "relaxed-handover",
+    "cluster-lifetime",
+    "store-collision",
+)
+#: A rule and two lines.
+Lines = tuple[str, int, int]
+
+
+@dataclass
+class Comparison:
+    """What the two say about one program.
+
+    Attributes:
+        expected: the reference's findings, by lines.
+        found: the simulator's.
+        others: findings of rules that the reference does not judge.
+    """
+
+    printed: Printed
+    expected: set[Lines]
+    found: set[Lines]
+    others: list[str]
+    report: Report
+
+    @property
+    def agree(self) -> bool:
+        return self.expected == self.found
+
+
+def launch(program: Program, printed: Printed) -> Report:
+    """Run ``program`` under eager, with the sanitizer on."""
+    arrays = [np.zeros(b.size, np.uint8) for b in program.buffers.values() if b.space == "global"]
+    return sim.load(printed.text).launch(
+        grid=program.ctas, block=32 * program.warps, cluster=program.ctas, args=arrays, timeout=20.0
+    )
+
+
+def compare(program: Program, execution: Execution | None = None) -> Comparison:
+    """Judge ``program`` twice."""
+    printed = to_ptx(program)
+    expected = {
+        (rule, *sorted((printed.lines[a], printed.lines[b])))
+        for rule, a, b in Judge(program, execution).findings()
+    }
+    report = launch(program, printed)
+    found, others = named(report)
+    return Comparison(printed, expected, found, others, report)  # type: ignore[arg-type]
+
+
+def named(report: Report) -> tuple[set[Lines], list[str]]:
+    """The findings of a report as (rule, line, line), and the texts of the other findings."""
+    found: set[Lines] = set()
+    others: list[str] = []
+    for finding in report.findings:
+        name = finding.rule if isinstance(finding.rule, str) else finding.rule.name
+        line = finding.location.line if finding.location is not None else 0
+        if name not in RULES:
+            others.append(str(finding))
+            continue
+        lines = [location.line for _, location in finding.other] or [line]
+        for other in lines:
+            if name == "cluster-lifetime":
+                found.add((name, line, line))
+            else:
+                found.add((name, *sorted((line, other))))  # type: ignore[arg-type]
+    return found, others

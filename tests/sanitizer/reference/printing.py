@@ -1,0 +1,238 @@
+"""Prints a program as a PTX kernel, and says on which line each statement stands."""
+
+from __future__ import annotations
+
+from .program import Instruction, Operand, Program, Statement
+
+__all__ = ["TEMPLATES", "Printed", "to_ptx"]
+
+#: The text of each operation.  ``{q}`` is the semantics and the scope, ``{s}`` the state space, ``{t}`` the type,
+#: ``{to}``, ``{source}``, ``{bar}`` are addresses, ``{x}`` registers for a value, ``{v}`` the value itself.
+TEMPLATES: dict[str, str] = {
+    "ld": "ld{q}{s}{vec}{t} {x}, [{to}];",
+    "poll": "ld{q}{s}{t} {x}, [{to}];",
+    "ld.nc": "ld.global.nc{t} {x}, [{to}];",
+    "st": "st{q}{s}{vec}{t} [{to}], {x};",
+    "atom": "atom{q}{s}.add{t} {x}, [{to}], {v};",
+    "red": "red{q}{s}.add{t} [{to}], {v};",
+    "fence": "fence{q};",
+    "membar": "membar{q};",
+    "fence.proxy.async": "fence.proxy.async{qualifier};",
+    "fence.mbarrier_init": "fence.mbarrier_init.release.cluster;",
+    "bar.sync": "bar.sync {n}, {threads};",
+    "bar.arrive": "bar.arrive {n}, {threads};",
+    "bar.red": "bar.red.popc.u32 %b0, {n}, {threads}, %always;",
+    "bar.warp.sync": "bar.warp.sync {mask};",
+    "shfl": "shfl.sync.idx.b32 %b0, %lane, 0, 31, -1;",
+    "vote": "vote.sync.ballot.b32 %b0, %always, -1;",
+    "cluster.arrive": "barrier.cluster.arrive{q}.aligned;",
+    "cluster.wait": "barrier.cluster.wait{q}.aligned;",
+    "mbarrier.init": "mbarrier.init.shared::cta.b64 [{bar}], {n};",
+    "mbarrier.inval": "mbarrier.inval.shared::cta.b64 [{bar}];",
+    "mbarrier.arrive": "mbarrier.arrive{q}.{bars}.b64 _, [{bar}];",
+    "mbarrier.expect_tx": "mbarrier.expect_tx.relaxed.cta.{bars}.b64 [{bar}], {bytes};",
+    "mbarrier.arrive.expect_tx": "mbarrier.arrive.expect_tx{q}.{bars}.b64 _, [{bar}], {bytes};",
+    "mbarrier.wait": "mbarrier.try_wait.parity{q}.shared::cta.b64 %p, [{bar}], {n};",
+    "cp.async": "cp.async.ca.shared.global [{to}], [{source}], {size};",
+    "cp.async.commit": "cp.async.commit_group;",
+    "cp.async.wait": "cp.async.wait_group {n};",
+    "cp.async.wait_all": "cp.async.wait_all;",
+    "cp.async.arrive": "cp.async.mbarrier.arrive{qualifier}.shared::cta.b64 [{bar}];",
+    "bulk.load": "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes{multicast} [{to}], [{source}], {size}, [{bar}]{ctas};",
+    "bulk.copy": "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [{to}], [{source}], {size}, [{bar}];",
+    "bulk.store": "cp.async.bulk.global.shared::cta.bulk_group [{to}], [{source}], {size};",
+    "bulk.reduce": "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [{to}], [{source}], {size};",
+    "bulk.commit": "cp.async.bulk.commit_group;",
+    "bulk.wait": "cp.async.bulk.wait_group{qualifier} {n};",
+    "st.async": "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{t} [{to}], {x}, [{bar}];",
+    "red.async": "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [{to}], {x}, [{bar}];",
+}
+
+_TYPES = {1: ".u8", 2: ".u16", 4: ".u32", 8: ".u64"}
+
+
+class Printed:
+    """The text of a program.
+
+    Attributes:
+        text: the PTX.
+        lines: the line of each statement, by ((CTA, warp), position).
+        statements: the reverse.
+    """
+
+    def __init__(self, program: Program) -> None:
+        self.program = program
+        self.lines: dict[tuple[tuple[int, int], int], int] = {}
+        self._mapped: dict[tuple[str, int], str] = {}
+        self._labels = 0
+        self._out: list[str] = []
+        self._head()
+        body = self._body_text()
+        for (name, rank), register in self._mapped.items():
+            self._out += [f"    mov.u32 {register}, {name};"]
+            self._out += [f"    mapa.shared::cluster.u32 {register}, {register}, {rank};"]
+        shift = len(self._out)
+        self._out += body
+        self._out += ["    ret;", "}", ""]
+        self.lines = {key: line + shift for key, line in self.lines.items()}
+        self.statements = {line: key for key, line in self.lines.items()}
+        self.text = "\n".join(self._out)
+
+    def _head(self) -> None:
+        program = self.program
+        globals_ = [b for b in program.buffers.values() if b.space == "global"]
+        params = ", ".join(f".param .u64 p_{b.name}" for b in globals_)
+        self._out += [
+            ".version 8.8",
+            ".target sm_90a",
+            ".address_size 64",
+            "",
+            f".visible .entry k({params})",
+        ]
+        self._out += [
+            "{",
+            "    .reg .pred %p, %out, %always;",
+            "    .reg .b32 %lane, %warp, %rank, %t, %a, %c, %b<4>;",
+        ]
+        self._out += ["    .reg .b16 %h, %mask;", "    .reg .b64 %d<4>, %g;"]
+        self._out += [f"    .reg .b64 %g_{b.name};" for b in globals_]
+        self._out += ["    .reg .b32 %m<16>;"]
+        for buffer in program.buffers.values():
+            if buffer.space == "shared":
+                self._out.append(f"    .shared .align 128 .b8 {buffer.name}[{buffer.size}];")
+        self._out += [f"    .shared .align 8 .b64 {name};" for name in program.mbarriers]
+        for buffer in globals_:
+            self._out.append(f"    ld.param.u64 %g_{buffer.name}, [p_{buffer.name}];")
+            self._out.append(f"    cvta.to.global.u64 %g_{buffer.name}, %g_{buffer.name};")
+        self._out += ["    mov.u32 %t, %tid.x;", "    and.b32 %lane, %t, 31;", "    shr.u32 %warp, %t, 5;"]
+        self._out += ["    mov.u32 %rank, %cluster_ctarank;", "    setp.eq.u32 %always, %t, %t;"]
+        self._out += [f"    mov.u32 %b{n}, {n};" for n in range(4)] + [
+            "    mov.u64 %d0, 1;",
+            "    mov.b16 %h, 1;",
+        ]
+
+    def _body_text(self) -> list[str]:
+        lines: list[str] = []
+        for warp, statements in sorted(self.program.code.items()):
+            done = self._label()
+            lines += [f"    setp.ne.u32 %out, %rank, {warp[0]};", f"    @%out bra {done};"]
+            lines += [f"    setp.ne.u32 %out, %warp, {warp[1]};", f"    @%out bra {done};"]
+            self._warp(lines, warp, statements)
+            lines.append(f"{done}:")
+        return lines
+
+    def _warp(self, lines: list[str], warp: tuple[int, int], statements: list[Statement]) -> None:
+        lanes: tuple[int, ...] = ()
+        skip = ""
+        for position, statement in enumerate(statements):
+            if statement.lanes != lanes:
+                if lanes:
+                    lines.append(f"{skip}:")
+                lanes = statement.lanes
+                if lanes:
+                    skip = self._label()
+                    mask = sum(1 << lane for lane in lanes)
+                    lines += [
+                        f"    mov.u32 %t, {mask};",
+                        "    shr.b32 %t, %t, %lane;",
+                        "    and.b32 %t, %t, 1;",
+                    ]
+                    lines += ["    setp.eq.u32 %out, %t, 0;", f"    @%out bra {skip};"]
+            self._statement(lines, (warp, position), statement)
+        if lanes:
+            lines.append(f"{skip}:")
+
+    def _label(self) -> str:
+        self._labels += 1
+        return f"L{self._labels}"
+
+    def _statement(self, lines: list[str], key: tuple[tuple[int, int], int], statement: Statement) -> None:
+        one = statement.instruction
+        registers, before = self._registers(one)
+        lines += before
+        words = {
+            "q": _qualifiers(one),
+            "s": self._space(one),
+            "vec": f".v{one.vector}" if one.vector > 1 else "",
+            "t": _TYPES.get(one.size, ""),
+            "x": registers,
+            "v": str(one.value),
+            "n": str(one.number),
+            "threads": str(one.threads),
+            "mask": hex(sum(1 << lane for lane in statement.lanes) if statement.lanes else 0xFFFFFFFF),
+            "qualifier": f".{one.qualifier}" if one.qualifier else "",
+            "bytes": str(one.bytes),
+            "size": str(one.size),
+            "multicast": ".multicast::cluster" if one.number and one.op == "bulk.load" else "",
+            "ctas": ", %mask" if one.number and one.op == "bulk.load" else "",
+            "bars": "shared::cta" if one.mbarrier is None or one.mbarrier.rank is None else "shared::cluster",
+        }
+        for word, operand in (("to", one.to), ("source", one.source), ("bar", one.mbarrier)):
+            if operand is not None:
+                register = "%c" if word == "source" else "%a"
+                words[word] = self._address(lines, operand, statement.lanes, register)
+        again = self._label() if one.op in ("poll", "mbarrier.wait") else ""
+        if again:
+            lines.append(f"{again}:")
+        lines.append("    " + TEMPLATES[one.op].format(**words))
+        self.lines[key] = len(lines)
+        if one.op == "poll":
+            register = registers if one.size != 1 else "%h"
+            kind = _TYPES[max(one.size, 2)]
+            lines += [f"    setp.ne{kind} %p, {register}, {one.value};", f"    @%p bra {again};"]
+        elif one.op == "mbarrier.wait":
+            lines.append(f"    @!%p bra {again};")
+
+    def _space(self, one: Instruction) -> str:
+        if one.to is None:
+            return ""
+        if self.program.buffers[one.to.name].space == "global":
+            return ".global"
+        return ".shared::cta" if one.to.rank is None else ".shared::cluster"
+
+    def _registers(self, one: Instruction) -> tuple[str, list[str]]:
+        """The register operand, and instructions that fill it."""
+        family = {1: "%h", 2: "%h", 8: "%d0"}.get(one.size, "%b0")
+        if one.vector > 1:
+            prefix = "%d" if one.size == 8 else "%b"
+            return "{" + ", ".join(f"{prefix}{n}" for n in range(one.vector)) + "}", []
+        before = []
+        if one.op in ("st", "st.async", "red.async"):
+            kind = {"%h": "u16", "%d0": "u64", "%b0": "u32"}[family]
+            before = [f"    mov.{kind} {family}, {one.value};"]
+        if one.op == "bulk.load" and one.number:
+            before = [f"    mov.u16 %mask, {one.number};"]
+        return family, before
+
+    def _address(self, lines: list[str], operand: Operand, lanes: tuple[int, ...], register: str) -> str:
+        buffer = self.program.buffers.get(operand.name)
+        tail = f"+{operand.offset}" if operand.offset else ""
+        if buffer is not None and buffer.space == "global":
+            if not operand.stride:
+                return f"%g_{operand.name}{tail}"
+            lines.append(f"    mad.wide.u32 %g, %lane, {operand.stride}, %g_{operand.name};")
+            return f"%g{_signed(operand.offset - operand.stride * lanes[0])}"
+        base = operand.name
+        if operand.rank is not None:
+            key = (operand.name, operand.rank)
+            base = self._mapped.setdefault(key, f"%m{len(self._mapped)}")
+        if not operand.stride:
+            return base + tail
+        if operand.rank is None:
+            lines.append(f"    mov.u32 {register}, {base};")
+            base = register
+        lines.append(f"    mad.lo.u32 {register}, %lane, {operand.stride}, {base};")
+        return register + _signed(operand.offset - operand.stride * lanes[0])
+
+
+def _signed(offset: int) -> str:
+    return f"{offset:+d}" if offset else ""
+
+
+def _qualifiers(one: Instruction) -> str:
+    return "".join(f".{word}" for word in (one.sem, one.scope) if word)
+
+
+def to_ptx(program: Program) -> Printed:
+    """Print ``program``: one cluster, entry ``k``, one pointer parameter for each global buffer."""
+    return Printed(program)

@@ -1,0 +1,236 @@
+"""Judges a program: which pairs of accesses race, and by which rule.
+
+The method is the obvious one.  All pairs of overlapping accesses are looked at, and the order between two of them is
+reachability in the graph of :mod:`.graph`.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from itertools import combinations
+
+from .edges import TABLE, bits, names
+from .execution import Execution, execute
+from .graph import Access, Fence, Graph, includes
+from .program import Program
+
+__all__ = ["Finding", "Judge", "judge"]
+
+#: A statement: (CTA, warp) and position.
+Key = tuple[tuple[int, int], int]
+#: A rule and the statements of the two accesses, the smaller first.
+Finding = tuple[str, Key, Key]
+
+
+class Judge:
+    """Judges one program, with any entries of the table switched off."""
+
+    def __init__(self, program: Program, execution: Execution | None = None) -> None:
+        self.program = program
+        self.graph = Graph(execution or execute(program))
+        self._order = _topological(self.graph)
+        self._pairs = _conflicts(self.graph.accesses)
+
+    def findings(self, off: int = 0) -> frozenset[Finding]:
+        """The findings.
+
+        Args:
+            off: entries of the table to leave out, as :func:`~.edges.bits`.
+        """
+        causal = self._reach(off, causal=True)
+        executed = self._reach(off, causal=False)
+        found: set[Finding] = set()
+        for first, second in self._pairs:
+            rule = self._pair(first, second, off, causal, executed)
+            if rule is not None:
+                found.add(_finding(rule, first, second))
+        for access in self.graph.accesses:
+            if not self._alive(access, off, causal, executed):
+                found.add(_finding("cluster-lifetime", access, access))
+        return frozenset(found)
+
+    def decisive(self) -> list[str]:
+        """The entries whose absence changes the findings."""
+        base = self.findings()
+        used = self._used()
+        return [name for name in TABLE if bits(name) & used and self.findings(bits(name)) != base]
+
+    def _used(self) -> int:
+        """The entries that can matter: those that an edge needs, and all that are not edges."""
+        used = bits(*(name for name, entry in TABLE.items() if entry.kind != "edge"))
+        for successors in self.graph.edges:
+            for _, needs, off, _ in successors:
+                used |= needs | off
+        return used
+
+    def _reach(self, off: int, *, causal: bool) -> list[int]:
+        """For each node the set of nodes that come after it, as bits."""
+        edges = self.graph.edges
+        reach = [0] * len(edges)
+        for node in reversed(self._order):
+            after = 1 << node
+            for successor, needs, absent, is_causal in edges[node]:
+                if needs & off or (absent and not absent & off) or (causal and not is_causal):
+                    continue
+                after |= reach[successor]
+            reach[node] = after
+        return reach
+
+    # One pair.
+
+    def _pair(self, a: Access, b: Access, off: int, causal: list[int], executed: list[int]) -> str | None:
+        if a.role != "data" or b.role != "data":
+            return self._mbarrier_pair(a, b, off, causal)
+        if _morally_strong(a, b, off):
+            return None
+        if causal[a.source] >> b.target & 1:
+            return self._proxies(a, b, off, causal)
+        if causal[b.source] >> a.target & 1:
+            return self._proxies(b, a, off, causal)
+        if _one_store(a, b) and not off & bits("store_collision"):
+            return "store-collision"
+        if not off & bits("relaxed_handover"):
+            for first, second in ((a, b), (b, a)):
+                if executed[first.source] >> second.target & 1 and _proxy(first, off) == "async":
+                    return "relaxed-handover"
+        return "data-race"
+
+    def _mbarrier_pair(self, a: Access, b: Access, off: int, causal: list[int]) -> str | None:
+        if a.role == b.role == "use":
+            return None
+        for role in ("init", "inval"):
+            if role in (a.role, b.role) and off & bits(f"mbarrier_{role}"):
+                return None
+        ordered = causal[a.source] >> b.target & 1 or causal[b.source] >> a.target & 1
+        return None if ordered else "data-race"
+
+    def _proxies(self, first: Access, second: Access, off: int, causal: list[int]) -> str | None:
+        """The rule that two accesses break although the first is before the second."""
+        proxies = _proxy(first, off), _proxy(second, off)
+        if proxies[1] == "nc":
+            return "proxy-fence-missing" if first.write and not off & bits("noncoherent") else None
+        if proxies == ("async", "generic") and off & bits("completion_fence"):
+            return "proxy-fence-missing"
+        if proxies == ("generic", "async"):
+            rule = "proxy-fence-missing" if first.write else "proxy-fence-open"
+            entry = "write_then_async" if first.write else "read_then_async"
+        elif proxies == ("async", "async") and first.instance.thread[0] != second.instance.thread[0]:
+            rule, entry = "proxy-fence-open", "async_across_ctas"
+        else:
+            return None
+        if off & bits(entry):
+            return None
+        elsewhere = False
+        for fence in self.graph.fences:
+            if self._between(fence, first, second, off, causal) and _covers(fence, second, off):
+                if fence.cta == second.instance.thread[0] or off & bits("proxy_cta"):
+                    return None
+                elsewhere = True
+        return "proxy-fence-open" if elsewhere else rule
+
+    def _between(self, fence: Fence, first: Access, second: Access, off: int, causal: list[int]) -> bool:
+        if off & bits("proxy_path"):
+            return True
+        return bool(causal[first.source] >> fence.node & 1 and causal[fence.node] >> second.target & 1)
+
+    def _alive(self, access: Access, off: int, causal: list[int], executed: list[int]) -> bool:
+        """Whether another CTA's shared memory exists while it is accessed."""
+        cta = access.place[0]
+        if cta < 0 or cta == access.instance.thread[0]:
+            return True
+        started = executed[self.graph.starts[cta]] >> access.target & 1
+        copied = access.role != "data" or access.proxy == "async"
+        ended = (executed if copied else causal)[access.source] >> self.graph.ends[cta] & 1
+        started = started or off & bits("lifetime_start")
+        return bool(started and (ended or off & bits("lifetime_exit")))
+
+
+def _finding(rule: str, first: Access, second: Access) -> Finding:
+    low, high = sorted((first.instance.key, second.instance.key))
+    return rule, low, high
+
+
+def _proxy(access: Access, off: int) -> str:
+    return "async" if access.unless & off else access.proxy
+
+
+def _one_store(a: Access, b: Access) -> bool:
+    """Whether the accesses are two lanes of one store."""
+    return a.instance.key == b.instance.key and a.instance.instruction.op == b.instance.instruction.op == "st"
+
+
+def _morally_strong(a: Access, b: Access, off: int) -> bool:
+    if not a.scope or not b.scope or (a.needs | b.needs) & off or off & bits("strong"):
+        return False
+    threads = a.instance.thread, b.instance.thread
+    if not off & bits("strong_scope"):
+        fits = includes(a.scope, threads[0], threads[1]) and includes(b.scope, threads[1], threads[0])
+        if not fits:
+            return False
+    if not off & bits("strong_size"):
+        if off & bits("vector_elements"):
+            fits = (a.start, a.end) == (b.start, b.end)
+        else:
+            fits = a.element == b.element and (a.start - b.start) % a.element == 0
+        if not fits:
+            return False
+    return bool(_proxy(a, off) == _proxy(b, off) or off & bits("strong_proxy"))
+
+
+def _covers(fence: Fence, access: Access, off: int) -> bool:
+    entry = {"": "", "shared::cta": "_cta", "shared::cluster": "_cluster", "global": "_global"}[fence.space]
+    if off & bits(f"proxy_fence{entry}"):
+        return False
+    if off & bits("proxy_space") or not fence.space:
+        return True
+    cta = access.place[0]
+    if fence.space == "shared::cta":
+        return cta == fence.cta
+    return (cta < 0) == (fence.space == "global")
+
+
+def _conflicts(accesses: list[Access]) -> list[tuple[Access, Access]]:
+    """The pairs that overlap, of which one writes, and that one thread did not make one after the other."""
+    by_place: dict[tuple[int, str], list[Access]] = defaultdict(list)
+    for access in accesses:
+        by_place[access.place].append(access)
+    return [
+        (a, b)
+        for group in by_place.values()
+        for a, b in combinations(group, 2)
+        if (a.write or b.write) and a.start < b.end and b.start < a.end and a.instance is not b.instance
+    ]
+
+
+def _topological(graph: Graph) -> list[int]:
+    """The nodes, each before its successors."""
+    degree = [0] * len(graph.edges)
+    for successors in graph.edges:
+        for successor, *_ in successors:
+            degree[successor] += 1
+    ready = [node for node, count in enumerate(degree) if not count]
+    order: list[int] = []
+    while ready:
+        node = ready.pop()
+        order.append(node)
+        for successor, *_ in graph.edges[node]:
+            degree[successor] -= 1
+            if not degree[successor]:
+                ready.append(successor)
+    assert len(order) == len(graph.edges), "the graph has a circle"
+    return order
+
+
+def judge(program: Program, *off: str) -> frozenset[Finding]:
+    """The findings of ``program``, with the named entries of the table left out."""
+    return Judge(program).findings(bits(*off))
+
+
+def decisive(program: Program) -> list[str]:
+    """The entries of the table whose absence changes the findings of ``program``."""
+    return Judge(program).decisive()
+
+
+def table_names(mask: int) -> list[str]:
+    """Names of entries, for messages."""
+    return names(mask)
