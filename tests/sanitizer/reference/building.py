@@ -133,7 +133,7 @@ class Builder:
                 )
         light = self.ctas > 1 and bool(self._counts) and not self._cleared and self.maybe(0.5)
         fenced = not self.flaw(0.3)
-        for (cta, warp), code in starts.items():
+        for (_, warp), code in starts.items():
             if light and warp == 0 and fenced:
                 code.append(Statement(Instruction("fence.mbarrier_init"), (0,)))
             if self.ctas > 1:

@@ -6,36 +6,446 @@ arrived at, so that every program ends under every schedule.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from .building import Builder
+from .handover import handover, lane_of, two_threads
 from .program import Operand, Thread
 
 __all__ = ["TEMPLATES"]
 
 
-def _two(b: Builder) -> tuple[Thread, Thread]:
-    """Two threads of one CTA, mostly of different warps."""
+def _proxy_fence(b: Builder, thread: Thread, space: str) -> None:
+    """fence.proxy.async for a buffer in ``space``, or with a flaw none or one of another space."""
+    if b.flaw(0.4):
+        return
+    right = ("", "global") if space == "global" else ("", "shared::cta", "shared::cta", "shared::cluster")
+    wrong = ("shared::cta",) if space == "global" else ("global",)
+    b.emit(thread, "fence.proxy.async", qualifier=b.pick(*(wrong if b.flaw(0.3) else right)))
+
+
+def _load(b: Builder, thread: Thread, buffer: str, bar: str, *, rank: int | None = None) -> None:
+    """A bulk copy of 16 bytes of a new global buffer, with the announcement of its bytes."""
+    at = Operand(bar, rank=rank)
+    if rank is None:
+        b.emit(thread, "mbarrier.arrive.expect_tx", mbarrier=at, bytes=16)
+    else:
+        b.emit(thread, "mbarrier.arrive.expect_tx", mbarrier=at, bytes=16, sem="release", scope="cluster")
+    source = Operand(b.global_(16))
+    b.emit(thread, "bulk.load", to=Operand(buffer, rank=rank), source=source, mbarrier=at, size=16)
+
+
+def _wait(b: Builder, thread: Thread, bar: str, parity: int = 0, *, far: bool = False) -> None:
+    """Wait for the bytes of a copy."""
+    scope = "cluster" if far and not b.flaw(0.5) else ""
+    sem = "acquire" if scope else ""
+    if b.flaw(0.3):
+        sem, scope = "relaxed", scope or "cta"
+    b.emit(thread, "mbarrier.wait", mbarrier=Operand(bar), number=parity, sem=sem, scope=scope)
+
+
+def _at(b: Builder, buffer: str, owner: int, thread: Thread, offset: int = 0) -> Operand:
+    """An address in the shared memory of CTA ``owner``, as ``thread`` names it."""
+    return Operand(buffer, offset, rank=None if owner == thread[0] and b.maybe(0.9) else owner)
+
+
+def _read(b: Builder, thread: Thread, operand: Operand) -> None:
+    size, vector = b.pick((4, 1), (4, 1), (8, 1), (4, 4), (2, 1), (1, 1))
+    b.emit(thread, "ld", to=operand, size=size, vector=vector)
+
+
+def _write(b: Builder, thread: Thread, operand: Operand) -> None:
+    size, vector = b.pick((4, 1), (4, 1), (8, 1), (4, 4), (2, 1), (1, 1))
+    b.emit(thread, "st", to=operand, size=size, vector=vector, value=1)
+
+
+def generic_to_generic(b: Builder) -> None:
+    """Ordinary stores, then ordinary loads or stores by another thread, in shared, remote or global memory."""
+    producer, consumer = two_threads(b)
+    if b.maybe(0.3):
+        data = Operand(b.global_(16))
+        _write(b, producer, data)
+        handover(b, [producer], [consumer])
+        _read(b, consumer, data)
+        return
+    buffer, owner = b.shared(16, clear=True), b.pick(producer[0], consumer[0])
+    first, second = (_write, _read) if b.maybe(0.6) else (_read, _write) if b.maybe(0.6) else (_write, _write)
+    first(b, producer, _at(b, buffer, owner, producer))
+    if b.maybe(0.1):
+        b.together(producer[0], producer[1], b.pick("shfl", "vote"))
+    handover(b, [producer], [consumer])
+    second(b, consumer, _at(b, buffer, owner, consumer))
+
+
+def several_producers(b: Builder) -> None:
+    """Two producers, one consumer that reads both halves."""
+    producer, consumer = two_threads(b)
+    other = (producer[0], producer[1], 2)
+    buffer, owner = b.shared(16, clear=True), consumer[0]
+    for offset, thread in ((0, producer), (8, other)):
+        b.emit(thread, "st", to=_at(b, buffer, owner, thread, offset), size=8, value=1)
+    handover(b, [producer, other], [consumer])
+    b.emit(consumer, "ld", to=Operand(buffer), vector=4)
+
+
+def chain(b: Builder) -> None:
+    """Three threads, the second of which only passes the data on."""
+    first, second = two_threads(b)
+    third = (*b.pick(first, second)[:2], 3)
+    buffer = b.shared(16, clear=True)
+    b.emit(first, "st", to=_at(b, buffer, third[0], first), value=1)
+    handover(b, [first], [second])
+    handover(b, [second], [third])
+    b.emit(third, "ld", to=Operand(buffer))
+
+
+def generic_to_async(b: Builder) -> None:
+    """Ordinary stores, a proxy fence, and a bulk store or reduction of what they wrote."""
+    producer, consumer = two_threads(b, far=0.3)
+    buffer = b.shared(16, clear=True)
+    before = b.maybe(0.5 if producer[0] == consumer[0] else 0.3)
+    b.emit(producer, "st", to=_at(b, buffer, consumer[0], producer), vector=4)
+    if before:
+        _proxy_fence(b, producer, "shared")
+    handover(b, [producer], [consumer])
+    if not before:
+        _proxy_fence(b, consumer, "shared")
+    op = b.pick("bulk.store", "bulk.store", "bulk.reduce")
+    b.emit(consumer, op, to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+    if b.flaw(0.2):
+        _proxy_fence(b, consumer, "shared")
+
+
+def warp_to_async(b: Builder) -> None:
+    """All lanes of a warp store, one of them issues a bulk store."""
+    thread = lane_of(b, b.chance.randrange(b.ctas))
+    buffer = b.shared(16)
+    stride = 0 if b.flaw(0.4) else 4
+    b.emit(thread, "st", lanes=(0, 1, 2, 3), to=Operand(buffer, stride=stride), value=1)
+    right = ("", "shared::cta")
+    if not b.flaw(0.4):
+        b.emit(thread, "fence.proxy.async", lanes=(0, 1, 2, 3), qualifier=b.pick(*right))
+    if not b.flaw(0.5):
+        b.emit(thread, "bar.warp.sync", lanes=(0, 1, 2, 3))
+    b.emit(thread, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+
+
+def global_to_async(b: Builder) -> None:
+    """Ordinary stores to global memory that a bulk copy then loads."""
+    producer, consumer = two_threads(b)
+    data, buffer, bar = b.global_(16), b.shared(16), b.mbarrier(1)
+    b.emit(producer, "st", to=Operand(data), vector=4)
+    before = b.maybe(0.5 if producer[0] == consumer[0] else 0.2)
+    if before:
+        _proxy_fence(b, producer, "global")
+    handover(b, [producer], [consumer])
+    if not before:
+        _proxy_fence(b, consumer, "global")
+    b.emit(consumer, "mbarrier.arrive.expect_tx", mbarrier=Operand(bar), bytes=16)
+    b.emit(consumer, "bulk.load", to=Operand(buffer), source=Operand(data), mbarrier=Operand(bar), size=16)
+    _wait(b, consumer, bar)
+    _read(b, consumer, Operand(buffer))
+
+
+def async_to_generic(b: Builder) -> None:
+    """A bulk load, its wait by its issuer or by the reader, and loads."""
+    producer, consumer = two_threads(b, far=0.2)
+    buffer, bar = b.shared(16), b.mbarrier(1)
+    if producer[0] != consumer[0]:
+        _load(b, producer, buffer, bar, rank=consumer[0])
+        _wait(b, consumer, bar, far=True)
+    else:
+        _load(b, producer, buffer, bar)
+        if b.maybe(0.5):
+            if not b.flaw(0.3):
+                _wait(b, consumer, bar)
+        else:
+            if not b.flaw(0.3):
+                _wait(b, producer, bar)
+            handover(b, [producer], [consumer])
+    b.pick(_read, _read, _write)(b, consumer, Operand(buffer))
+
+
+def ring(b: Builder) -> None:
+    """A slot that is filled by bulk loads twice, read, and handed back in between."""
+    producer, consumer = two_threads(b, far=0.0)
+    buffer, full, empty = b.shared(16), b.mbarrier(1), b.mbarrier(1)
+    for turn in range(2):
+        if turn:
+            b.emit(producer, "mbarrier.wait", mbarrier=Operand(empty), number=0)
+            if b.maybe(0.3):
+                _proxy_fence(b, producer, "shared")
+        _load(b, producer, buffer, full)
+        _wait(b, consumer, full, turn)
+        early = b.flaw(0.4) and not turn
+        if early:
+            b.emit(consumer, "mbarrier.arrive", mbarrier=Operand(empty))
+        b.pick(_read, _read, _write)(b, consumer, Operand(buffer))
+        if b.maybe(0.6):
+            _proxy_fence(b, consumer, "shared")
+        if not turn and not early:
+            fields = {"sem": "relaxed", "scope": "cta"} if b.flaw(0.3) else {}
+            b.emit(consumer, "mbarrier.arrive", mbarrier=Operand(empty), **fields)
+
+
+def _bulk_wait(b: Builder, thread: Thread, *, read: bool) -> None:
+    """Wait for one of the thread's bulk stores; with a flaw for less than that."""
+    if not b.flaw(0.2):
+        b.emit(thread, "bulk.commit")
+    if not b.flaw(0.2):
+        qualifier = "read" if read or b.flaw(0.4) else ""
+        b.emit(thread, "bulk.wait", number=1 if b.flaw(0.3) else 0, qualifier=qualifier)
+
+
+def async_reads_then_generic(b: Builder) -> None:
+    """A bulk store whose source is overwritten after wait_group.read."""
+    thread, writer = two_threads(b, far=0.2)
+    buffer = b.shared(32, clear=True)
+    b.emit(thread, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+    if b.maybe(0.3):
+        b.emit(thread, "bulk.commit")
+        b.emit(thread, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer, 16), size=16)
+        b.emit(thread, "bulk.commit")
+        b.emit(thread, "bulk.wait", number=1, qualifier="read")
+    else:
+        _bulk_wait(b, thread, read=b.maybe(0.7))
+    if b.maybe(0.5):
+        writer = thread
+    else:
+        handover(b, [thread], [writer])
+    b.emit(writer, "st", to=_at(b, buffer, thread[0], writer, 16 if b.flaw(0.1) else 0), value=1)
+
+
+def async_writes_then_read(b: Builder) -> None:
+    """A bulk store or reduction to global memory, then a read of it: ordinary, non-coherent or by another copy."""
+    thread, reader = two_threads(b)
+    source, data = b.shared(16, clear=True), b.global_(16)
+    op = b.pick("bulk.store", "bulk.reduce")
+    b.emit(thread, op, to=Operand(data), source=Operand(source), size=16)
+    _bulk_wait(b, thread, read=False)
+    if b.maybe(0.4):
+        reader = thread
+    else:
+        handover(b, [thread], [reader])
+    way = b.chance.random()
+    if way < 0.7:
+        _read(b, reader, Operand(data))
+    elif way < 0.8:
+        b.emit(reader, "ld.nc", to=Operand(data))
+    else:
+        if b.maybe(0.5):
+            _proxy_fence(b, reader, "global")
+        back, bar = b.shared(16), b.mbarrier(1)
+        b.emit(reader, "mbarrier.arrive.expect_tx", mbarrier=Operand(bar), bytes=16)
+        b.emit(reader, "bulk.load", to=Operand(back), source=Operand(data), mbarrier=Operand(bar), size=16)
+        _wait(b, reader, bar)
+
+
+def async_to_async(b: Builder) -> None:
+    """A bulk load and then a bulk store of the same bytes, of one CTA or of two."""
     cta = b.chance.randrange(b.ctas)
-    if b.warps == 1 or b.maybe(0.1):
-        return (cta, 0, 0), (cta, 0, 1)
-    first, second = b.chance.sample(range(b.warps), 2)
-    return (cta, first, 0), (cta, second, 0)
+    thread = lane_of(b, cta)
+    buffer, bar = b.shared(16), b.mbarrier(1)
+    far = b.ctas > 1 and b.maybe(0.7)
+    if far:
+        _load(b, lane_of(b, 1 - cta), buffer, bar, rank=cta)
+    else:
+        _load(b, thread, buffer, bar)
+    _wait(b, thread, bar, far=far)
+    if far and b.maybe(0.5):
+        _proxy_fence(b, thread, "shared")
+    b.emit(thread, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
 
 
-def mbarrier_handover(b: Builder) -> None:
-    """Ordinary stores, an arrival, a wait, ordinary loads."""
-    producer, consumer = _two(b)
-    data, bar = b.shared(16, clear=True), b.mbarrier(1)
-    b.emit(producer, "st", to=Operand(data), value=1)
-    b.emit(
-        producer,
-        "mbarrier.arrive",
-        mbarrier=Operand(bar),
-        **({"sem": "relaxed", "scope": "cta"} if b.flaw() else {}),
+def cp_async(b: Builder) -> None:
+    """cp.async, its groups or its mbarrier, then a reader of either proxy."""
+    thread, reader = two_threads(b, far=0.15)
+    buffer, source = b.shared(32), b.global_(32)
+    b.emit(thread, "cp.async", to=Operand(buffer), source=Operand(source), size=16)
+    if b.maybe(0.4):
+        if b.maybe(0.5) and not b.flaw(0.5):
+            b.emit(thread, "cp.async.commit")
+            b.emit(thread, "cp.async", to=Operand(buffer, 16), source=Operand(source, 16), size=16)
+            b.emit(thread, "cp.async.commit")
+            b.emit(thread, "cp.async.wait", number=1)
+        else:
+            if not b.flaw(0.2):
+                b.emit(thread, "cp.async.commit")
+            b.emit(thread, "cp.async.wait", number=1 if b.flaw(0.4) else 0)
+    elif not b.flaw(0.3):
+        b.emit(thread, "cp.async.wait_all")
+    if b.maybe(0.4):
+        reader = thread
+    before = b.maybe(0.5)
+    to_async = reader[0] == thread[0] and b.maybe(0.5)
+    if to_async and before:
+        _proxy_fence(b, thread, "shared")
+    if reader != thread:
+        handover(b, [thread], [reader])
+    if to_async:
+        if not before:
+            _proxy_fence(b, reader, "shared")
+        b.emit(reader, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+    else:
+        _read(b, reader, _at(b, buffer, thread[0], reader, 16 if b.flaw(0.1) else 0))
+
+
+def cp_async_arrives(b: Builder) -> None:
+    """cp.async whose completion arrives at an mbarrier."""
+    thread, reader = two_threads(b, far=0.0)
+    buffer, noinc = b.shared(16), b.maybe(0.5)
+    bar = b.mbarrier(1)
+    arrive = {"mbarrier": Operand(bar), "qualifier": "noinc" if noinc else ""}
+    late = b.flaw(0.3)
+    if late:
+        b.emit(thread, "cp.async.arrive", **arrive)
+    b.emit(thread, "cp.async", to=Operand(buffer), source=Operand(b.global_(16)), size=16)
+    if not late:
+        b.emit(thread, "cp.async.arrive", **arrive)
+    if not noinc:
+        b.emit(thread, "mbarrier.arrive", mbarrier=Operand(bar))
+    _wait(b, reader, bar)
+    _read(b, reader, Operand(buffer))
+
+
+def remote_async_stores(b: Builder) -> None:
+    """st.async, red.async or a bulk copy into a CTA's shared memory, waited for there."""
+    cta = b.chance.randrange(b.ctas)
+    sender, receiver = lane_of(b, cta), lane_of(b, b.ctas - 1 - cta)
+    home, bar = receiver[0], b.mbarrier(1)
+    op = b.pick("st.async", "st.async", "red.async", "bulk.copy")
+    buffer = b.shared(16, clear=op == "red.async" or b.maybe(0.2))
+    size = 16 if op == "bulk.copy" else 4
+    b.emit(receiver, "mbarrier.arrive.expect_tx", mbarrier=Operand(bar), bytes=size)
+    to = {"to": Operand(buffer, rank=home), "mbarrier": Operand(bar, rank=home)}
+    if op == "bulk.copy":
+        source = b.shared(16, clear=True)
+        b.emit(sender, op, source=Operand(source), size=16, **to)
+    else:
+        b.emit(sender, op, value=1, **to)
+    far = sender[0] != receiver[0]
+    _wait(b, receiver, bar, far=far)
+    if op != "bulk.copy" and b.maybe(0.25):
+        if b.maybe(0.5):
+            _proxy_fence(b, receiver, "shared")
+        b.emit(receiver, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+    else:
+        b.emit(receiver, "ld", to=Operand(buffer))
+
+
+def multicast(b: Builder) -> None:
+    """One bulk load into both CTAs, read in both."""
+    if b.ctas == 1:
+        return ring(b)
+    buffer, bar = b.shared(16), b.mbarrier(1)
+    for cta in range(2):
+        b.emit(lane_of(b, cta), "mbarrier.arrive.expect_tx", mbarrier=Operand(bar), bytes=16)
+    source = Operand(b.global_(16))
+    issuer = lane_of(b, b.chance.randrange(2))
+    b.emit(issuer, "bulk.load", to=Operand(buffer), source=source, mbarrier=Operand(bar), size=16, number=3)
+    for cta in range(2):
+        reader = lane_of(b, cta)
+        _wait(b, reader, bar, far=True)
+        _read(b, reader, Operand(buffer))
+    return None
+
+
+def atomics(b: Builder) -> None:
+    """Two threads that access one place at once with strong or weak operations of some scope and size."""
+    first, second = two_threads(b)
+    data = (
+        Operand(b.global_(16)) if first[0] != second[0] or b.maybe(0.5) else Operand(b.shared(16, clear=True))
     )
-    if not b.flaw():
-        b.emit(consumer, "mbarrier.wait", mbarrier=Operand(bar), number=0)
-    b.emit(consumer, "ld", to=Operand(data))
+    for thread in (first, second):
+        scope = b.pick("gpu", "cta" if b.flaw(0.5) or first[0] == second[0] else "cluster")
+        size = 8 if b.flaw(0.3) else 4
+        way = b.chance.random()
+        if way < 0.35:
+            if b.maybe(0.5):
+                b.emit(thread, b.pick("atom", "red"), to=data, value=1, size=size)
+            else:
+                b.emit(thread, b.pick("atom", "red"), to=data, value=1, size=size, sem="relaxed", scope=scope)
+        elif way < 0.5:
+            b.emit(thread, b.pick("st", "ld"), to=data, size=size, sem="volatile")
+        elif way < 0.9:
+            vector = b.pick(1, 1, 2)
+            b.emit(thread, b.pick("st", "ld"), to=data, size=size, sem="relaxed", scope=scope, vector=vector)
+        else:
+            sem = "weak" if b.flaw() else "relaxed"
+            b.emit(thread, "st", to=data, size=size, sem=sem, scope="" if sem == "weak" else scope)
+
+
+def reductions(b: Builder) -> None:
+    """Bulk reductions into one place, and sometimes an ordinary atomic or a store with them."""
+    first, second = two_threads(b)
+    data = b.global_(16)
+    for thread in (first, second):
+        if b.flaw(0.4) and thread is second:
+            op = b.pick("red", "atom", "st")
+            b.emit(thread, op, to=Operand(data), value=1)
+        else:
+            source = b.shared(16, clear=True)
+            b.emit(thread, "bulk.reduce", to=Operand(data), source=Operand(source), size=16)
+
+
+def noncoherent(b: Builder) -> None:
+    """ld.global.nc of bytes that nothing writes, or that a store has written."""
+    writer, reader = two_threads(b)
+    data = b.global_(16)
+    if b.maybe(0.8):
+        b.emit(writer, "st", to=Operand(data), value=1)
+        handover(b, [writer], [reader])
+    b.emit(reader, "ld.nc", to=Operand(data, 8 if b.maybe(0.5) else 0))
+
+
+def barrier_ends(b: Builder) -> None:
+    """An mbarrier that is invalidated, and sometimes made anew, after its last wait."""
+    first, second = two_threads(b, far=0.0)
+    bar, done = b.mbarrier(1), b.mbarrier(1)
+    b.emit(first, "mbarrier.arrive", mbarrier=Operand(bar))
+    b.emit(second, "mbarrier.wait", mbarrier=Operand(bar), number=0)
+    relaxed = b.flaw()
+    fields = {"sem": "relaxed", "scope": "cta"} if relaxed else {}
+    b.emit(second, "mbarrier.arrive", mbarrier=Operand(done), **fields)
+    b.emit(first, "mbarrier.wait", mbarrier=Operand(done), number=0)
+    b.emit(first, "mbarrier.inval", mbarrier=Operand(bar))
+    if b.maybe(0.4):
+        b.emit(first, "mbarrier.init", mbarrier=Operand(bar), number=1)
+
+
+def lanes_of_one_store(b: Builder) -> None:
+    """Four lanes that store beside each other, or to one place."""
+    thread = lane_of(b, b.chance.randrange(b.ctas))
+    size, stride = b.pick((4, 4), (8, 8), (4, 4))
+    if b.flaw(0.7):
+        stride = b.pick(0, 0, stride // 2)
+    sem, scope = b.pick(("", ""), ("", ""), ("relaxed", "cta"))
+    buffer = b.shared(32)
+    b.emit(
+        thread, "st", lanes=(0, 1, 2, 3), to=Operand(buffer, stride=stride), size=size, sem=sem, scope=scope
+    )
 
 
 #: The templates and their weights.
-TEMPLATES = {mbarrier_handover: 1.0}
+TEMPLATES: dict[Callable[[Builder], None], float] = {
+    generic_to_generic: 3,
+    several_producers: 1.5,
+    chain: 1,
+    generic_to_async: 2,
+    warp_to_async: 1,
+    global_to_async: 1,
+    async_to_generic: 2,
+    ring: 1.5,
+    async_reads_then_generic: 1.5,
+    async_writes_then_read: 1.5,
+    async_to_async: 1,
+    cp_async: 2,
+    cp_async_arrives: 1,
+    remote_async_stores: 1.5,
+    multicast: 1,
+    atomics: 2,
+    reductions: 1,
+    noncoherent: 1,
+    barrier_ends: 1,
+    lanes_of_one_store: 0.6,
+}
