@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from .copies import COPIES
 from .grids import GRIDS
 from .locks import LOCKS
 from .mbarriers import MBARRIERS
@@ -13,5 +14,5 @@ __all__ = ["UNUSUAL"]
 
 #: The kernels by name, in the order of the chapters.
 UNUSUAL: dict[str, Unusual] = {
-    kernel.name: kernel for kernel in (*LOCKS, *MESSAGES, *GRIDS, *NAMED, *MBARRIERS)
+    kernel.name: kernel for kernel in (*LOCKS, *MESSAGES, *GRIDS, *NAMED, *MBARRIERS, *COPIES)
 }
