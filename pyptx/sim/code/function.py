@@ -94,12 +94,6 @@ class CallSite:
     results: tuple[Operand, ...]
 
 
-def _accesses(each: tuple[Instruction, Op]) -> tuple[list[Register], list[Register]]:
-    """Return two lists: the registers that one instruction of a block reads, and those that it writes."""
-    instruction, op = each
-    return accesses(instruction, op.binding)
-
-
 @dataclass(eq=False)
 class CodeBlock:
     """A basic block: its instructions, how it ends, and its generated functions (None until first used).
@@ -138,41 +132,6 @@ class CodeBlock:
     masked: Callable[..., Any] | None = None
     lane: Callable[..., Any] | None = None
 
-    def branches_before_use(self, op: Op) -> bool:
-        """True if the block ends with a branch and no instruction up to the branch uses the result of ``op``.
-
-        Arithmetic before a forward branch does not count as a use: compilers move it there together with the
-        load.
-        """
-        end, ops = self, list(self.ops)
-        while end.continues:
-            assert end.next is not None
-            end = self.code.program.blocks[end.next]
-            ops += end.ops
-        if end.branch is None or end.taken is None:
-            return False
-        forward = end.taken == EXIT or end.taken > self.index
-        position = next(number for number, (_, each) in enumerate(ops) if each is op)
-        derived = {register.name for register in _accesses(ops[position])[1]}
-        for each in ops[position + 1 :]:
-            reads, writes = _accesses(each)
-            if any(register.name in derived for register in reads):
-                if not forward or each[1].semantic.per != "value":
-                    return False
-                derived |= {register.name for register in writes}
-        return not any(register.name in derived for register in accesses(end.branch)[0])
-
-    def only_selected(self, op: Op) -> bool:
-        """True if only instructions that may drop the value, such as ``selp``, read the result of ``op``."""
-        found = next(each for each in self.ops if each[1] is op)
-        written = {register.name for register in _accesses(found)[1]}
-        readers = [
-            semantic_of(self.code.program.image.bind(instruction).form_id)
-            for instruction in self.code.function.instructions()
-            if any(register.name in written for register in accesses(instruction)[0])
-        ]
-        return bool(readers) and all(meaning is not None and meaning.selects for meaning in readers)
-
 
 @dataclass(eq=False)
 class FunctionCode:
@@ -199,6 +158,8 @@ class FunctionCode:
     #: Bytes of each thread's local memory that an activation takes, and bytes of an entry's parameters.
     local_bytes: int = 0
     param_bytes: int = 0
+    #: The result of :func:`.liveness.live_registers`, once it is known.
+    live: dict[int, frozenset[int]] | None = None
 
     def __post_init__(self) -> None:
         self.is_entry = self.function.kind == "entry"

@@ -21,9 +21,10 @@ that such an effect may read is ``split.warp.cta``.
 ``deferred`` marks forms that write their destination registers themselves, perhaps later. ``held`` names the
 operands whose registers an engine uses for some time after the instruction. Other instructions that access
 these registers notify the warp (:class:`~.threads.units.RegisterOwner`). ``checks_registers`` marks forms
-whose own function checks the registers that they hold. ``loads`` marks ordinary loads into registers.
-``takes_undefined`` marks forms that may copy registers that were never written (compilers pass structs with
-undefined bytes), ``selects`` forms that use only some of their operands. ``takes_launches`` marks forms that
+whose own function checks the registers that they hold. ``undefined`` says how the form passes on bits that
+come from unwritten memory (:mod:`.propagation`): by default from each operand of a value form to its results,
+while an operand of an effect form must be defined. ``takes_undefined`` marks forms that may copy registers
+that were never written (compilers pass structs with undefined bytes). ``takes_launches`` marks forms that
 try to cancel the launch of clusters that have not started. ``registers_only`` marks effects that no other
 warp can observe: they access only registers of the executing warp. ``control`` (:class:`Control`) marks forms
 that the machine itself executes, at the end of a block. ``traits`` holds facts about the form for the
@@ -47,6 +48,7 @@ from ...isa import Binding
 from ...isa.table import CHAPTERS, chapter_of
 from ..memory.access import MemoryOrder, Scope, StateSpace
 from ..numbers.rounding import ArithmeticMode
+from .propagation import EACH, USED, Propagation
 
 __all__ = [
     "CLASSES",
@@ -131,10 +133,9 @@ class Semantic:
     checks_registers: bool = False
     modeled: bool = True
     traits: Any = None
-    loads: bool = False
+    undefined: Propagation = USED
     takes_undefined: bool = False
     takes_launches: bool = False
-    selects: bool = False
     registers_only: bool = False
     control: Control | None = None
 
@@ -237,10 +238,9 @@ def executes(
     held: tuple[str, ...] = (),
     checks_registers: bool = False,
     traits: Any = None,
-    loads: bool = False,
+    undefined: Propagation | None = None,
     takes_undefined: bool = False,
     takes_launches: bool = False,
-    selects: bool = False,
     registers_only: bool = False,
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that registers a function as the semantics of instruction forms.
@@ -271,10 +271,9 @@ def executes(
                 held,
                 checks_registers,
                 traits=traits,
-                loads=loads,
+                undefined=undefined or (EACH if per == "value" else USED),
                 takes_undefined=takes_undefined,
                 takes_launches=takes_launches,
-                selects=selects,
                 registers_only=registers_only,
             )
         return function

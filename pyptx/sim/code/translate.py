@@ -15,10 +15,12 @@ from collections.abc import Callable
 from typing import Any
 
 from .array_code import ArrayEmitter
+from .emitter import Emitter
 from .function import CodeBlock
 from .lane_code import LaneEmitter
+from .semantic import Op
 
-__all__ = ["array_function", "lane_function", "translate"]
+__all__ = ["array_function", "lane_function", "operands_function", "single_function", "translate"]
 
 
 def translate(block: CodeBlock, form: str) -> Callable[..., Any]:
@@ -28,11 +30,42 @@ def translate(block: CodeBlock, form: str) -> Callable[..., Any]:
         last_yields = block.yields and position == len(block.ops) - 1
         emitter.operation(instruction, op, last_yields)
     emitter.end(block)
-    source = emitter.text(f"block_{block.index}_{form}")
+    return _compiled(emitter, f"block_{block.index}_{form}")
+
+
+def _compiled(emitter: Emitter, name: str) -> Callable[..., Any]:
     namespace: dict[str, Any] = dict(emitter.constants)
-    exec(compile(source, f"<pyptx block {block.index} {form}>", "exec"), namespace)
-    function: Callable[..., Any] = namespace[f"block_{block.index}_{form}"]
+    exec(compile(emitter.text(name), f"<pyptx {name}>", "exec"), namespace)
+    function: Callable[..., Any] = namespace[name]
     return function
+
+
+def single_function(block: CodeBlock, position: int, *, masked: bool) -> Callable[..., Any]:
+    """Return the wide or the masked function of one operation of a block. It is generated once."""
+    instruction, op = block.ops[position]
+    key = ("single", masked)
+    found: Callable[..., Any] | None = op.cache.get(key)
+    if found is None:
+        emitter = ArrayEmitter(block.code, masked)
+        emitter.operation(instruction, op, block.yields and position == len(block.ops) - 1)
+        found = op.cache[key] = _compiled(emitter, f"operation_{op.statement}")
+    return found
+
+
+def operands_function(block: CodeBlock, op: Op, *, select: bool) -> Callable[..., Any]:
+    """Return a function that returns the operands which ``op`` reads, as a tuple. It is generated once.
+
+    With ``select``, the arrays have only the lanes ``L``, the function's third argument.
+    """
+    key = ("operands", select)
+    found: Callable[..., Any] | None = op.cache.get(key)
+    if found is None:
+        emitter = ArrayEmitter(block.code, masked=False)
+        emitter.parameters = "s, w, L"
+        texts = [emitter.read(operand, spec, op, select=select) for spec, operand in emitter.operands(op)]
+        emitter.line(f"return ({' '.join(text + ',' for text in texts)})")
+        found = op.cache[key] = _compiled(emitter, f"operands_{op.statement}")
+    return found
 
 
 def lane_function(block: CodeBlock) -> Callable[..., Any]:

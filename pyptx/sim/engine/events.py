@@ -96,6 +96,10 @@ class AsyncOperation:
         """
         return "padding-read" if self.takes_padding and known.any() else "uninitialized-read"
 
+    def follows_unwritten(self) -> bool:
+        """Return False: what an engine reads must have been written."""
+        return False
+
     def local(self, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
         """Raise a fault: engines cannot access a thread's local memory."""
         del size

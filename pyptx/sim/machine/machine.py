@@ -93,6 +93,7 @@ class Machine(MachineState):
         except Fault as fault:
             self.report(fault.finding)
         self.charge(self.account)
+        self.origins.report_unused()
         ended = self.account
         for grid in self.grids:
             if not grid.complete and grid.account is not ended:

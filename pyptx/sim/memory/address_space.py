@@ -397,7 +397,12 @@ class Memory:
     def uninitialized(
         self, segment: Segment, offset: int | Offsets, size: int, lane: int, actor: Actor
     ) -> None:
-        """Report a read of ``size`` bytes at ``offset`` (lane number ``lane``) that were not all written."""
+        """Report a read of ``size`` bytes at ``offset`` (lane number ``lane``) that were not all written.
+
+        An actor that follows unwritten bytes to their use reports the read itself.
+        """
+        if actor.follows_unwritten():
+            return
         position = offset if isinstance(offset, int) else int(offset[lane])
         known = (
             np.zeros(size, np.uint8)

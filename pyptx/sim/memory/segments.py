@@ -76,6 +76,12 @@ class Actor(Protocol):
         ``known`` flags the bytes that were written.
         """
 
+    def follows_unwritten(self) -> bool:
+        """Return True if the actor follows the unwritten bytes that it reads, so that the read is no error.
+
+        May raise an exception to read again in a way that follows them.
+        """
+
     def local(self, address: int | Offsets, size: int, kind: AccessKind) -> tuple[Segment, int | Offsets]:
         """Return the segment of the CTA's local memory, and the offset in it of each thread's ``address``."""
 
@@ -93,6 +99,7 @@ class Segment:
         "data",
         "derived",
         "name",
+        "origins",
         "parts",
         "read_only",
         "size",
@@ -106,6 +113,8 @@ class Segment:
         self.size = int(data.size)
         self.read_only = space is StateSpace.PARAM or space is StateSpace.CONST
         self.written: Bytes | None = np.zeros(self.size, np.uint8) if tracked else None
+        #: For unwritten bytes that instructions wrote with undefined values: where these values come from.
+        self.origins: NDArray[np.int64] | None = None
         #: Live mbarrier objects by offset. :meth:`place_barrier` and :meth:`remove_barrier` change them.
         self.barriers: dict[int, MBarrier] = {}
         #: Where the first of them starts, and where the last one ends.
@@ -206,6 +215,28 @@ class Segment:
             if not known.all():
                 return int(np.argmin(known))
         return None
+
+    def missing(self, places: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Return which bytes at these offsets were never written, or written with undefined values."""
+        if self.written is None:
+            return np.zeros(places.shape, np.bool_)
+        missing: NDArray[np.bool_] = self.written[places] == 0
+        return missing
+
+    def store_undefined(
+        self, places: NDArray[np.int64], undefined: NDArray[np.bool_], origins: NDArray[np.int64]
+    ) -> None:
+        """Record that bytes were written, some of them with undefined values, which count as unwritten.
+
+        ``places`` and ``undefined`` have a row for each lane; ``origins`` has one element for each row, or
+        only one.
+        """
+        if self.written is None:
+            return
+        if self.origins is None:
+            self.origins = np.zeros(self.size, np.int64)
+        self.written[places] = ~undefined
+        self.origins[places] = np.where(undefined, origins[..., None], 0)
 
     def _all_written(self, offset: Offsets, size: int, word: int) -> bool:
         """True if ``size`` bytes at each offset were written. All are multiples of ``word``."""

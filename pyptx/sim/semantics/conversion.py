@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
+from ..code.propagation import moved
 from ..code.semantic import Op, executes
 from ..numbers.bits import clamped
 from ..numbers.formats import cut_f32, decoded, odd_f32, rounded, wrong_side
@@ -86,7 +87,7 @@ def _int_scalar(chosen: dict[str, str]) -> str:
     return f"min(max({{a}}, {low}), {high})"
 
 
-@executes("cvt.int", scalar=_int_scalar)
+@executes("cvt.int", undefined=moved("a"), scalar=_int_scalar)
 def cvt_int(op: Op, a: Array) -> Any:
     dtype = TYPES[op.chosen["dtype"]].register_dtype
     if "sat" in op.chosen:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import b16, b32, b64, b128
+from ..code.propagation import LOADED, moved, stored
 from ..code.semantic import Op, executes
 from ..copies.st_async import shared_address, store_async
 from ..memory.access import AccessKind, MemoryOrder, StateSpace
@@ -33,12 +34,12 @@ _WINDOWS = {
 }
 
 
-@executes("mov", "mov.b128", scalar="{a}")
+@executes("mov", "mov.b128", scalar="{a}", undefined=moved("a"))
 def mov(a: Any) -> Any:
     return a
 
 
-@executes("mov.vec")
+@executes("mov.vec", undefined=moved("a"))
 def mov_vec(a: Array) -> Any:
     return a
 
@@ -51,6 +52,7 @@ def mov_vec(a: Array) -> Any:
     "mov.pack.b64.v4",
     "mov.pack.b128",
     "mov.pack.b128.v4",
+    undefined=moved("a"),
 )
 def mov_pack(a: Array) -> Any:
     """Pack the elements into one register; the first element is the least significant part."""
@@ -66,8 +68,10 @@ def _mov_unpack(parts: int) -> Callable[[Array], Array]:
     return unpack
 
 
-executes("mov.unpack.b16", "mov.unpack.b32", "mov.unpack.b64", "mov.unpack.b128")(_mov_unpack(2))
-executes("mov.unpack.b32.v4", "mov.unpack.b64.v4", "mov.unpack.b128.v4")(_mov_unpack(4))
+_UNPACK = ("mov.unpack.b16", "mov.unpack.b32", "mov.unpack.b64", "mov.unpack.b128")
+_UNPACK_4 = ("mov.unpack.b32.v4", "mov.unpack.b64.v4", "mov.unpack.b128.v4")
+executes(*_UNPACK, undefined=moved("a"))(_mov_unpack(2))
+executes(*_UNPACK_4, undefined=moved("a"))(_mov_unpack(4))
 
 
 def _cvta_scalar(chosen: dict[str, str]) -> str:
@@ -118,15 +122,17 @@ _STORES_OF_128_BITS = {
 }
 
 for order, forms in _LOADS.items():
-    executes(*forms, per="warp", lane=load_one, team=True, loads=True, traits=order)(load)
+    executes(*forms, per="warp", lane=load_one, team=True, undefined=LOADED, traits=order)(load)
 for order, forms in _LOADS_OF_128_BITS.items():
-    executes(*forms, per="warp", team=True, loads=True, traits=order)(load)
+    executes(*forms, per="warp", team=True, undefined=LOADED, traits=order)(load)
 for order, forms in _STORES.items():
-    executes(*forms, per="warp", lane=store_one, team=True, traits=order)(store)
+    executes(*forms, per="warp", lane=store_one, team=True, undefined=stored("b"), traits=order)(store)
 for order, forms in _STORES_OF_128_BITS.items():
-    executes(*forms, per="warp", team=True, traits=order)(store)
-executes("st.param", per="warp", lane=store_one, team=True, takes_undefined=True)(store)
-executes("st.param.b128", per="warp", team=True, takes_undefined=True)(store)
+    executes(*forms, per="warp", team=True, undefined=stored("b"), traits=order)(store)
+executes("st.param", per="warp", lane=store_one, team=True, undefined=stored("b"), takes_undefined=True)(
+    store
+)
+executes("st.param.b128", per="warp", team=True, undefined=stored("b"), takes_undefined=True)(store)
 
 
 @executes("st.async", "st.async.b128", per="warp")

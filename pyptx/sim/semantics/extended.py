@@ -16,12 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
+from ..code.propagation import Propagation, Rule
 from ..code.semantic import Op, executes
 from ..numbers.bits import high_half
 
 Array = NDArray[Any]
 
 _executes = partial(executes, per="warp", team=True, registers_only=True)
+_WRITES, _READS = Propagation(Rule.CARRY), Propagation(Rule.CARRY, reads_carry=True)
 
 
 def _unsigned(values: Array) -> Array:
@@ -54,7 +56,7 @@ def _sum_lane(s: Any, op: Op, lane: int, a: int, b: int) -> int:
     return _lane_total(s, op, lane, a, b, 0)
 
 
-@_executes("add.cc", lane=_sum_lane)
+@_executes("add.cc", undefined=_WRITES, lane=_sum_lane)
 def add_with_carry_out(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
     return _total(s, op, lanes, _unsigned(a), _unsigned(b), _NONE)
 
@@ -63,7 +65,7 @@ def _sum_with_carry_lane(s: Any, op: Op, lane: int, a: int, b: int) -> int:
     return _lane_total(s, op, lane, a, b, int(s.carry[lane]))
 
 
-@_executes("addc", lane=_sum_with_carry_lane)
+@_executes("addc", undefined=_READS, lane=_sum_with_carry_lane)
 def add_with_carry(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
     return _total(s, op, lanes, _unsigned(a), _unsigned(b), s.carry[lanes])
 
@@ -72,7 +74,7 @@ def _difference_lane(s: Any, op: Op, lane: int, a: int, b: int) -> int:
     return _lane_total(s, op, lane, a, ~b, 1)
 
 
-@_executes("sub.cc", lane=_difference_lane)
+@_executes("sub.cc", undefined=_WRITES, lane=_difference_lane)
 def subtract_with_carry_out(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
     return _total(s, op, lanes, _unsigned(a), ~_unsigned(b), _ONE)
 
@@ -81,7 +83,7 @@ def _difference_with_carry_lane(s: Any, op: Op, lane: int, a: int, b: int) -> in
     return _lane_total(s, op, lane, a, ~b, int(s.carry[lane]))
 
 
-@_executes("subc", lane=_difference_with_carry_lane)
+@_executes("subc", undefined=_READS, lane=_difference_with_carry_lane)
 def subtract_with_carry(s: Any, op: Op, lanes: Array, a: Array, b: Array) -> Any:
     return _total(s, op, lanes, _unsigned(a), ~_unsigned(b), s.carry[lanes])
 
@@ -101,11 +103,11 @@ def _mad_lane(carry: Callable[[Any, int], int]) -> Callable[..., int]:
     return of_one
 
 
-@_executes("mad.cc", lane=_mad_lane(lambda s, lane: 0))
+@_executes("mad.cc", undefined=_WRITES, lane=_mad_lane(lambda s, lane: 0))
 def mad_with_carry_out(s: Any, op: Op, lanes: Array, a: Array, b: Array, c: Array) -> Any:
     return _total(s, op, lanes, _half(op, a, b), _unsigned(c), _NONE)
 
 
-@_executes("madc", lane=_mad_lane(lambda s, lane: int(s.carry[lane])))
+@_executes("madc", undefined=_READS, lane=_mad_lane(lambda s, lane: int(s.carry[lane])))
 def mad_with_carry(s: Any, op: Op, lanes: Array, a: Array, b: Array, c: Array) -> Any:
     return _total(s, op, lanes, _half(op, a, b), _unsigned(c), s.carry[lanes])

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
+from ..code.propagation import UPWARD, moved
 from ..code.semantic import Op, executes
 from ..numbers.bits import (
     WIDE,
@@ -44,14 +45,14 @@ def _wraps(template: str) -> Any:
     return lambda chosen: None if "sat" in chosen else template
 
 
-@executes("add.int", scalar=_sum_scalar("+"), array=_wraps("np.add({a}, {b}, {out})"))
+@executes("add.int", undefined=UPWARD, scalar=_sum_scalar("+"), array=_wraps("np.add({a}, {b}, {out})"))
 def add(op: Op, a: Array, b: Array) -> Any:
     if "sat" in op.chosen:
         return clamped(a.astype(np.int64) + b.astype(np.int64), *TYPES["s32"].limits)
     return a + b
 
 
-@executes("sub.int", scalar=_sum_scalar("-"), array=_wraps("np.subtract({a}, {b}, {out})"))
+@executes("sub.int", undefined=UPWARD, scalar=_sum_scalar("-"), array=_wraps("np.subtract({a}, {b}, {out})"))
 def sub(op: Op, a: Array, b: Array) -> Any:
     if "sat" in op.chosen:
         return clamped(a.astype(np.int64) - b.astype(np.int64), *TYPES["s32"].limits)
@@ -63,7 +64,7 @@ def add_saturating(a: Array, b: Array) -> Any:
     return np.minimum(a.astype(np.uint64) + b, TYPES["u32"].limits[1])
 
 
-@executes("neg.int", scalar="-{a}", array="np.negative({a}, {out})")
+@executes("neg.int", undefined=UPWARD, scalar="-{a}", array="np.negative({a}, {out})")
 def neg(a: Array) -> Any:
     return -a
 
@@ -90,7 +91,7 @@ def _low_half(template: str) -> Any:
     return lambda chosen: template if chosen["half"] == "lo" else None
 
 
-@executes("mul.int", scalar=_half_scalar, array=_low_half("np.multiply({a}, {b}, {out})"))
+@executes("mul.int", undefined=UPWARD, scalar=_half_scalar, array=_low_half("np.multiply({a}, {b}, {out})"))
 def mul(op: Op, a: Array, b: Array) -> Any:
     return a * b if op.chosen["half"] == "lo" else high_half(a, b)
 
@@ -109,7 +110,12 @@ def _mad_scalar(chosen: dict[str, str]) -> str:
     return f"({_half_scalar(chosen)}) + {{c}}"
 
 
-@executes("mad.int", scalar=_mad_scalar, array=_low_half("np.add(np.multiply({a}, {b}), {c}, {out})"))
+@executes(
+    "mad.int",
+    undefined=UPWARD,
+    scalar=_mad_scalar,
+    array=_low_half("np.add(np.multiply({a}, {b}), {c}, {out})"),
+)
 def mad(op: Op, a: Array, b: Array, c: Array) -> Any:
     return mul(op, a, b) + c
 
@@ -338,7 +344,7 @@ def _reverse_scalar(chosen: dict[str, str]) -> str:
     return f"int(format({{a}}, '0{TYPES[chosen['type']].bits}b')[::-1], 2)"
 
 
-@executes("brev", scalar=_reverse_scalar)
+@executes("brev", undefined=moved("a"), scalar=_reverse_scalar)
 def reverse(a: Array) -> Any:
     return reversed_bits(a)
 
@@ -354,7 +360,7 @@ def _extract_scalar(chosen: dict[str, str]) -> str:
     return f"(({field}) ^ {sign}) - {sign}"
 
 
-@executes("bfe", scalar=_extract_scalar)
+@executes("bfe", undefined=moved("a"), scalar=_extract_scalar)
 def extract(op: Op, a: Array, b: Array, c: Array) -> Any:
     shifts = op.cache.get("shifts")
     if shifts is None:
@@ -371,7 +377,7 @@ def _insert_scalar(chosen: dict[str, str]) -> str:
     return f"({{b}} & ~{field}) | (({{a}} << ({{c}} & 255)) & {field})"
 
 
-@executes("bfi", scalar=_insert_scalar)
+@executes("bfi", undefined=moved("a", "b"), scalar=_insert_scalar)
 def insert(a: Array, b: Array, c: Array, d: Array) -> Any:
     place = (c & _BYTE).astype(a.dtype)
     field = ones(d & _BYTE, a.dtype) << place
@@ -398,7 +404,7 @@ def _extend_scalar(chosen: dict[str, str]) -> str:
     return f"(({field}) ^ {sign}) - {sign}"
 
 
-@executes("szext", scalar=_extend_scalar)
+@executes("szext", undefined=moved("a"), scalar=_extend_scalar)
 def extend(op: Op, a: Array, b: Array) -> Any:
     unused = spare(_amount(op, b), a.dtype)
     return a << unused >> unused

@@ -9,23 +9,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
+from ..code.propagation import BITWISE, moved
 from ..code.semantic import Op, executes
 from ..numbers.packed import elements, joined
 
 Array = NDArray[Any]
 
 
-@executes("and", scalar="{a} & {b}", array="np.bitwise_and({a}, {b}, {out})")
+@executes("and", undefined=BITWISE, scalar="{a} & {b}", array="np.bitwise_and({a}, {b}, {out})")
 def bitwise_and(a: Array, b: Array) -> Any:
     return a & b
 
 
-@executes("or", scalar="{a} | {b}", array="np.bitwise_or({a}, {b}, {out})")
+@executes("or", undefined=BITWISE, scalar="{a} | {b}", array="np.bitwise_or({a}, {b}, {out})")
 def bitwise_or(a: Array, b: Array) -> Any:
     return a | b
 
 
-@executes("xor", scalar="{a} ^ {b}", array="np.bitwise_xor({a}, {b}, {out})")
+@executes("xor", undefined=BITWISE, scalar="{a} ^ {b}", array="np.bitwise_xor({a}, {b}, {out})")
 def bitwise_xor(a: Array, b: Array) -> Any:
     return a ^ b
 
@@ -34,7 +35,7 @@ def _not_scalar(chosen: dict[str, str]) -> str:
     return "not {a}" if chosen["type"] == "pred" else "~{a}"
 
 
-@executes("not", scalar=_not_scalar, array="np.invert({a}, {out})")
+@executes("not", undefined=BITWISE, scalar=_not_scalar, array="np.invert({a}, {out})")
 def complement(a: Array) -> Any:
     return ~a
 
@@ -52,7 +53,7 @@ def _shl_scalar(chosen: dict[str, str]) -> str:
     return f"({{a}} << {{b}} if {{b}} < {TYPES[chosen['type']].bits} else 0)"
 
 
-@executes("shl", scalar=_shl_scalar, array="np.left_shift({a}, {b}, {out})")
+@executes("shl", undefined=moved("a"), scalar=_shl_scalar, array="np.left_shift({a}, {b}, {out})")
 def shift_left(a: Array, b: Array) -> Any:
     return a << b
 
@@ -68,7 +69,7 @@ def _shr_array(chosen: dict[str, str]) -> str:
     return f"np.right_shift({{a}}, {amount}, {{out}})"
 
 
-@executes("shr", scalar=_shr_scalar, array=_shr_array)
+@executes("shr", undefined=moved("a"), scalar=_shr_scalar, array=_shr_array)
 def shift_right(a: Array, b: Array) -> Any:
     return a >> b
 
@@ -82,7 +83,7 @@ def _funnel_scalar(chosen: dict[str, str]) -> str:
 _HALF, _WIDTH, _MODULO = np.array(32, np.uint64), np.array(32, np.uint32), np.array(31, np.uint32)
 
 
-@executes("shf", scalar=_funnel_scalar)
+@executes("shf", undefined=moved("a", "b"), scalar=_funnel_scalar)
 def funnel_shift(op: Op, a: Array, b: Array, c: Array) -> Any:
     pair = b.astype(np.uint64) << _HALF | a
     amount = np.asarray(np.minimum(c, _WIDTH) if op.chosen["mode"] == "clamp" else c & _MODULO)
@@ -137,7 +138,7 @@ def _terms(chosen: dict[str, str]) -> str:
     return " | ".join(products)
 
 
-@executes("lop3", scalar=_terms)
+@executes("lop3", undefined=BITWISE, scalar=_terms)
 def logic_of_three(a: Array, b: Array, c: Array, table: Array) -> Any:
     return _of_three(a, b, c, table.item())
 
@@ -175,7 +176,7 @@ def _permuted(a: Array, b: Array, selectors: Sequence[int]) -> Any:
     return joined(result)
 
 
-@executes("prmt")
+@executes("prmt", undefined=moved("a", "b"))
 def permute(op: Op, a: Array, b: Array, c: Array) -> Any:
     mode = op.chosen.get("mode")
     if c.size == 1:

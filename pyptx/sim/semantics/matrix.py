@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.fragments import matrix_fragment
+from ..code.propagation import LOADED, moved, stored
 from ..code.semantic import Op, executes
 from ..matrices.register_matrices import Gather, Scatter, full_warp
 from ..memory.access import AccessKind
@@ -61,6 +62,7 @@ def _unpacked(data: Array, bits: int, signed: bool) -> Array:
     "ldmatrix.m8n16.extend",
     per="warp",
     collective="warp",
+    undefined=LOADED,
 )
 def ldmatrix(s: Split, op: Op, lanes: Array, address: Array) -> Array:
     """Load matrices from shared memory (PTX ISA #warp-level-matrix-instructions-ldmatrix)."""
@@ -79,7 +81,7 @@ def ldmatrix(s: Split, op: Op, lanes: Array, address: Array) -> Array:
     return result if len(lanes) == result.shape[1] else result[:, lanes]
 
 
-@executes("stmatrix", "stmatrix.m16n8", per="warp", collective="warp")
+@executes("stmatrix", "stmatrix.m16n8", undefined=stored("r"), per="warp", collective="warp")
 def stmatrix(s: Split, op: Op, lanes: Array, address: Array, registers: Any) -> None:
     """Store matrices to shared memory (PTX ISA #warp-level-matrix-instructions-stmatrix)."""
     rows = _rows(op)
@@ -98,7 +100,7 @@ def stmatrix(s: Split, op: Op, lanes: Array, address: Array, registers: Any) -> 
 _TURN = partial(matrix_fragment, "m8n8", 1)
 
 
-@executes("movmatrix", per="warp", collective="warp")
+@executes("movmatrix", undefined=moved("a"), per="warp", collective="warp")
 def movmatrix(s: Split, op: Op, lanes: Array, a: Any) -> Array:
     """Transpose a matrix in registers (PTX ISA #warp-level-matrix-instructions-movmatrix)."""
     both = op.cache.get("both")

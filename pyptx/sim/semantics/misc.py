@@ -241,6 +241,9 @@ def alloca(s: Split, op: Op, lanes: Any, size: Any, alignment: Any = None) -> An
     end = start + np.minimum(np.broadcast_to(size, start.shape).astype(np.uint64), np.uint64(1 << 40)).astype(
         np.int64
     )
-    s.warp.cta.local_memory.ensure(s, int(end.max()))
+    memory = s.warp.cta.local_memory
+    memory.ensure(s, int(end.max()))
+    for lane, first, last in zip(lanes.tolist(), start.tolist(), end.tolist(), strict=True):
+        memory.discard(s, lane, first, last - first)
     s.warp.stack[lanes] = end
     return start

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
+from ..code.propagation import TOGETHER, moved
 from ..code.semantic import Op, executes
 from ..threads.collectives import LaneGroups, collective
 from ..threads.warp import Split
@@ -40,7 +41,7 @@ def elect(s: Split, op: Op, lanes: Any, membermask: Any) -> Any:
 # --- shuffle ------------------------------------------------------------------------------------
 
 
-@_executes("shfl.sync", collective="membermask")
+@_executes("shfl.sync", undefined=moved("a"), collective="membermask")
 def shfl(s: Split, op: Op, lanes: Any, a: Any, b: Any, c: Any, membermask: Any) -> Any:
     if np.ndim(b) == np.ndim(c) == 0:
         # Both operands are immediates: every warp uses the same source lanes.
@@ -123,7 +124,7 @@ def _sources(mode: str, amount: Any, control: Any) -> tuple[Any, Any]:
 # --- vote ---------------------------------------------------------------------------------------
 
 
-@_executes("vote.sync", collective="membermask")
+@_executes("vote.sync", undefined=TOGETHER, collective="membermask")
 def vote(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _vote)
 
@@ -138,7 +139,7 @@ def _vote(op: Op, groups: LaneGroups, flags: Any) -> Any:
     return every if mode == "all" else every | ~some
 
 
-@_executes("vote.sync.ballot", collective="membermask")
+@_executes("vote.sync.ballot", undefined=TOGETHER, collective="membermask")
 def ballot(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), lambda op, groups, flags: _masks(flags))
 
@@ -154,7 +155,7 @@ def activemask(s: Split, op: Op, lanes: Any) -> Any:
 # --- match --------------------------------------------------------------------------------------
 
 
-@_executes("match.any.sync", collective="membermask")
+@_executes("match.any.sync", undefined=TOGETHER, collective="membermask")
 def match_any(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _same)
 
@@ -166,7 +167,7 @@ def _same(op: Op, groups: LaneGroups, values: Any) -> Any:
     return _masks(equal)[:, :, 0]
 
 
-@_executes("match.all.sync", collective="membermask")
+@_executes("match.all.sync", undefined=TOGETHER, collective="membermask")
 def match_all(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _all_same)
 
@@ -193,7 +194,7 @@ _REDUCTIONS: dict[str, np.ufunc] = {
 }
 
 
-@_executes("redux.sync", "redux.sync.bits", collective="membermask")
+@_executes("redux.sync", "redux.sync.bits", undefined=TOGETHER, collective="membermask")
 def redux(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _redux)
 
@@ -207,7 +208,7 @@ def _redux(op: Op, groups: LaneGroups, values: Any) -> Any:
     return _REDUCTIONS[name].reduce(values, axis=1, keepdims=True, dtype=values.dtype)
 
 
-@_executes("redux.sync.f32", collective="membermask")
+@_executes("redux.sync.f32", undefined=TOGETHER, collective="membermask")
 def redux_f32(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), _redux_f32)
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.wmma_fragments import wmma_fragment
+from ..code.propagation import LOADED, stored
 from ..code.semantic import Op, executes
 from ..matrices.register_matrices import Gather, Scatter, full_warp, split
 from ..matrices.warp_product import WarpProduct, planned
@@ -64,9 +65,23 @@ class _Lines:
         return address[:1] + np.arange(self.lines) * (elements * self.bits // 8)
 
 
-@executes("wmma.load.a", "wmma.load.a.bits", per="warp", collective="warp", traits=_Fragment("a", "atype"))
-@executes("wmma.load.b", "wmma.load.b.bits", per="warp", collective="warp", traits=_Fragment("b", "btype"))
-@executes("wmma.load.c", per="warp", collective="warp", traits=_Fragment("c", "ctype"))
+@executes(
+    "wmma.load.a",
+    "wmma.load.a.bits",
+    undefined=LOADED,
+    per="warp",
+    collective="warp",
+    traits=_Fragment("a", "atype"),
+)
+@executes(
+    "wmma.load.b",
+    "wmma.load.b.bits",
+    undefined=LOADED,
+    per="warp",
+    collective="warp",
+    traits=_Fragment("b", "btype"),
+)
+@executes("wmma.load.c", undefined=LOADED, per="warp", collective="warp", traits=_Fragment("c", "ctype"))
 def load(s: Split, op: Op, lanes: Array, address: Array, stride: Any = None) -> Array:
     """Load a fragment from memory (PTX ISA #warp-level-matrix-instructions-wmma-ld)."""
     plan = planned(op, _Lines)
@@ -82,7 +97,7 @@ def load(s: Split, op: Op, lanes: Array, address: Array, stride: Any = None) -> 
     return result if len(lanes) == result.shape[1] else result[:, lanes]
 
 
-@executes("wmma.store.d", per="warp", collective="warp", traits=_Fragment("d", "type"))
+@executes("wmma.store.d", undefined=stored("r"), per="warp", collective="warp", traits=_Fragment("d", "type"))
 def store(s: Split, op: Op, lanes: Array, address: Array, registers: Any, stride: Any = None) -> None:
     """Store a fragment to memory (PTX ISA #warp-level-matrix-instructions-wmma-st)."""
     plan = planned(op, _Lines)

@@ -14,9 +14,10 @@ import numpy as np
 from ...ir import Immediate, Operand, Param, Register, Sink, Symbol
 from ..code.emitter import CLASS_BITS, typed
 from ..code.function import CallSite, CodeBlock
-from ..code.semantic import CLASSES
+from ..code.semantic import CLASSES, RegisterPlace
 from ..memory.access import AccessKind, StateSpace
 from .builtins import BUILTINS, SIGNATURES, CallArguments
+from .call_bits import move, read_local, use_register, write_local
 from .frames import Frame
 from .warp import ReconvergencePoint, Split, mask_of
 
@@ -61,6 +62,12 @@ class FunctionCalls:
                     "not-modeled", f"{site.callee} is not a function of the module", At(s, site)
                 )
             return found
+        use_register(
+            s,
+            site.callee,
+            f"used as the function that {site.instruction.name} calls",
+            site.instruction.source,
+        )
         addresses = s.frame.u64[site.callee.row]
         values = set(addresses[s.lanes].tolist())
         if len(values) > 1:
@@ -95,6 +102,7 @@ class FunctionCalls:
         frame.base = -(-int(warp.stack[s.lanes].max()) // 32) * 32
         frame.stack = warp.stack.copy()
         warp.cta.local_memory.ensure(s, frame.base + code.local_bytes)
+        warp.cta.local_memory.discard(s, s.lanes, frame.base, code.local_bytes)
         warp.stack[s.lanes] = frame.base + code.local_bytes
         frame.caller, frame.resume, frame.outer, frame.site = caller, resume, s.stack, site
         frame.lanes, frame.depth = s.mask, caller.depth + 1
@@ -154,6 +162,7 @@ class FunctionCalls:
             place = frame.code.places[param.name]
             target = getattr(frame, CLASSES[place.cls])
             target[place.row, lanes] = self._value(argument, caller, param)[lanes]
+            move(s, caller, self._place(argument, caller), frame, place)
             if param.name in frame.code.tracked:
                 frame.written[frame.code.tracked[param.name], lanes] = True
             return
@@ -162,6 +171,7 @@ class FunctionCalls:
             self._copy(s, self._local(argument, caller), place_of, param.nbytes)
         else:
             self._write(s, place_of, self._value(argument, caller, param)[lanes], param.nbytes)
+            write_local(s, caller, self._place(argument, caller), place_of, param.nbytes)
 
     def _fetch(self, s: Split, result: Operand, caller: Frame, param: Param, frame: Frame) -> None:
         """Copy one result from its parameter to the caller's operand."""
@@ -173,6 +183,7 @@ class FunctionCalls:
                 place = frame.code.places[param.name]
                 values = getattr(frame, CLASSES[place.cls])[place.row, lanes]
                 self._write(s, self._local(result, caller), values, param.nbytes)
+                write_local(s, frame, place, self._local(result, caller), param.nbytes)
             else:
                 source = frame.code.symbols[param.name][1] + frame.base
                 self._copy(s, source, self._local(result, caller), param.nbytes)
@@ -183,11 +194,15 @@ class FunctionCalls:
         if param.space == "reg":
             place = frame.code.places[param.name]
             target[target_place.row, lanes] = getattr(frame, CLASSES[place.cls])[place.row, lanes]
+            move(s, frame, place, caller, target_place)
         else:
             source = frame.code.symbols[param.name][1] + frame.base
             data = s.warp.cta.local_memory.table()
             raw = np.ascontiguousarray(data[32 * s.warp.index + lanes, source : source + param.nbytes])
             target[target_place.row, lanes] = raw.view(f"u{param.nbytes}")[:, 0]
+            read_local(
+                s, caller, target_place, source, param.nbytes, frame.site, frame.site.instruction.source
+            )
         if result.name in caller.code.tracked:
             caller.written[caller.code.tracked[result.name], lanes] = True
 
@@ -206,6 +221,11 @@ class FunctionCalls:
         return np.full(32, raw.view(f"u{raw.itemsize}") if raw.dtype.kind == "f" else raw)
 
     @staticmethod
+    def _place(argument: Operand, caller: Frame) -> RegisterPlace | None:
+        """Return the place of an argument that is a register; None for a constant."""
+        return caller.code.places[argument.name] if isinstance(argument, Register) else None
+
+    @staticmethod
     def _local(symbol: Symbol, frame: Frame) -> int:
         found = frame.code.symbols[symbol.name]
         return found[1] + symbol.offset + frame.base
@@ -213,8 +233,12 @@ class FunctionCalls:
     @staticmethod
     def _copy(s: Split, source: int, target: int, nbytes: int) -> None:
         threads = 32 * s.warp.index + s.lanes
-        table = s.warp.cta.local_memory.table()
-        table[threads, target : target + nbytes] = table[threads, source : source + nbytes]
+        memory = s.warp.cta.local_memory
+        for table in (memory.table(), memory.written()):
+            table[threads, target : target + nbytes] = table[threads, source : source + nbytes]
+        if memory.segment.origins is not None:
+            origins = memory.segment.origins.reshape(memory.threads, memory.capacity)
+            origins[threads, target : target + nbytes] = origins[threads, source : source + nbytes]
 
     @staticmethod
     def _write(s: Split, target: int, values: Any, nbytes: int) -> None:
@@ -250,6 +274,7 @@ class FunctionCalls:
             values = np.broadcast_to(np.asarray(answer, f"u{param.nbytes}"), lanes.shape)
             if isinstance(result, Symbol):
                 self._write(s, self._local(result, s.frame), values, param.nbytes)
+                write_local(s, s.frame, None, self._local(result, s.frame), param.nbytes)
             elif isinstance(result, Register):
                 place = s.frame.code.places[result.name]
                 getattr(s.frame, CLASSES[place.cls])[place.row, lanes] = values
@@ -268,6 +293,9 @@ class At:
     def unwritten_rule(self, known: Any) -> str:
         del known
         return "uninitialized-read"
+
+    def follows_unwritten(self) -> bool:
+        return False
 
     @property
     def cta_key(self) -> tuple[int, int]:

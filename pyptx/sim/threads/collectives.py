@@ -134,6 +134,8 @@ class Rendezvous:
     """
 
     def __init__(self) -> None:
+        #: Origin of undefined bits in an operand of some lane, or 0.
+        self.undefined = 0
         self._lanes: list[NDArray[np.intp]] = []
         self._operands: list[list[NDArray[Any]]] = []
         self._results: Any = None

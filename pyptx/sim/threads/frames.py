@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..code.semantic import CLASSES
+from .undefined import UndefinedBits
 
 if TYPE_CHECKING:
     from ..code.function import FunctionCode
@@ -48,12 +49,14 @@ class Registers:
         self.written = np.zeros((len(code.tracked), columns), np.bool_)
         #: The carry flag of the condition code.
         self.carry = np.zeros(columns, np.uint8)
+        self.undefined = UndefinedBits(columns)
         self._frames: dict[tuple[int, int], Frame] = {}
 
     def clear(self) -> None:
         """Reset everything to the state of new registers."""
         for array in (*self.raw.values(), self.written, self.carry):
             array[...] = 0
+        self.undefined.rows.clear()
         for frame in self._frames.values():
             frame.special = {}
 
@@ -77,7 +80,7 @@ class Frame:
     def __init__(self, registers: Registers, first: int, end: int) -> None:
         self.registers, self.code = registers, registers.code
         self.columns = end - first
-        self._span = slice(first, end)
+        self.span = slice(first, end)
         self.written = registers.written[:, first:end]
         self.carry = registers.carry[first:end]
         #: Values of special registers by name.
@@ -103,7 +106,7 @@ class Frame:
         if name.startswith("r_"):
             value = list(getattr(self, name[2:]))
         elif name in self.registers.raw:
-            value = self.registers.raw[name][:, self._span]
+            value = self.registers.raw[name][:, self.span]
         elif name in _TYPED:
             raw, dtype = _TYPED[name]
             value = getattr(self, raw).view(dtype)

@@ -46,13 +46,10 @@ class LocalMemory:
         nbytes = self.threads * self.capacity
         # Allocating a large block takes long while few turns of the run pass, so the time is checked here.
         self.cta.machine.check_time()
-        self.cta.machine.take(nbytes - self._held)
-        self._held = nbytes
+        self.cta.machine.take(2 * nbytes - self._held)
+        self._held = 2 * nbytes
         data = np.zeros(nbytes, np.uint8)
-        # The bytes are not tracked: code of compilers loads bytes that were not written, and discards them.
-        return Segment(
-            f"local memory of CTA {self.cta.coordinates}", StateSpace.LOCAL, 0, data, tracked=False
-        )
+        return Segment(f"local memory of CTA {self.cta.coordinates}", StateSpace.LOCAL, 0, data, tracked=True)
 
     def release(self) -> None:
         """Free the storage. Called when the CTA has ended."""
@@ -74,6 +71,17 @@ class LocalMemory:
             old, before = self._segment, self.capacity
             self._segment = self._made(min(LOCAL_LIMIT, max(2 * before, nbytes)))
             self.table()[:, :before] = old.data.reshape(self.threads, before)
+            assert old.written is not None
+            self.written()[:, :before] = old.written.reshape(self.threads, before)
+            if old.origins is not None:
+                origins = np.zeros((self.threads, self.capacity), np.int64)
+                origins[:, :before] = old.origins.reshape(self.threads, before)
+                self._segment.origins = origins.reshape(-1)
+
+    def discard(self, s: Split, lanes: Any, start: int, nbytes: int) -> None:
+        """Forget what these lanes wrote to bytes that a new activation or allocation takes."""
+        if self._segment is not None and nbytes:
+            self.written()[32 * s.warp.index + lanes, start : start + nbytes] = 0
 
     def resolve(self, s: Split, lanes: Any, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
         """Return the segment of local memory, and the offset in it of each lane's ``address``.
@@ -102,6 +110,12 @@ class LocalMemory:
         if one:
             return segment, int(threads[0]) * self.capacity + address
         return segment, threads * self.capacity + address
+
+    def written(self) -> NDArray[np.uint8]:
+        """Return the flags of the written bytes as an array ``[thread, address]``."""
+        flags = self.segment.written
+        assert flags is not None
+        return flags.reshape(self.threads, self.capacity)
 
     def table(self) -> NDArray[np.uint8]:
         """Return the bytes as an array ``[thread, address]``."""

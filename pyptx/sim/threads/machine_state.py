@@ -27,6 +27,7 @@ from .divergence import Divergence
 from .frames import Registers
 from .limits import Limits, Progress
 from .residency import Residency
+from .undefined import Origins
 from .warp import FULL_MASK, Split
 
 if TYPE_CHECKING:
@@ -61,6 +62,8 @@ class MachineState:
         self.residency = Residency(self)
         self._reported: set[tuple[Any, ...]] = set()
         self.memory = Memory(self.report)
+        #: The loads that read unwritten memory.
+        self.origins = Origins(self.report)
         #: The threads and operations that completed a phase of an mbarrier in this turn.
         self.completed: list[Split | AsyncOperation] = []
         #: The stream of all events for the machine's observers.
@@ -126,13 +129,17 @@ class MachineState:
 
     # --- findings -------------------------------------------------------------------------------
 
-    def report(self, finding: Finding) -> None:
-        """Store a finding. Further findings of the same rule at the same line are dropped."""
+    def report(self, finding: Finding, account: LaunchAccount | None = None) -> None:
+        """Store a finding about the current launch, or about the launch of ``account``.
+
+        Further findings of the same rule at the same line are dropped.
+        """
+        account = self.account if account is None else account
         what = finding.message if finding.location is None else ""
-        key = (self.account.number, finding.rule.name, finding.location, what)
+        key = (account.number, finding.rule.name, finding.location, what)
         if key not in self._reported:
             self._reported.add(key)
-            self.account.findings.append(finding)
+            account.findings.append(finding)
 
     def fault(self, rule: str, message: str, actor: Any, lane: int | None = None) -> Fault:
         """Return a fault with a finding that ends the run.

@@ -6,6 +6,8 @@ from typing import Any
 
 from ..code.function import CodeBlock
 from ..code.translate import array_function, lane_function
+from .tracked import run_tracked
+from .undefined import UnwrittenLoad
 from .warp import Split
 
 __all__ = ["run_operations"]
@@ -18,6 +20,16 @@ def run_operations(s: Split, block: CodeBlock) -> Any:
     wait. Otherwise, for a split of one lane, the result is the number of the next block; for other splits it
     is None.
     """
+    undefined = s.frame.registers.undefined.rows
+    if undefined and s.frame.registers.undefined.in_threads(s.frame.span):
+        return run_tracked(s, block)
+    try:
+        return _run(s, block)
+    except UnwrittenLoad:
+        return run_tracked(s, block, s.op)
+
+
+def _run(s: Split, block: CodeBlock) -> Any:
     if s.lane >= 0 and not block.deferred:
         function = block.lane
         if function is None:

@@ -15,11 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.source import SourceLocation
+from ..code.propagation import Rule
 from ..code.semantic import CLASSES, Op
 from ..engine.accounts import Issuer
 from ..engine.waits import Wait
 from ..memory.access import AccessKind
 from .frames import Frame
+from .undefined import UnwrittenLoad
 from .units import RegisterOwner
 
 if TYPE_CHECKING:
@@ -169,6 +171,7 @@ class Split:
         "spin",
         "stack",
         "stale",
+        "unwritten",
         "warp",
     )
 
@@ -179,6 +182,8 @@ class Split:
         #: True if steps in flight may write registers whose old values are in ``regs``.
         self.stale = False
         self.op: Op | None = None
+        #: In code that follows undefined bits: whether the current load has read unwritten bytes.
+        self.unwritten: bool | None = None
         #: The rendezvous with lanes at other places in the code, for one collective.
         self.rendezvous: Rendezvous | None = None
         #: True if the split is among the machine's ready splits.
@@ -243,21 +248,21 @@ class Split:
         return self.warp.thread_names(self.actors, lane)
 
     def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
-        """Return the rule that a read of unwritten bytes breaks.
+        """Return the rule that a read of unwritten bytes by an instruction other than a load breaks."""
+        del known
+        return "uninitialized-read"
 
-        For a load the rule is weaker if perhaps no instruction uses the value, or its unwritten part.
+    def follows_unwritten(self) -> bool:
+        """Return True for a load in code that follows undefined bits.
+
+        Raises :class:`UnwrittenLoad` for a load in other code, and returns False for other instructions.
         """
-        op = self.op
-        if op is None or not op.semantic.loads:
-            return "uninitialized-read"
-        count = int(op.chosen.get("vec", "v1")[1:])
-        if count > 1 and known.reshape(count, -1).all(axis=1).any():
-            return "padding-read"
-        if "early" not in op.cache:
-            blocks = self.warp.cta.grid.program.blocks
-            block = next(block for block in blocks if any(each is op for _, each in block.ops))
-            op.cache["early"] = block.branches_before_use(op) or block.only_selected(op)
-        return "undefined-load" if op.cache["early"] else "uninitialized-read"
+        if self.op is None or self.op.semantic.undefined.rule is not Rule.LOADED:
+            return False
+        if self.unwritten is None:
+            raise UnwrittenLoad
+        self.unwritten = True
+        return True
 
     def local(self, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
         """Return the segment of local memory, and the offset in it of each executing thread's ``address``.

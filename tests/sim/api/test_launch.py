@@ -212,7 +212,7 @@ def test_one_finding_per_line_and_rule() -> None:
     lines = [f.location.line for f in report.findings if f.location is not None]
     assert lines == [kernel.line("first"), kernel.line("second")]
     text = str(report)
-    assert "error: [uninitialized-read]" in text and "remedy:" in text
+    assert "review: [undefined-load]" in text and "remedy:" in text
 
 
 def test_check_raises_what_the_report_says() -> None:

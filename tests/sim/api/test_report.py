@@ -111,7 +111,7 @@ _WRONG = {
     "out-of-bounds": "selp.b64 %d2, 8, %d1, %p0; st.u32 [%d2], 1;",
     "misaligned": "add.u64 %d2, %d1, 2; selp.b64 %d2, %d2, %d1, %p0; st.global.u32 [%d2], 1;",
     "uninitialized-read": """.shared .b32 s[128]; mov.u32 %r2, s; mad.lo.u32 %r2, %r0, 4, %r2;
-        @!%p0 st.shared.u32 [%r2], 1; ld.shared.u32 %r3, [%r2];""",
+        @!%p0 st.shared.u32 [%r2], 1; ld.shared.u32 %r3, [%r2]; st.global.u32 [%d1], %r3;""",
     "undefined-register": "@!%p0 mov.u32 %r4, 1; add.u32 %r5, %r4, 1;",
     "trap": "@%p0 trap;",
 }

@@ -124,7 +124,7 @@ def test_elements_left_out_stay_unwritten() -> None:
     )
     report = kernel.run(block=1)
     (found,) = report.findings
-    assert found.rule.name == "uninitialized-read"
+    assert found.rule.name == "undefined-load"
     assert found.location is not None and found.location.line == kernel.line("never written")
 
 

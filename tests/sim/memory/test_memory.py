@@ -439,7 +439,7 @@ def test_uninitialized_shared_memory(threads: int) -> None:
         "out:u64",
     )
     report = kernel.run(np.zeros(1, np.uint64), block=threads)
-    found = finding(report, "uninitialized-read")
+    found = finding(report, "undefined-load", "review")
     assert found.location is not None and found.location.line == kernel.line("byte 7 is missing")
     assert "offset 7) was never written" in found.message
 
@@ -460,7 +460,7 @@ def test_uninitialized_shared_memory_names_the_lane(threads: int) -> None:
         ret
         """
     )
-    found = finding(kernel.run(block=threads), "uninitialized-read")
+    found = finding(kernel.run(block=threads), "undefined-load", "review")
     assert found.thread == "CTA (0, 0, 0) warp 0 lane 3"
     assert "offset 12) was never written" in found.message
 
@@ -481,7 +481,7 @@ def test_an_array_can_count_as_never_written() -> None:
     )
     out = np.zeros(40, np.uint32)
     kernel.clean(out)
-    found = finding(kernel.run(out, uninitialized=[0]), "uninitialized-read")
+    found = finding(kernel.run(out, uninitialized=[0]), "undefined-load", "review")
     assert found.location is not None and found.location.line == kernel.line("beyond what it wrote")
     assert found.thread.endswith("lane 31")
 
@@ -504,7 +504,9 @@ def test_what_was_written_of_a_misaligned_view(shift: int) -> None:
         "out:u64",
     )
     for threads in (4, 1):
-        found = finding(kernel.run(owner[shift:], block=threads, uninitialized=[0]), "uninitialized-read")
+        found = finding(
+            kernel.run(owner[shift:], block=threads, uninitialized=[0]), "undefined-load", "review"
+        )
         assert found.location is not None and found.location.line == kernel.line("one further")
         assert f"(offset {skip + 8 * threads})" in found.message
 

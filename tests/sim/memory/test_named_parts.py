@@ -100,7 +100,7 @@ def test_dynamic_memory_is_one_buffer() -> None:
 
 def test_findings_name_the_buffer() -> None:
     report = kernel("ld.shared.u32 x, [a+68]").run(block=1)
-    assert "high, byte 4 of 256" in finding(report, "uninitialized-read").message
+    assert "high, byte 4 of 256" in finding(report, "undefined-load", "review").message
     report = kernel("mbarrier.init.shared.b64 [a+72], 1\nmbarrier.arrive.shared.b64 _, [a+72], 2").run(
         block=1
     )

@@ -29,7 +29,7 @@ done:
 """
 LOAD = "ld.shared.b32 value, [slot];"
 CASES = {
-    "not used": (LOAD, "uninitialized-read"),
+    "not used": (LOAD, "undefined-load"),
     "used behind the branch": (f"{LOAD} @!p bra done; add.u32 other, value, 1;", "undefined-load"),
     "used at once": (f"{LOAD} add.u32 other, value, 1;", "uninitialized-read"),
     "arithmetic before the branch": (f"{LOAD} add.u32 value, value, 1; @!p bra done;", "undefined-load"),
@@ -46,7 +46,8 @@ CASES = {
         f"{LOAD} setp.ne.u32 q, value, 0; @q bra done; mov.u32 other, 1;",
         "uninitialized-read",
     ),
-    "used as a guard's operand": (f"{LOAD} @p add.u32 other, value, 1;", "uninitialized-read"),
+    "used where a guard is false": (f"{LOAD} @p add.u32 other, value, 1;", "undefined-load"),
+    "used where a guard is true": (f"{LOAD} @!p add.u32 other, value, 1;", "uninitialized-read"),
     "selp may drop it": (f"{LOAD} selp.b32 other, value, 7, p;", "undefined-load"),
     "selp and another use": (
         f"{LOAD} selp.b32 other, value, 7, p; add.u32 other, other, value;",

@@ -137,7 +137,7 @@ def test_a_discarded_line_has_no_values_until_written(block: int) -> None:
     for offset in (128, 136, 252):
         kernel = Kernel(DISCARD + f"ld.global.u32 x, [line+{offset}] // gone", "line:u64")
         (found,) = kernel.run(np.ones(96, np.uint32), block=block).findings
-        assert found.rule.name == "uninitialized-read"
+        assert found.rule.name == "undefined-load"
         assert found.location is not None and found.location.line == kernel.line("gone")
 
 
