@@ -254,9 +254,9 @@ _EXPECTED_ELSEWHERE = unusual(
     """,
     [In(_WORDS), Out(np.uint32, 96)],
     lambda found: bool(np.array_equal(found[0], _WORDS[:96])),
-    """The tx-count may be negative while arrivals are pending (#parallel-synchronization-and-communication-instructions-
-    mbarrier-contents): each expecting thread arrives after it has expected, so the phase ends with the last byte and the
-    last arrival, in any order.""".replace("instructions-\n    mbarrier", "instructions-mbarrier"),
+    """The tx-count may be negative while arrivals are pending
+    (#parallel-synchronization-and-communication-instructions-mbarrier-contents): each expecting thread arrives after
+    it has expected, so the phase ends with the last byte and the last arrival, in any order.""",
     block=(96,),
     registers=_ROOM,
 )

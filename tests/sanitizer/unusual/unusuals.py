@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from .blackwell import BLACKWELLS
+from .clusters import CLUSTERS
 from .copies import COPIES
 from .grids import GRIDS
+from .launches import LAUNCHES
 from .locks import LOCKS
 from .mbarriers import MBARRIERS
 from .messages import MESSAGES
@@ -14,5 +17,6 @@ __all__ = ["UNUSUAL"]
 
 #: The kernels by name, in the order of the chapters.
 UNUSUAL: dict[str, Unusual] = {
-    kernel.name: kernel for kernel in (*LOCKS, *MESSAGES, *GRIDS, *NAMED, *MBARRIERS, *COPIES)
+    kernel.name: kernel
+    for kernel in (*LOCKS, *MESSAGES, *GRIDS, *NAMED, *MBARRIERS, *COPIES, *CLUSTERS, *LAUNCHES, *BLACKWELLS)
 }
