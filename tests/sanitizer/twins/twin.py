@@ -143,7 +143,8 @@ class Twin:
         declared[0], loads[0] = ".param .u64 out_param", ".reg .b64 out; ld.param.u64 out, [out_param];"
         launch = self.launches[number]
         body = "\n".join(_side(line, which) for line in launch.body.strip("\n").splitlines())
-        head = f".visible .entry {name}({', '.join(declared)}) {self.directives}\n{{\n"
+        directives = "\n".join(_side(line, which) for line in self.directives.splitlines())
+        head = f".visible .entry {name}({', '.join(declared)}) {directives}\n{{\n"
         return head + _REGISTERS + "\n".join(loads) + "\n" + body + "\nret;\n}\n"
 
     def marked(self, mark: str, which: Which = "wrong") -> set[int]:
