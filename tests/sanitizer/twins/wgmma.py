@@ -49,11 +49,11 @@ def _mma(add: int = 0, registers: str = "acc0, acc1, acc2, acc3") -> str:
     )
 
 
-def _fill(source: str) -> str:
-    """Thread 0 copies A and B to the stage."""
+def _fill(source: str, guard: str = "@first") -> str:
+    """One thread, by default thread 0, copies A and B to the stage."""
     return (
-        f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {_BYTES}; "
-        f"cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [stage], [{source}], {_BYTES}, [full];"
+        f"{guard} mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {_BYTES}; "
+        f"{guard} cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [stage], [{source}], {_BYTES}, [full];"
     )
 
 
@@ -124,7 +124,7 @@ _OPERANDS = [
         "wgmma-before-the-copy",
         ("lessons 5",),
         "the warps wait for the phase that the copy completes",
-        f"@first {_fill('src')} // @copy\n-{wait('full', 0)}\n+\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n{_DONE}\n"
+        f"{_fill('src')} // @copy\n-{wait('full', 0)}\n+\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n{_DONE}\n"
         f"{wait('full', 0)}\n{_STORE}",
         lines=("copy", "mma"),
         arrays=_halves(1),
@@ -133,7 +133,7 @@ _OPERANDS = [
         "full-barrier-waited-relaxed-by-wgmma",
         ("found: relaxed waits",),
         "the wait acquires the release of complete_tx",
-        f"@first {_fill('src')} // @copy\n-{wait('full', 0)}\n+{wait('full', 0, '.relaxed.cta')}\n{_READY}\n{_mma()} // @mma\n"
+        f"{_fill('src')} // @copy\n-{wait('full', 0)}\n+{wait('full', 0, '.relaxed.cta')}\n{_READY}\n{_mma()} // @mma\n"
         f"{_COMMIT}\n{_DONE}\n{_STORE}",
         lines=("copy", "mma"),
         arrays=_halves(1),
@@ -151,8 +151,8 @@ _OPERANDS = [
         "stage-refilled-in-flight",
         ("lessons 1", "completions"),
         "wgmma.wait_group and the barrier come before the next copy into the stage",
-        f"@first {_fill('src')}\n{wait('full', 0)}\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n-{_DONE}\n+\nbar.sync 0;\n"
-        f"add.u64 from, src, {_BYTES};\n@first {_fill('from')} // @refill\n{_DONE}\n{wait('full', 1)}\n{_READY}\n{_mma(1)}\n"
+        f"{_fill('src')}\n{wait('full', 0)}\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n-{_DONE}\n+\nbar.sync 0;\n"
+        f"add.u64 from, src, {_BYTES};\n{_fill('from')} // @refill\n{_DONE}\n{wait('full', 1)}\n{_READY}\n{_mma(1)}\n"
         f"{_COMMIT}\n{_DONE}\n{_STORE}",
         lines=("mma", "refill"),
         arrays=_halves(1, 2),
@@ -162,9 +162,9 @@ _OPERANDS = [
         "stage-refilled-one-group-early",
         ("found: wait_group N+1",),
         "wait_group 0 leaves no wgmma in flight, so the stage is free",
-        f"@first {_fill('src')}\n{wait('full', 0)}\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n"
+        f"{_fill('src')}\n{wait('full', 0)}\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n"
         f"-{_DONE}\n+{_DONE.replace('0', '1')}\nbar.sync 0;\n"
-        f"add.u64 from, src, {_BYTES};\n@first {_fill('from')} // @refill\n{_DONE}\n{wait('full', 1)}\n{_READY}\n{_mma(1)}\n"
+        f"add.u64 from, src, {_BYTES};\n{_fill('from')} // @refill\n{_DONE}\n{wait('full', 1)}\n{_READY}\n{_mma(1)}\n"
         f"{_COMMIT}\n{_DONE}\n{_STORE}",
         lines=("mma", "refill"),
         arrays=_halves(1, 2),
@@ -193,10 +193,10 @@ setp.ge.u32 p, tid, 128; setp.eq.u32 member, tid, 128;
 bra END;
 PRODUCE:
 @!member bra END;
-{_fill("src")}
+{_fill("src", "@member")}
 {await_empty}
 add.u64 from, src, {_BYTES};
-{_fill("from")} // @refill
+{_fill("from", "@member")} // @refill
 END:
 """
 
