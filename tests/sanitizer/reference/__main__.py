@@ -28,7 +28,7 @@ def main() -> int:
         print(census(range(options.seed, options.seed + options.number)))
         return 0
     if options.command == "show":
-        print(describe(compare(*generate(options.number))))
+        print(describe(compare(generate(options.number))))
         return 0
     return _compare(options.number, options.seed, options.limit)
 
@@ -37,7 +37,7 @@ def _compare(number: int, first: int, limit: int) -> int:
     differences: Counter[str] = Counter()
     disagreeing = 0
     for seed in range(first, first + number):
-        result = compare(*generate(seed))
+        result = compare(generate(seed))
         if result.agree:
             continue
         disagreeing += 1

@@ -32,6 +32,8 @@ class Builder:
         self.ctas = ctas
         self.warps = warps
         self.flaws = flaws
+        #: Whether the CTAs begin without a barrier of the cluster.
+        self.alone = ctas > 1 and chance.random() < flaws
         self.program = Program(ctas, warps)
         self._code: dict[tuple[int, int], list[Statement]] = {
             (cta, warp): [] for cta in range(ctas) for warp in range(warps)
@@ -108,8 +110,8 @@ class Builder:
             if not self.flaw(0.1):
                 self.emit(thread, "bulk.commit")
                 self.emit(thread, "bulk.wait", number=0)
-        if self.ctas > 1 and not self.flaw(0.15):
-            self.everywhere("cluster.arrive")
+        if self.ctas > 1 and not self.flaw(0.4):
+            self.everywhere("cluster.arrive", sem="relaxed" if self.flaw(0.3) else "")
             self.everywhere("cluster.wait")
         for warp, code in self._code.items():
             self.program.code[warp] = [*starts[warp], *code]
@@ -131,12 +133,12 @@ class Builder:
                 code.append(
                     Statement(Instruction("mbarrier.init", mbarrier=Operand(name), number=count), (0,))
                 )
-        light = self.ctas > 1 and bool(self._counts) and not self._cleared and self.maybe(0.5)
+        light = self.ctas > 1 and not self._cleared and self.maybe(0.7)
         fenced = not self.flaw(0.3)
         for (_, warp), code in starts.items():
-            if light and warp == 0 and fenced:
+            if light and self._counts and warp == 0 and fenced:
                 code.append(Statement(Instruction("fence.mbarrier_init"), (0,)))
-            if self.ctas > 1:
+            if self.ctas > 1 and not self.alone:
                 code.append(Statement(Instruction("cluster.arrive", sem="relaxed" if light else "")))
                 code.append(Statement(Instruction("cluster.wait")))
             else:

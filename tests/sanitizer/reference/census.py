@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 
 from .edges import TABLE
 from .generate import generate
-from .reference import Judge
 
 __all__ = ["Census", "census"]
 
@@ -41,7 +40,7 @@ def census(seeds: Iterable[int]) -> Census:
     """Judge the programs of ``seeds``, with and without each entry of the table."""
     result = Census()
     for seed in seeds:
-        judge = Judge(*generate(seed))
+        judge = generate(seed)
         findings = judge.findings()
         result.programs += 1
         result.racing += bool(findings)

@@ -9,7 +9,6 @@ import numpy as np
 from pyptx import sim
 from pyptx.sim import Report
 
-from .execution import Execution
 from .printing import Printed, to_ptx
 from .program import Program
 from .reference import Judge
@@ -58,13 +57,11 @@ def launch(program: Program, printed: Printed) -> Report:
     )
 
 
-def compare(program: Program, execution: Execution | None = None) -> Comparison:
-    """Judge ``program`` twice."""
+def compare(judge: Judge) -> Comparison:
+    """Judge a program twice."""
+    program = judge.program
     printed = to_ptx(program)
-    expected = {
-        (rule, *sorted((printed.lines[a], printed.lines[b])))
-        for rule, a, b in Judge(program, execution).findings()
-    }
+    expected = {(rule, *sorted((printed.lines[a], printed.lines[b]))) for rule, a, b in judge.findings()}
     report = launch(program, printed)
     found, others = named(report)
     return Comparison(printed, expected, found, others, report)  # type: ignore[arg-type]

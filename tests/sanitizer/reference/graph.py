@@ -118,6 +118,10 @@ class Graph:
     def edge(self, first: int, second: int, needs: int = 0, off: int = 0, causal: bool = True) -> None:
         self.edges[first].append((second, needs, off, causal))
 
+    def completed(self, one: Instance, barrier: tuple[int, str]) -> int:
+        """The node at which ``one`` counts at an mbarrier: of a copy, its signal."""
+        return self._signals.get((one, barrier), self.enter[one])
+
     # Program order.
 
     def _threads(self) -> None:

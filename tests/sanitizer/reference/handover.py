@@ -37,9 +37,11 @@ def handover(b: Builder, producers: Threads, consumers: Threads) -> None:
         return
     ctas = {thread[0] for thread in (*producers, *consumers)}
     warps = {thread[:2] for thread in (*producers, *consumers)}
-    choices: list[Callable[[Builder, Threads, Threads], None]] = [_mbarrier, _flag]
+    choices: list[Callable[[Builder, Threads, Threads], None]] = [_flag]
+    if len(ctas) == 1 or not b.alone:
+        choices += [_mbarrier]
     if len(ctas) > 1:
-        choices += [_mbarrier, _cluster_barrier, _cluster_barrier]
+        choices += [*choices[1:], _cluster_barrier, _cluster_barrier]
     elif len(warps) > 1:
         choices += [_barrier, _barrier, _named_barrier, _named_barrier]
     else:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import defaultdict
 from itertools import combinations
 
-from .edges import TABLE, bits, names
+from .edges import TABLE, bits
 from .execution import Execution, execute
 from .graph import Access, Fence, Graph, includes
 from .program import Program
@@ -27,9 +27,12 @@ class Judge:
 
     def __init__(self, program: Program, execution: Execution | None = None) -> None:
         self.program = program
-        self.graph = Graph(execution or execute(program))
+        self.execution = execution or execute(program)
+        self.graph = Graph(self.execution)
         self._order = _topological(self.graph)
         self._pairs = _conflicts(self.graph.accesses)
+        #: For each node the nodes that are executed after it, as bits.
+        self.executed = self._reach(0, causal=False)
 
     def findings(self, off: int = 0) -> frozenset[Finding]:
         """The findings.
@@ -38,7 +41,7 @@ class Judge:
             off: entries of the table to leave out, as :func:`~.edges.bits`.
         """
         causal = self._reach(off, causal=True)
-        executed = self._reach(off, causal=False)
+        executed = self._reach(off, causal=False) if off else self.executed
         found: set[Finding] = set()
         for first, second in self._pairs:
             rule = self._pair(first, second, off, causal, executed)
@@ -224,13 +227,3 @@ def _topological(graph: Graph) -> list[int]:
 def judge(program: Program, *off: str) -> frozenset[Finding]:
     """The findings of ``program``, with the named entries of the table left out."""
     return Judge(program).findings(bits(*off))
-
-
-def decisive(program: Program) -> list[str]:
-    """The entries of the table whose absence changes the findings of ``program``."""
-    return Judge(program).decisive()
-
-
-def table_names(mask: int) -> list[str]:
-    """Names of entries, for messages."""
-    return names(mask)

@@ -357,8 +357,8 @@ def atomics(b: Builder) -> None:
         Operand(b.global_(16)) if first[0] != second[0] or b.maybe(0.5) else Operand(b.shared(16, clear=True))
     )
     for thread in (first, second):
-        scope = b.pick("gpu", "cta" if b.flaw(0.5) or first[0] == second[0] else "cluster")
-        size = 8 if b.flaw(0.3) else 4
+        scope = b.pick("gpu", "cta" if b.flaw() or first[0] == second[0] else "cluster")
+        size = 8 if b.flaw(0.5) else 4
         way = b.chance.random()
         if way < 0.35:
             if b.maybe(0.5):
@@ -380,7 +380,7 @@ def reductions(b: Builder) -> None:
     first, second = two_threads(b)
     data = b.global_(16)
     for thread in (first, second):
-        if b.flaw(0.4) and thread is second:
+        if b.flaw(1.5) and thread is second:
             op = b.pick("red", "atom", "st")
             b.emit(thread, op, to=Operand(data), value=1)
         else:
@@ -413,6 +413,56 @@ def barrier_ends(b: Builder) -> None:
         b.emit(first, "mbarrier.init", mbarrier=Operand(bar), number=1)
 
 
+def relaxed_async(b: Builder) -> None:
+    """The data of a bulk load, handed on by relaxed operations: for review, whatever the mechanism."""
+    thread, reader = two_threads(b)
+    buffer, bar = b.shared(16), b.mbarrier(1)
+    _load(b, thread, buffer, bar)
+    _wait(b, thread, bar)
+    if thread[0] != reader[0] and b.maybe(0.5):
+        b.everywhere("cluster.arrive", sem="relaxed")
+        b.everywhere("cluster.wait")
+    else:
+        flag = Operand(b.global_(4))
+        b.emit(thread, "st", to=flag, value=1, sem=b.pick("relaxed", "release"), scope="gpu")
+        b.emit(reader, "poll", to=flag, value=1, sem="relaxed", scope="gpu")
+    b.emit(reader, "ld", to=_at(b, buffer, thread[0], reader))
+
+
+def counter(b: Builder) -> None:
+    """Two producers count a flag up, and the last of three threads resets it or the data."""
+    first, third = two_threads(b)
+    second = (*b.pick(first, third)[:2], 2)
+    everyone = (first, second, third)
+    data, flag = b.global_(16), Operand(b.global_(4))
+    for offset, thread in ((0, first), (8, second)):
+        b.emit(thread, "st", to=Operand(data, offset), value=1)
+        sem = "relaxed" if b.flaw(0.4) else "release"
+        scope = "cta" if b.flaw(0.3) or len({t[0] for t in everyone}) == 1 else "gpu"
+        b.emit(thread, b.pick("atom", "red"), to=flag, value=1, sem=sem, scope=scope)
+    b.emit(third, "poll", to=flag, value=2, sem="relaxed" if b.flaw(0.4) else "acquire", scope="gpu")
+    b.emit(third, "ld", to=Operand(data), vector=4)
+    if b.maybe(0.5):
+        b.emit(third, "st", to=flag, value=0)
+
+
+def neighbor(b: Builder) -> None:
+    """An access to the other CTA's shared memory, sometimes after a flag that shows that it has started."""
+    if b.ctas == 1:
+        return atomics(b)
+    cta = b.chance.randrange(2)
+    thread, other = lane_of(b, cta), lane_of(b, 1 - cta)
+    if b.maybe(0.5):
+        flag = Operand(b.global_(4))
+        sem = "release" if b.maybe(0.5) else "relaxed"
+        b.emit(other, "st", to=flag, value=1, sem=sem, scope="gpu")
+        b.emit(thread, "poll", to=flag, value=1, sem="acquire", scope="gpu")
+    to = Operand(b.shared(16, clear=b.maybe(0.3)), rank=1 - cta)
+    op = b.pick("st", "st", "red")
+    b.emit(thread, op, to=to, value=1)
+    return None
+
+
 def lanes_of_one_store(b: Builder) -> None:
     """Four lanes that store beside each other, or to one place."""
     thread = lane_of(b, b.chance.randrange(b.ctas))
@@ -438,14 +488,17 @@ TEMPLATES: dict[Callable[[Builder], None], float] = {
     ring: 1.5,
     async_reads_then_generic: 1.5,
     async_writes_then_read: 1.5,
-    async_to_async: 1,
+    async_to_async: 2,
     cp_async: 2,
     cp_async_arrives: 1,
     remote_async_stores: 1.5,
     multicast: 1,
-    atomics: 2,
-    reductions: 1,
+    atomics: 3,
+    reductions: 1.3,
     noncoherent: 1,
-    barrier_ends: 1,
-    lanes_of_one_store: 0.6,
+    barrier_ends: 1.2,
+    relaxed_async: 1,
+    counter: 1,
+    neighbor: 1,
+    lanes_of_one_store: 1.3,
 }
