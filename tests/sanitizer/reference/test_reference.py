@@ -2,25 +2,35 @@
 
 from __future__ import annotations
 
-from tests.sanitizer.reference.program import Buffer, Instruction, Operand, Program, Statement
+import pytest
+
+from tests.sanitizer.reference.cases import CASES, VERDICTS, Case
+from tests.sanitizer.reference.edges import TABLE
+from tests.sanitizer.reference.notation import parse
 from tests.sanitizer.reference.reference import judge
 
 
-def _program(*warps: list[Instruction]) -> Program:
-    """One CTA, whose warps execute the lists in lane 0."""
-    program = Program(
-        1, len(warps), {"s": Buffer("s", "shared", 16), "g": Buffer("g", "global", 16)}, ["bar"]
-    )
-    for warp, instructions in enumerate(warps):
-        program.code[0, warp] = [
-            Statement(one, () if one.op.startswith("bar.") else (0,)) for one in instructions
-        ]
-    return program
+def _rules(text: str, *off: str) -> set[str]:
+    return {rule for rule, *_ in judge(parse(text), *off)}
 
 
-def test_nothing_between_a_store_and_a_load() -> None:
-    store, load = Instruction("st", to=Operand("s")), Instruction("ld", to=Operand("s"))
-    assert judge(_program([store], [load])) == {("data-race", ((0, 0), 0), ((0, 1), 0))}
-    barrier = Instruction("bar.sync", threads=64)
-    assert judge(_program([store, barrier], [barrier, load])) == set()
-    assert judge(_program([store, barrier], [barrier, load]), "bar_sync")
+@pytest.mark.sample(len(CASES))
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case.entry)
+def test_each_entry_decides(case: Case) -> None:
+    assert _rules(case.text) == set(case.rules.split())
+    assert _rules(case.text, case.entry) == set(case.without.split())
+    assert judge(parse(case.text)) != judge(parse(case.text), case.entry)
+
+
+def test_each_entry_has_a_case() -> None:
+    assert {case.entry for case in CASES} == set(TABLE)
+
+
+@pytest.mark.sample(len(VERDICTS))
+@pytest.mark.parametrize(("text", "rules"), [v[1:] for v in VERDICTS], ids=[v[0] for v in VERDICTS])
+def test_verdicts(text: str, rules: str) -> None:
+    assert _rules(text) == set(rules.split())
+
+
+def test_a_finding_names_both_statements() -> None:
+    assert judge(parse("st s | ld s")) == {("data-race", ((0, 0), 0), ((0, 1), 0))}
