@@ -189,22 +189,22 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "exit-in-flight",
         Verdict.ERROR,
-        "a CTA ended while a copy or a tensor-core operation still needed its memory or its barriers",
-        "wait for the mbarrier that the operation signals before the last thread of the CTA ends",
+        "a CTA ended, and no wait ensured that a copy or a tensor-core operation needed its memory no more",
+        "wait for the mbarrier or the bulk group of the operation before the last thread of the CTA ends",
         "data-movement-and-conversion-instructions-cp-async-bulk-tensor",
     ),
     Rule(
         "commit-at-exit",
         Verdict.REVIEW,
-        "a CTA ended before the signal of a commit reached one of the CTA's own mbarriers",
+        "a CTA ended, and no wait ensured that a commit had arrived at one of the CTA's own mbarriers",
         "wait for the phase that the commit completes before the last thread of the CTA ends",
         "tcgen05-instructions-tcgen05-commit",
     ),
     Rule(
         "copy-never-waited",
         Verdict.REVIEW,
-        "a copy that its thread never waited for: a cp.async, or a bulk copy that reads shared memory",
-        "end with cp.async.wait_all or cp.async.bulk.wait_group.read, or remove the copy if no code needs it",
+        "a cp.async that its thread never waited for",
+        "end with cp.async.wait_all, or remove the copy if no code needs it",
         "data-movement-and-conversion-instructions-cp-async-wait-group",
     ),
     Rule(

@@ -286,10 +286,8 @@ class Engines:
             del barrier.signals[step.serial]
             if self._stream.active:
                 self._stream.sync(_signaled(step, signal))
-            if signal.nbytes:
-                barrier.complete(signal.nbytes, step.operation)
-            if signal.arrivals:
-                barrier.arrive(signal.arrivals, step.operation, lanes=signal.arrivals)
+            operation = step.operation
+            barrier.count(signal, operation, (operation.location, operation.issuer, int(operation.lanes[0])))
         self.executed += 1
         self._on_change()
 

@@ -22,7 +22,7 @@ from ...core.source import SourceLocation
 from .phase_watch import PhaseWatch
 from .segments import Actor, Fault
 
-__all__ = ["MAX_COUNT", "MBarrier", "Signal", "parity_of", "pending_of"]
+__all__ = ["MAX_COUNT", "MBarrier", "Signal", "SignalOrigin", "parity_of", "pending_of"]
 
 #: Largest pending count and transaction count; both are 20-bit fields.
 MAX_COUNT = (1 << 20) - 1
@@ -43,6 +43,22 @@ def parity_of(state: int) -> int:
     return state >> 32 + _PHASE_SHIFT
 
 
+class SignalOrigin:
+    """Base class of what a signal tells a thread that sees its phase complete, beyond the signal itself."""
+
+    def see(self) -> None:
+        """Record that a thread has seen the signal's phase complete."""
+
+    @property
+    def seen(self) -> bool:
+        """True if a thread has seen the phase complete of a signal that comes after this one."""
+        return False
+
+
+#: The origin of a signal that tells nothing else.
+_PLAIN = SignalOrigin()
+
+
 @dataclass(frozen=True, slots=True)
 class Signal:
     """The arrivals and completed bytes that an operation in flight will bring to an mbarrier."""
@@ -50,6 +66,11 @@ class Signal:
     barrier: MBarrier
     arrivals: int = 0
     nbytes: int = 0
+    origin: SignalOrigin = _PLAIN
+
+
+#: A signal that has counted: the phase, the operation that brought it, and the signal.
+_Counted = tuple[int, Any, Signal]
 
 
 class MBarrier:
@@ -63,6 +84,8 @@ class MBarrier:
         phase: number of completed phases.
         signals: signals in flight to this barrier, oldest first, by serial number of their step.
         waiters: functions to call once, when the phase completes.
+        unseen: signals that have counted in phases that no thread has seen complete; of equal keys, such as
+            several copies of one thread by one instruction, the newest.
         watches: (warp, mask) -> record of the phases that these lanes have seen, if the schedule may starve
             threads.
     """
@@ -81,6 +104,7 @@ class MBarrier:
         "signals",
         "states",
         "tx",
+        "unseen",
         "waiters",
         "watches",
     )
@@ -109,6 +133,7 @@ class MBarrier:
         self.states: set[int] = set()
         self.earlier_states: set[int] = set()
         self.signals: dict[int, Signal] = {}
+        self.unseen: dict[Hashable, _Counted] = {}
         self.waiters: list[Callable[[], None]] = []
         self.watches: dict[tuple[object, int], PhaseWatch] = {}
 
@@ -161,6 +186,23 @@ class MBarrier:
     def completed(self, parity: int) -> bool:
         """True if the phase with this parity is complete: it is the phase before the current one."""
         return self.phase & 1 != parity
+
+    def count(self, signal: Signal, actor: Any, key: Hashable) -> None:
+        """Count a signal that ``actor`` brings; remember it until a thread sees its phase complete."""
+        self.unseen[key] = (self.phase, actor, signal)
+        if signal.nbytes:
+            self.complete(signal.nbytes, actor)
+        if signal.arrivals:
+            self.arrive(signal.arrivals, actor, lanes=signal.arrivals)
+
+    def see(self) -> None:
+        """Record that a thread has seen the phase before the current one complete."""
+        if not self.unseen:
+            return
+        for key, (phase, _, signal) in list(self.unseen.items()):
+            if phase < self.phase:
+                del self.unseen[key]
+                signal.origin.see()
 
     def expect(self, count: int, actor: Actor) -> None:
         """Perform expect-tx: expect ``count`` more bytes in this phase."""

@@ -359,6 +359,8 @@ def _ask_one(s: Split, op: Op, barrier: MBarrier, parity: int, mask: int) -> boo
     This is reported, and the test finds the thread's phase complete.
     """
     complete = barrier.completed(parity)
+    if complete:
+        barrier.see()
     machine = s.warp.cta.machine
     if not machine.policy.starves_threads:
         return complete
@@ -433,6 +435,7 @@ def _wait_for(s: Split, op: Op, barrier: MBarrier, parity: int, lanes: Any = Non
     def answer(value: bool) -> None:
         _answer(s, op, value, lanes)
         if value:
+            barrier.see()
             _acquire(s, op, barrier, s.lanes if lanes is None else lanes)
 
     machine = s.warp.cta.machine

@@ -21,10 +21,11 @@ from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, SyncKind
 from ..engine.waits import Condition, StepsDone
 from ..memory.access import AccessKind
-from ..memory.mbarrier import MBarrier, Signal
+from ..memory.mbarrier import MBarrier, Signal, SignalOrigin
 from ..numbers.extremes import extreme
 from ..numbers.single import canonical
 from ..tcgen05 import (
+    Commit,
     Copy,
     PairRequest,
     cell_at,
@@ -127,8 +128,10 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
     mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
     restricted = "restrict" in op.chosen
     before = mine.reading() if restricted else mine.tracked()
+    origin = SignalOrigin() if restricted else Commit(mine, mine.commits + 1)
     signals = [
-        Step(operation, StepKind.SIGNAL, nothing, before, Signal(barrier, arrivals=1)) for barrier in barriers
+        Step(operation, StepKind.SIGNAL, nothing, before, Signal(barrier, arrivals=1, origin=origin))
+        for barrier in barriers
     ]
     if not restricted:
         mine.commit(signals)

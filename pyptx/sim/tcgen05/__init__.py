@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from .addresses import cell_at
 from .copies import Copy, shift_down
-from .order import Issued
+from .order import Commit, Issued
 from .pair import PairRequest, execute_as_pair, group_of
 from .product import MmaOperation, Operands
 
 __all__ = [
     "Copy",
+    "Commit",
     "Issued",
     "MmaOperation",
     "PairRequest",

@@ -26,9 +26,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
 
-from ..engine.events import Step, StepKind
+from ...core.source import SourceLocation
+from ..engine.events import AsyncOperation, Step, StepKind
+from ..memory.mbarrier import SignalOrigin
 
-__all__ = ["Issued"]
+__all__ = ["Commit", "Issued"]
 
 
 class Issued:
@@ -37,7 +39,18 @@ class Issued:
     These are its own operations in flight, and operations of other threads that fences ordered before it.
     """
 
-    __slots__ = ("_all", "copies", "last", "products", "shifts", "signals", "uncommitted")
+    __slots__ = (
+        "_all",
+        "_unseen",
+        "commits",
+        "copies",
+        "last",
+        "products",
+        "seen",
+        "shifts",
+        "signals",
+        "uncommitted",
+    )
 
     def __init__(self, *, all_steps: bool = False) -> None:
         #: Whether to keep steps that have happened: observers then see the ISA's order in every schedule.
@@ -52,6 +65,10 @@ class Issued:
         self.uncommitted: list[Step] = []
         #: Signals of the thread's last commit.
         self.signals: list[Step] = []
+        #: Number of the thread's commits, and of those up to the last one that a thread has seen arrive.
+        self.commits = self.seen = 0
+        #: For each line, the thread's last operation there and the number of its commits before it.
+        self._unseen: dict[SourceLocation | None, tuple[AsyncOperation, int]] = {}
 
     def _kept(self, steps: Iterable[Step]) -> list[Step]:
         return list(steps) if self._all else [step for step in steps if not step.done]
@@ -74,8 +91,21 @@ class Issued:
     def commit(self, signals: list[Step]) -> None:
         """Order the thread's next commit after ``signals``, and so after all steps before them."""
         self.signals = signals
+        self.commits += 1
         if self._all:
             self.uncommitted = []
+
+    def unseen(self) -> list[AsyncOperation]:
+        """Return the thread's operations whose completion no thread has seen, one for each line.
+
+        A thread sees it by the phase to which a later commit of this thread brings an arrival.
+        """
+        return [operation for operation, before in self._unseen.values() if before >= self.seen]
+
+    def _issue(self, step: Step) -> None:
+        """Record that the thread itself issues an operation, by its last step."""
+        self.uncommitted.append(step)
+        self._unseen[step.operation.location] = (step.operation, self.commits)
 
     def before_product(self, accumulator: Hashable) -> tuple[list[Step], list[Step]]:
         """Return the steps before an mma's read of its operands, and the steps before its write of D."""
@@ -92,7 +122,7 @@ class Issued:
         """Record the write of D by an mma that is issued now."""
         self.products[accumulator] = [write]
         self.last = write
-        self.uncommitted.append(write)
+        self._issue(write)
 
     def before_copy(self, refresh: bool) -> list[Step]:
         """Return the steps that must happen before the write of a cp. ``refresh``: the cp is a cp.4x256b."""
@@ -101,7 +131,7 @@ class Issued:
     def copy(self, write: Step) -> None:
         """Record the write of a cp that is issued now."""
         self.copies.append(write)
-        self.uncommitted.append(write)
+        self._issue(write)
 
     def before_shift(self) -> list[Step]:
         """Return the steps that must happen before a shift."""
@@ -110,7 +140,7 @@ class Issued:
     def shift(self, step: Step) -> None:
         """Record a shift that is issued now."""
         self.shifts.append(step)
-        self.uncommitted.append(step)
+        self._issue(step)
 
     def _all_products(self) -> list[Step]:
         return self._kept(step for steps in self.products.values() for step in steps)
@@ -129,3 +159,19 @@ class Issued:
                 mine += [step for step in flying if step not in mine]
         self.copies += [step for step in self._kept(other.copies) if step not in self.copies]
         self.shifts += [step for step in self._kept(other.shifts) if step not in self.shifts]
+
+
+class Commit(SignalOrigin):
+    """The commit number ``number`` of a thread; its commits arrive in order."""
+
+    __slots__ = ("issued", "number")
+
+    def __init__(self, issued: Issued, number: int) -> None:
+        self.issued, self.number = issued, number
+
+    def see(self) -> None:
+        self.issued.seen = max(self.issued.seen, self.number)
+
+    @property
+    def seen(self) -> bool:
+        return self.issued.seen > self.number

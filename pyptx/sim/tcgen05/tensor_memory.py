@@ -16,7 +16,7 @@ import numpy as np
 
 from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import COLUMNS, LANES, unpack_address
-from ..engine.events import Engine, Step, StepKind
+from ..engine.events import AsyncOperation, Engine, Step
 from ..engine.stream import Life, LifeKind
 from ..memory.access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
 from ..memory.segments import Actor
@@ -209,46 +209,39 @@ class TensorMemory(CtaUnit):
         known[:] = [step for step in [*known, *steps] if not step.done]
 
     def leave(self) -> None:
-        """Report and finish the work in flight that still needs this CTA. Called when all threads have ended.
+        """Report and finish the work that may still need this CTA. Called when all threads have ended.
 
-        Signals to other CTAs' mbarriers do not need the CTA. Signals to its own mbarriers would reach memory
-        that no longer exists, and are reported.
+        The work is reported if no thread has seen its completion, whether or not it has happened by now.
+        Signals to other CTAs' mbarriers do not need the CTA. Signals to its own mbarriers may reach memory
+        that no longer exists.
         """
-        machine = self.cta.machine
-        self._report_commits()
+        self._report_signals()
+        for each in self.group:
+            for issued in each.unit(TensorMemory).issued.values():
+                for operation in issued.unseen():
+                    self._report("exit-in-flight", operation, "was complete")
         for step in self._own + self._foreign:
-            if step.done:
-                continue
-            operation = step.operation
-            does = _DOES[step.kind]
-            machine.report(
-                Finding(
-                    RULES["exit-in-flight"],
-                    f"CTA {self.cta.coordinates} ended while {operation.name}, "
-                    f"issued by {operation.threads}, may still {does}",
-                    operation.location,
-                    operation.description(),
-                )
-            )
-            machine.engines.force(step)
+            if not step.done:
+                self.cta.machine.engines.force(step)
 
-    def _report_commits(self) -> None:
-        """Report commits in flight that signal an mbarrier of this CTA."""
-        for step in self.cta.in_flight:
-            operation, signal = step.operation, step.signal
-            if step.done or signal is None or operation.engine is not Engine.MMA:
-                continue
-            if signal.barrier.address >> 24 != self.cta.rank:
-                continue
-            self.cta.machine.report(
-                Finding(
-                    RULES["commit-at-exit"],
-                    f"CTA {self.cta.coordinates} ended while {operation.name} was on its way to "
-                    f"{signal.barrier.describe()}",
-                    operation.location,
-                    operation.description(),
-                )
+    def _report_signals(self) -> None:
+        """Report commits to mbarriers of this CTA whose arrivals no thread has seen."""
+        for operation, signal in self.cta.unseen_signals():
+            if operation.engine is Engine.MMA and not signal.origin.seen:
+                own = operation.cta_key == self.cta.key
+                rule = "commit-at-exit" if own else "exit-in-flight"
+                self._report(rule, operation, f"had arrived at mbarrier {signal.barrier.name}")
+
+    def _report(self, rule: str, operation: AsyncOperation, what: str) -> None:
+        self.cta.machine.report(
+            Finding(
+                RULES[rule],
+                f"CTA {self.cta.coordinates} ended, and no wait ensured that {operation.name}, "
+                f"issued by {operation.threads}, {what}",
+                operation.location,
+                operation.description(),
             )
+        )
 
     def at_exit(self) -> None:
         """Report allocations that were not freed, and free them."""
@@ -373,13 +366,3 @@ class TensorMemory(CtaUnit):
     def _where(self) -> str:
         """Return text that names this CTA for messages, or "" if its kernel does not use CTA pairs."""
         return f" of CTA {self.cta.coordinates}" if len(self.group) == 2 else ""
-
-
-#: Kind of step -> text that says what this step of mma, cp, shift or commit does.
-_DOES = {
-    StepKind.READ: "read its operands",
-    StepKind.READ_A: "read its operands",
-    StepKind.WRITE: "write the CTA's tensor memory",
-    StepKind.SHIFT: "shift rows of the CTA's tensor memory",
-    StepKind.SIGNAL: "signal its mbarrier",
-}

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from ..engine.events import Engine, Step
+from ..engine.events import Step
 from ..memory.segments import ClusterMemory
 from .cta import CTA
 
@@ -44,22 +44,22 @@ class Cluster:
     # --- copies between its CTAs ----------------------------------------------------------------
 
     def deliveries(self, rank: int) -> list[Step]:
-        """Return the signals in flight of bulk copies into the shared memory of one CTA, newest first.
+        """Return the signals in flight of copies into the shared memory of one CTA, newest first.
 
-        Any CTA of the cluster may have issued these copies.
+        Any CTA of the cluster may have issued these copies. They include st.async and red.async.
         """
         return [step for cta in self.ctas for step in reversed(cta.in_flight) if _goes_to(step) == rank]
 
     @staticmethod
     def sent(cta: CTA) -> list[Step]:
-        """Return the writes and signals in flight of bulk copies that ``cta`` has issued to another CTA."""
+        """Return the writes and signals in flight of copies that ``cta`` has issued to another CTA."""
         signals = [step for step in cta.in_flight if _goes_to(step) not in (None, cta.rank)]
         return [each for step in signals for each in (step, *step.after)]
 
 
 def _goes_to(step: Step) -> int | None:
-    """Return the rank of the CTA whose mbarrier a step of a bulk copy will signal, or None."""
-    if step.done or step.signal is None or step.operation.engine is not Engine.TMA:
+    """Return the rank of the CTA whose mbarrier a step of a copy will signal, or None."""
+    if step.done or step.signal is None or not step.signal.nbytes:
         return None
     return step.signal.barrier.address >> 24
 

@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 from ..code.function import round_up
 from ..code.program import SHARED_START
 from ..engine.bulk_groups import BulkGroups
-from ..engine.events import Step
+from ..engine.events import AsyncOperation, Step
 from ..engine.stream import Life, LifeKind
 from ..memory.access import StateSpace
+from ..memory.mbarrier import Signal
 from ..memory.segments import Segment
 from .local_memory import LocalMemory
 from .units import CtaUnit
@@ -114,6 +115,18 @@ class CTA:
     def units(self) -> list[CtaUnit]:
         """Return the units that hold state, in the order in which they are called at the CTA's end."""
         return sorted(self._units.values(), key=lambda unit: unit.exit_order)
+
+    def unseen_signals(self) -> list[tuple[AsyncOperation, Signal]]:
+        """Return the signals of operations to this CTA's mbarriers whose phases no thread has seen complete.
+
+        Some of them may still be in flight.
+        """
+        pending = self.machine.engines.pending
+        found: list[tuple[AsyncOperation, Signal]] = []
+        for barrier in self.shared.barriers.values():
+            found += [(operation, signal) for _, operation, signal in barrier.unseen.values()]
+            found += [(pending[serial].operation, signal) for serial, signal in barrier.signals.items()]
+        return found
 
     def life(self) -> Life:
         """Return the event record with which observers learn that the CTA begins or ends."""

@@ -103,22 +103,11 @@ class Residency:
         units = cta.units()
         for unit in units:
             unit.leave()
-        unread = [step for groups in cta.bulk.values() for step in groups.never_waited()]
-        self._report_never_waited(cta, [step for step in unread if step.done])
-        reads = [(step, "reading") for step in (*unread, *filter(_reads_shared, cta.in_flight))]
-        for step, does in [*((step, "writing") for step in cta.cluster.deliveries(cta.rank)), *reads]:
-            if step.done:
-                continue
-            operation = step.operation
-            self.machine.report(
-                Finding(
-                    RULES["exit-in-flight"],
-                    f"CTA {cta.coordinates} ended while {operation.name} was {does} its shared memory",
-                    operation.location,
-                    operation.description(),
-                )
-            )
-            self.machine.engines.force(step)
+        self._report_unseen(cta)
+        unread = [step for step in cta.in_flight if _reads_shared(step)]
+        for step in (*cta.cluster.deliveries(cta.rank), *unread):
+            if not step.done:
+                self.machine.engines.force(step)
         # Copies that the CTA has sent to other CTAs stay in flight.
         sent = cta.cluster.sent(cta)
         for step in cta.in_flight[::-1]:
@@ -142,17 +131,20 @@ class Residency:
                 self.machine.stream.end(grid.life())
         self.admit()
 
-    def _report_never_waited(self, cta: CTA, steps: list[Step]) -> None:
-        """Report copies from the CTA's shared memory whose reads no wait has ensured before the CTA's end.
+    def _report_unseen(self, cta: CTA) -> None:
+        """Report copies that no wait of a thread has ensured to be done with the CTA's shared memory.
 
-        These copies have read in time only by chance.
+        What has happened by now counts only if a thread has seen it: under another schedule it happens later.
         """
-        for operation in dict.fromkeys(step.operation for step in steps):
+        reads = {step.operation: "read" for groups in cta.bulk.values() for step in groups.never_waited()}
+        reads |= {step.operation: "read" for step in cta.in_flight if _reads_shared(step) and not step.done}
+        writes = {operation: "written" for operation, signal in cta.unseen_signals() if signal.nbytes}
+        for operation, done in (writes | reads).items():
             self.machine.report(
                 Finding(
-                    RULES["copy-never-waited"],
+                    RULES["exit-in-flight"],
                     f"CTA {cta.coordinates} ended, and no wait ensured that {operation.name} "
-                    "had read its shared memory",
+                    f"had {done} its shared memory",
                     operation.location,
                     operation.description(),
                 )

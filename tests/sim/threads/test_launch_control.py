@@ -251,13 +251,14 @@ def test_two_requests_in_flight_may_both_be_refused() -> None:
         assert report.verdict == "clean", report
 
 
-def test_a_cta_that_ends_with_a_request_on_its_way() -> None:
+@pytest.mark.parametrize("schedule", ["eager", "late"])
+def test_a_cta_that_ends_with_a_request_on_its_way(schedule: str) -> None:
     text = source(read="setp.ne.u32 %more, 0, 0;")
     text = text[: text.index("WAIT:")] + text[text.index("@!%done bra WAIT;") + len("@!%done bra WAIT;") :]
-    report, _, _ = run(text, 4, schedule="late")
+    report, _, _ = run(text, 4, schedule=schedule)
     found = report.findings[0]
     assert found.rule.name == "exit-in-flight"
-    assert "clusterlaunchcontrol.try_cancel" in found.message and "was writing" in found.message
+    assert "clusterlaunchcontrol.try_cancel" in found.message and "had written" in found.message
 
 
 def test_answers_lie_in_the_ctas_own_shared_memory() -> None:
@@ -285,10 +286,13 @@ def test_a_cta_may_end_while_the_others_answers_are_on_their_way(schedule: str, 
     assert (counts == 1).all()
 
 
-def test_a_cta_that_ends_before_its_own_answer_is_there() -> None:
+@pytest.mark.parametrize("schedule", ["eager", "late"])
+def test_a_cta_that_ends_before_its_own_answer_is_there(schedule: str) -> None:
     """The second of a pair does not wait for the answer that the first one has asked for."""
     leave = CLOSE + "setp.ne.u32 %more, %rank, 0; @%more ret;\nWAIT:"
     text = source(TOGETHER, close="").replace("WAIT:", leave)
-    report, _, _ = run(text, cluster=2, schedule="late")
+    report, _, _ = run(text, cluster=2, schedule=schedule)
     assert report.findings[0].rule.name == "exit-in-flight", report
-    assert "CTA (1, 0, 0) ended while clusterlaunchcontrol.try_cancel" in report.findings[0].message
+    message = report.findings[0].message
+    assert message.startswith(("CTA (1, 0, 0) ended", "CTA (3, 0, 0) ended"))
+    assert "no wait ensured that clusterlaunchcontrol.try_cancel" in message
