@@ -581,7 +581,63 @@ _EDITED_MAP = unusual(
     registers=_ROOM,
 )
 
+#: A is 64 rows of 1; B has 8 columns of 1, then 2, then of 3, in two stages. Layouts do not matter for equal elements.
+_WGMMA = unusual(
+    "wgmma of which one group stays in flight while a stage is filled again",
+    "out:u64",
+    """
+    .shared .align 128 .b8 a[2048];
+    .shared .align 128 .b8 b[512];
+    .reg .b64 %adesc, %bdesc;
+    mov.u32 %r1, a;
+    mov.u32 %r2, b;
+    mad.lo.u32 %r3, %thread, 16, %r1;
+    mov.u32 %r4, 0x3c003c00;
+    st.shared.v4.u32 [%r3], {%r4, %r4, %r4, %r4};
+    setp.ge.u32 %p1, %thread, 64;
+    mov.u32 %r5, 0x40004000;
+    @!%p1 mov.u32 %r5, 0x3c003c00;
+    mad.lo.u32 %r6, %thread, 4, %r2;
+    st.shared.u32 [%r6], %r5;
+    fence.proxy.async.shared::cta;
+    bar.sync 0;
+    shr.u32 %r7, %r1, 4;
+    cvt.u64.u32 %adesc, %r7;
+    or.b64 %adesc, %adesc, 0x0000001000080000;
+    shr.u32 %r7, %r2, 4;
+    cvt.u64.u32 %bdesc, %r7;
+    or.b64 %bdesc, %bdesc, 0x0000001000080000;
+    add.u64 %d1, %bdesc, 16;
+    mov.f32 %f1, 0f00000000; mov.f32 %f2, %f1; mov.f32 %f3, %f1; mov.f32 %f4, %f1;
+    mov.f32 %f5, %f1; mov.f32 %f6, %f1; mov.f32 %f7, %f1; mov.f32 %f8, %f1;
+    wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %adesc, %bdesc, 1, 1, 1, 0, 0;
+    wgmma.commit_group.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f5, %f6, %f7, %f8}, %adesc, %d1, 1, 1, 1, 0, 0;
+    wgmma.commit_group.sync.aligned;
+    wgmma.wait_group.sync.aligned 1;
+    bar.sync 0;
+    mov.u32 %r5, 0x42004200;
+    @!%p1 st.shared.u32 [%r6], %r5;
+    fence.proxy.async.shared::cta;
+    bar.sync 0;
+    wgmma.fence.sync.aligned;
+    wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {%f1, %f2, %f3, %f4}, %adesc, %bdesc, 1, 1, 1, 0, 0;
+    wgmma.commit_group.sync.aligned;
+    wgmma.wait_group.sync.aligned 0;
+    mad.wide.u32 %d2, %thread, 32, %out;
+    st.global.v4.f32 [%d2], {%f1, %f2, %f3, %f4};
+    st.global.v4.f32 [%d2+16], {%f5, %f6, %f7, %f8};
+    """,
+    [Out(np.float32, (128, 8))],
+    lambda found: bool((found[0][:, :4] == 16 * (1 + 3)).all() and (found[0][:, 4:] == 32).all()),
+    """wait_group 1 completes the first product in every warp, and bar.sync collects the warps, before the first stage is
+    written again; the second product, of another stage and other registers, may still run
+    (#asynchronous-warpgroup-level-matrix-instructions-wgmma-wait-group). Writers fence to the async proxy.""",
+    block=(128,),
+)
+
 COPIES = (
     *(_RING, _STORES, _REDUCED, _UNION, _ELECTED, _EXPECTED_ELSEWHERE, _GROUPS, _NO_INCREMENT, _INCREMENT),
-    *(_ASYNC_THEN_STORE, _TO_BULK_LOAD, _FROM_BULK_STORE, _ROUND_TRIP, _EDITED_MAP),
+    *(_ASYNC_THEN_STORE, _TO_BULK_LOAD, _FROM_BULK_STORE, _ROUND_TRIP, _EDITED_MAP, _WGMMA),
 )
