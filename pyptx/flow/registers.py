@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 
 from ..ir import Function, Instruction, Register, registers_of
 from ..isa import Binding, bind_instruction
-from .graph import Graph
+from .graph import EXIT, Block, Graph
 
 __all__ = ["accesses", "maybe_undefined", "read_after"]
 
@@ -31,7 +31,8 @@ def accesses(
 def read_after(graph: Graph, statement: int, names: frozenset[str]) -> bool:
     """True if some path after ``statement`` reads one of the registers before the path overwrites it.
 
-    A guarded write does not count as an overwrite, since some lanes may keep the old value.
+    A guarded write does not count as an overwrite, since some lanes may keep the old value. A branch does not
+    count as a read if it leads to the same place whether it is taken or not.
     """
     where = next(
         (block.index, position)
@@ -45,7 +46,9 @@ def read_after(graph: Graph, statement: int, names: frozenset[str]) -> bool:
         number, start, alive = pending.pop()
         for _, instruction in graph.blocks[number].instructions[start:]:
             reads, writes = accesses(instruction)
-            if any(register.name in alive for register in reads):
+            if any(register.name in alive for register in reads) and not (
+                instruction.opcode == "bra" and _is_idle(graph, graph.blocks[number])
+            ):
                 return True
             if instruction.guard is None:
                 alive -= {register.name for register in writes}
@@ -54,6 +57,26 @@ def read_after(graph: Graph, statement: int, names: frozenset[str]) -> bool:
                 seen.add((successor, alive))
                 pending.append((successor, 0, alive))
     return False
+
+
+def _is_idle(graph: Graph, block: Block) -> bool:
+    """True if the branch at the end of ``block`` leads to the same place whether it is taken or not."""
+    if block.taken is None or block.fallthrough is None:
+        return False
+    return _landing(graph, block.taken) == _landing(graph, block.fallthrough)
+
+
+def _landing(graph: Graph, number: int) -> int:
+    """Return the first block from ``number`` on that does more than branch somewhere without a condition."""
+    seen: set[int] = set()
+    while number != EXIT and number not in seen:
+        seen.add(number)
+        block = graph.blocks[number]
+        instructions = [instruction for _, instruction in block.instructions]
+        if any(each.opcode != "bra" for each in instructions) or len(block.successors) != 1:
+            break
+        (number,) = block.successors
+    return number
 
 
 def maybe_undefined(

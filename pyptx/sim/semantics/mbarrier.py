@@ -359,7 +359,7 @@ def _ask_one(s: Split, op: Op, barrier: MBarrier, parity: int, mask: int) -> boo
     This is reported, and the test finds the thread's phase complete.
     """
     complete = barrier.completed(parity)
-    if complete:
+    if complete and not op.cache["unused"]:
         barrier.see()
     machine = s.warp.cta.machine
     if not machine.policy.starves_threads:
@@ -420,8 +420,11 @@ def _answer(s: Split, op: Op, value: Any, lanes: Any = None) -> None:
 
 
 def _acquire(s: Split, op: Op, barrier: MBarrier, lanes: Any = None) -> None:
-    """Send observers the end of a wait: ``lanes`` have seen the phase before the current one complete."""
-    if s.warp.cta.machine.stream.active:
+    """Send observers the end of a wait: ``lanes`` have seen the phase before the current one complete.
+
+    If no instruction reads the answer, the lanes have not seen it.
+    """
+    if s.warp.cta.machine.stream.active and not op.cache["unused"]:
         order = _order(op, _ACQUIRE)
         announce_sync(s, SyncKind.MBARRIER_WAIT, barrier.key, barrier.phase - 1, lanes, order=order)
 
@@ -435,7 +438,8 @@ def _wait_for(s: Split, op: Op, barrier: MBarrier, parity: int, lanes: Any = Non
     def answer(value: bool) -> None:
         _answer(s, op, value, lanes)
         if value:
-            barrier.see()
+            if not op.cache["unused"]:
+                barrier.see()
             _acquire(s, op, barrier, s.lanes if lanes is None else lanes)
 
     machine = s.warp.cta.machine

@@ -502,6 +502,10 @@ def test_states_of_noComplete_and_of_whole_warps() -> None:
     ("@!p bra WAIT", True),
     ("bra NEXT\nNEXT:\n@p mov.u32 x, 1", True),
     ("@lead bra NEXT\nmov.pred p, q\nNEXT:\n@p mov.u32 x, 1", True),
+    ("@p bra NEXT\nNEXT:\nmov.u32 x, 1", False),
+    ("@p bra NEXT\nbra LAST\nNEXT:\nbra LAST\nmov.u32 x, 2\nLAST:\nmov.u32 x, 1", False),
+    ("@p bra NEXT\nmov.u32 x, 2\nNEXT:\nmov.u32 x, 1", True),
+    ("@p bra NEXT\nret\nNEXT:", True),
 ])  # fmt: skip
 @pytest.mark.parametrize("wait", ["try_wait", "test_wait"])
 @pytest.mark.parametrize("threads", [1, 32])

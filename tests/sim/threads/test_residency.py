@@ -89,6 +89,16 @@ def test_a_wait_for_the_phase_before_a_fresh_barriers_first_sees_nothing(schedul
     assert lines(report) == {kernel.line("first")}
 
 
+@every_schedule
+@pytest.mark.parametrize("branch", ["", "@!q bra NEXT\nNEXT:\n"])
+def test_an_answer_that_decides_nothing_ensures_nothing(branch: str, schedule: str, seed: int) -> None:
+    body = TWO_LOADS + wait("b+8", 0) + "mbarrier.try_wait.parity.shared::cta.b64 q, [b], 0\n" + branch
+    kernel, report = run(body, schedule=schedule, seed=seed)
+    found = [f for f in report.findings if f.rule.name == "exit-in-flight"]
+    assert [f.location.line for f in found if f.location is not None] == [kernel.line("first")]
+    assert {f.rule.name for f in report.findings} == {"exit-in-flight", "unused-wait"}
+
+
 STORE = "cp.async.bulk.global.shared::cta.bulk_group"
 
 
