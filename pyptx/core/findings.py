@@ -97,6 +97,13 @@ RULES: dict[str, Rule] = _rules(
         "memory-consistency-model",
     ),
     Rule(
+        "store-collision",
+        Verdict.REVIEW,
+        "several lanes of one store write to one address: which value stays is undefined",
+        "let one lane store, or let each lane store to its own address",
+        "memory-consistency-model",
+    ),
+    Rule(
         "unwritten-output",
         Verdict.REVIEW,
         "the call allocated an output, and the kernel did not write all of its elements",

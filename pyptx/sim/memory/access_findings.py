@@ -12,7 +12,8 @@ from collections.abc import Iterable
 import numpy as np
 
 from ...core.findings import RULES, Finding
-from .access import AccessKind, StateSpace
+from .access import Access, AccessKind, StateSpace
+from .collisions import Collision
 from .mbarrier import MBarrier
 from .named_parts import NamedParts
 from .segments import Actor, Bytes, ClusterMemory, Fault, Offsets, Segment
@@ -25,6 +26,7 @@ __all__ = [
     "out_of_bounds",
     "outside_buffer",
     "read_only",
+    "store_collision",
     "unwritten_read",
 ]
 
@@ -180,4 +182,19 @@ def barrier_overwritten(barrier: MBarrier, size: int, actor: Actor) -> Finding:
         actor.location,
         actor.description(),
         (("initialized", barrier.location),),
+    )
+
+
+def store_collision(access: Access, collision: Collision) -> Finding:
+    """Return the finding of a store whose lanes write the same bytes."""
+    segment: Segment = access.segment
+    values = {None: "", True: ", all the same value", False: ", different values"}[collision.same]
+    lanes = [thread % 32 for thread in collision.threads]
+    warp = collision.threads[0] // 32
+    return Finding(
+        RULES["store-collision"],
+        f"{len(lanes)} lanes of warp {warp}, {lanes[0]} and {lanes[1]} first, store to the same address in "
+        f"{segment.name}, offset {collision.offset:#x}{segment.place(collision.offset)}{values}",
+        access.actor.location,
+        access.actor.description(),
     )

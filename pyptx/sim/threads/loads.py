@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
-from ...ir import Sink, Vector
-from ..code.semantic import Op
+from ...ir import Immediate, Register, Sink, Vector
+from ..code.semantic import CLASSES, Op
 from ..memory.access import AccessKind, Footprint, MemoryOrder, Proxy, Scope
 from ..memory.segments import Segment, word_dtype
 from .warp import Split
@@ -32,6 +32,7 @@ __all__ = [
     "load_one",
     "store",
     "store_one",
+    "stored_values",
 ]
 
 Array = NDArray[Any]
@@ -208,3 +209,28 @@ def store_one(s: Split, op: Op, lane: int, address: int, value: Any, policy: Any
         _announce_element(s, op, segment, np.array([at]), size)
         segment.mark(at, size)
         struct.pack_into(what.pattern[0] + what.pattern[-1], segment.data.data, at, elements[element])
+
+
+def stored_values(s: Split) -> NDArray[np.uint8] | None:
+    """Return the bytes that each thread of ``s`` writes with its current ``st``: one row for each thread.
+
+    Returns None for other instructions, for vectors with ``_``, and for values of 128 bits. An immediate is
+    the same in all threads; its bytes are zeros here.
+    """
+    op = s.op
+    what: Transfer | None = None if op is None else op.cache.get("transfer")
+    if op is None or what is None or what.kept is not None or not what.pattern or s.regs is not None:
+        return None
+    operand = op.binding.operands.get("b")
+    if operand is None:
+        return None
+    elements = operand.elements if isinstance(operand, Vector) else (operand,)
+    word = np.dtype(f"u{what.nbytes // len(elements)}")
+    rows = np.zeros((len(s.actors), len(elements)), word)
+    for number, element in enumerate(elements):
+        if isinstance(element, Register):
+            place = s.frame.code.places[element.name]
+            rows[:, number] = getattr(s.frame, CLASSES[place.cls])[place.row, s.actors]
+        elif not isinstance(element, Immediate):
+            return None
+    return rows.view(np.uint8)
