@@ -25,16 +25,21 @@ class Builder:
         chance: the random numbers.
         ctas, warps: the size of the cluster.
         flaws: the probability with which :meth:`flaw` says yes.
+        apart: whether two CTAs are in clusters of their own.
     """
 
-    def __init__(self, chance: random.Random, ctas: int, warps: int, flaws: float) -> None:
+    def __init__(
+        self, chance: random.Random, ctas: int, warps: int, flaws: float, *, apart: bool = False
+    ) -> None:
         self.chance = chance
         self.ctas = ctas
         self.warps = warps
         self.flaws = flaws
         #: Whether the CTAs begin without a barrier of the cluster.
-        self.alone = ctas > 1 and chance.random() < flaws
-        self.program = Program(ctas, warps)
+        self.alone = apart or (ctas > 1 and chance.random() < flaws)
+        #: Whether there is another CTA in the cluster.
+        self.linked = ctas > 1 and not apart
+        self.program = Program(ctas, warps, apart=apart)
         self._code: dict[tuple[int, int], list[Statement]] = {
             (cta, warp): [] for cta in range(ctas) for warp in range(warps)
         }
@@ -110,7 +115,7 @@ class Builder:
             if not self.flaw(0.1):
                 self.emit(thread, "bulk.commit")
                 self.emit(thread, "bulk.wait", number=0)
-        if self.ctas > 1 and not self.flaw(0.4):
+        if self.linked and not self.flaw(0.6):
             self.everywhere("cluster.arrive", sem="relaxed" if self.flaw(0.3) else "")
             self.everywhere("cluster.wait")
         for warp, code in self._code.items():
@@ -134,11 +139,11 @@ class Builder:
                     Statement(Instruction("mbarrier.init", mbarrier=Operand(name), number=count), (0,))
                 )
         light = self.ctas > 1 and not self._cleared and self.maybe(0.7)
-        fenced = not self.flaw(0.3)
+        fenced = not self.flaw(0.8)
         for (_, warp), code in starts.items():
             if light and self._counts and warp == 0 and fenced:
                 code.append(Statement(Instruction("fence.mbarrier_init"), (0,)))
-            if self.ctas > 1 and not self.alone:
+            if self.linked and not self.alone:
                 code.append(Statement(Instruction("cluster.arrive", sem="relaxed" if light else "")))
                 code.append(Statement(Instruction("cluster.wait")))
             else:

@@ -266,4 +266,12 @@ VERDICTS = (
     ("lanes of two stores", "st s; 1: st s", RACE),
     ("mapa of the own rank", f"{_CLUSTER}; st s@0; {_CLUSTER} || {_CLUSTER}; {_CLUSTER}", ""),
     ("an exit after a relaxed cluster barrier", f"{_CLUSTER}; st s@1; {_LIGHT} || {_CLUSTER}; {_LIGHT}", LIFETIME),
+    ("bar.warp.sync at two places", "st s; bar.warp.sync #3; 1: bar.warp.sync #3; 1: ld s", ""),
+    ("an arrival that counts twice", "st s; mbarrier.init !bar #2; bar.sync #1 %64; mbarrier.arrive !bar #2"
+     " | bar.sync #1 %64; mbarrier.wait !bar; ld s", ""),
+    ("an atomic that polls", _message("st flag .release.gpu =1", "poll.atom flag .acquire.gpu =1"), ""),
+    ("vector atomics are their elements", "red.v2 g .relaxed.gpu v2 || red g+4 .relaxed.gpu", ""),
+    ("packed atomics are their halves", "red.f16x2 g .relaxed.gpu || red g .relaxed.gpu", RACE),
+    ("packed atomics among themselves", "red.f16x2 g .relaxed.gpu || red.f16x2 g .relaxed.gpu", ""),
+    ("a copy through a tensor map", f"st s v4; bulk.store g <-s x16 ~tensor; {_DONE}", MISSING),
 )  # fmt: skip

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from pyptx import sim
+from pyptx.layout import TensorMap
 from pyptx.sim import Report
 
 from .printing import Printed, to_ptx
@@ -51,9 +52,16 @@ class Comparison:
 
 def launch(program: Program, printed: Printed) -> Report:
     """Run ``program`` under eager, with the sanitizer on."""
-    arrays = [np.zeros(b.size, np.uint8) for b in program.buffers.values() if b.space == "global"]
+    arrays = {
+        b.name: np.zeros(b.size // 4, np.uint32) for b in program.buffers.values() if b.space == "global"
+    }
+    maps = [TensorMap.tiled(arrays[name], box=(4,)) for name in printed.maps]
     return sim.load(printed.text).launch(
-        grid=program.ctas, block=32 * program.warps, cluster=program.ctas, args=arrays, timeout=20.0
+        grid=program.ctas,
+        block=32 * program.warps,
+        cluster=1 if program.apart else program.ctas,
+        args=[*arrays.values(), *maps],
+        timeout=20.0,
     )
 
 

@@ -135,7 +135,7 @@ class _Executor:
         self.copies: dict[Thread, list[int]] = {thread: [] for thread in self.at}
         self.arrived: set[Instance] = set()
         self.named: dict[tuple[int, int], list[object]] = {}
-        self.warp_rounds: dict[object, list[Instance]] = {}
+        self.warp_turns: dict[tuple[Thread, tuple[int, ...]], int] = {}
         self.cluster: dict[Thread, list[int]] = {thread: [0, 0] for thread in self.at}
 
     def run(self) -> Execution:
@@ -190,7 +190,7 @@ class _Executor:
         self.memory[location] = (value + one.instruction.value, [*writers, one])
         return True
 
-    _red = _atom
+    _red = _red_v2 = _red_f16x2 = _atom
 
     def _poll(self, one: Instance) -> bool:
         to = one.instruction.to
@@ -200,6 +200,8 @@ class _Executor:
             return False
         self.result.observed[one] = list(writers)
         return True
+
+    _poll_atom = _poll
 
     # Barriers of the CTA, the warp and the cluster.
 
@@ -226,11 +228,20 @@ class _Executor:
     _bar_sync = _bar_arrive = _bar_red = _bar
 
     def _bar_warp_sync(self, one: Instance) -> bool:
+        """All lanes of the mask execute a bar.warp.sync of this mask, perhaps at different places."""
+        lanes = self._mask(one)
         if one not in self.arrived:
             self.arrived.add(one)
-            self.result.rounds[one] = ("warp", one.key)
-        lanes = self.program.code[one.key[0]][one.key[1]].lanes or self.program.active_lanes(one.key[0])
-        return sum(o.key == one.key for o in self.arrived) == len(lanes)
+            turn = self.warp_turns.setdefault((one.thread, lanes), 0)
+            self.warp_turns[one.thread, lanes] += 1
+            self.result.rounds[one] = ("warp", one.key[0], lanes, turn)
+        mine = self.result.rounds[one]
+        return sum(self.result.rounds[o] == mine for o in self.arrived) == len(lanes)
+
+    def _mask(self, one: Instance) -> tuple[int, ...]:
+        if one.instruction.number:
+            return tuple(lane for lane in range(32) if one.instruction.number >> lane & 1)
+        return self.program.code[one.key[0]][one.key[1]].lanes or self.program.active_lanes(one.key[0])
 
     def _cluster_arrive(self, one: Instance) -> bool:
         turns = self.cluster[one.thread]
@@ -281,7 +292,7 @@ class _Executor:
     def _mbarrier_arrive(self, one: Instance) -> bool:
         state = self._join(one, self._barrier(one))
         state.bytes += one.instruction.bytes
-        state.pending -= 1
+        state.pending -= max(1, one.instruction.number)
         if state.pending < 0:
             raise Illegal("one arrival too many")
         state.settle()

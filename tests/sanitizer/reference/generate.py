@@ -13,6 +13,8 @@ from .templates import TEMPLATES
 
 __all__ = ["generate"]
 
+#: CTAs, and whether they are in clusters of their own.
+_CLUSTERS = ((1, False), (1, False), (1, False), (2, False), (2, False), (2, False), (2, True))
 #: Operations that no barrier counts.
 _UNCOUNTED = (
     "fence",
@@ -20,6 +22,7 @@ _UNCOUNTED = (
     "bar.warp.sync",
     "ld",
     "st",
+    "red",
     "bulk.wait",
     "cp.async.wait",
     "shfl",
@@ -41,7 +44,8 @@ def generate(seed: int) -> Judge:
 
 def _program(chance: random.Random) -> Program:
     flaws = chance.choice((0.0, 0.15, 0.35))
-    builder = Builder(chance, chance.choice((1, 1, 2)), chance.choice((1, 2, 2, 3)), flaws)
+    ctas, apart = chance.choice(_CLUSTERS)
+    builder = Builder(chance, ctas, chance.choice((1, 2, 2, 3)), flaws, apart=apart)
     templates = chance.choices(list(TEMPLATES), list(TEMPLATES.values()), k=chance.choice((1, 2, 2, 3)))
     for template in templates:
         template(builder)

@@ -19,7 +19,7 @@ from .program import Operand, Program, Thread
 
 __all__ = ["Access", "Fence", "Graph"]
 
-_WIDER = ("cluster", "gpu", "gl", "sys")
+_WIDER = ("gpu", "gl", "sys")
 
 
 @dataclass(eq=False)
@@ -71,11 +71,6 @@ class _End:
     needs: int
 
 
-def includes(scope: str, first: Thread, second: Thread) -> bool:
-    """Whether ``scope``, named by one of the threads, includes the other."""
-    return first[0] == second[0] or scope in _WIDER
-
-
 class Graph:
     """The graph of ``execution``.
 
@@ -122,6 +117,10 @@ class Graph:
         """The node at which ``one`` counts at an mbarrier: of a copy, its signal."""
         return self._signals.get((one, barrier), self.enter[one])
 
+    def includes(self, scope: str, first: Thread, second: Thread) -> bool:
+        """Whether ``scope``, named by one of the threads, includes the other."""
+        return first[0] == second[0] or scope in _WIDER or (scope == "cluster" and not self.program.apart)
+
     # Program order.
 
     def _threads(self) -> None:
@@ -144,10 +143,13 @@ class Graph:
         handler = {
             "ld": self._load,
             "poll": self._load,
+            "poll.atom": self._atomic,
             "ld.nc": self._load,
             "st": self._store,
             "atom": self._atomic,
             "red": self._atomic,
+            "red.v2": self._atomic,
+            "red.f16x2": self._atomic,
             "cp.async": self._copy,
             "bulk.load": self._copy,
             "bulk.copy": self._copy,
@@ -189,7 +191,9 @@ class Graph:
         it = one.instruction
         assert it.to is not None
         needs = 0 if it.sem or it.scope else bits("atomic_default")
-        access = self._add(one, it.to, it.size, True, scope=it.scope or "gpu", needs=needs)
+        size = it.size * it.vector
+        element = 2 if it.op == "red.f16x2" else it.size
+        access = self._add(one, it.to, size, True, scope=it.scope or "gpu", needs=needs, element=element)
         self._observable(one, access)
 
     def _observable(self, one: Instance, access: Access) -> None:
@@ -283,7 +287,7 @@ class Graph:
                     place = self._place(init)
                     self.edge(self._observed[init, place], hub, bits("fence_mbarrier_init"))
             fence = self._fence(earlier, "release")
-            if fence is not None and fence.scope in _WIDER:
+            if fence is not None and fence.scope != "cta":
                 self.edge(fence.node, hub, fence.needs | bits("release_fence", "cluster_barrier"))
 
     def _place(self, one: Instance) -> tuple[int, str]:
@@ -401,8 +405,8 @@ class Graph:
         """
         for head in heads:
             for tail in tails:
-                fits = includes(head.scope, head.thread, tail.thread)
-                fits = observed and fits and includes(tail.scope, tail.thread, head.thread)
+                fits = self.includes(head.scope, head.thread, tail.thread)
+                fits = observed and fits and self.includes(tail.scope, tail.thread, head.thread)
                 off = 0 if fits else bits("synchronization_scope")
                 self.edge(head.node, tail.node, needs | head.needs | tail.needs, off)
 
@@ -428,14 +432,14 @@ class Graph:
         if signal is not None:
             own = arrival.instruction.op == "cp.async.arrive"
             heads = [_End(signal, arrival.thread, "cta" if own else "cluster", 0)]
-            observed = includes(scope, wait.thread, arrival.thread)
+            observed = self.includes(scope, wait.thread, arrival.thread)
             remote = arrival.thread[0] != barrier[0] and not own
             needs = bits("complete_tx_remote") if remote and arrival.instruction.op.startswith("bulk") else 0
             node = signal
         else:
             heads = self._heads(arrival, barrier)
-            observed = includes(scope, wait.thread, arrival.thread)
-            observed = observed and includes(_semantics(arrival)[1], arrival.thread, wait.thread)
+            observed = self.includes(scope, wait.thread, arrival.thread)
+            observed = observed and self.includes(_semantics(arrival)[1], arrival.thread, wait.thread)
             remote = arrival.thread[0] != barrier[0]
             needs = bits("mbarrier_remote" if remote else "mbarrier_arrive")
             node = self.enter[arrival]
@@ -450,7 +454,7 @@ class Graph:
             tails = self._tails(poll, place)
             chained = poll
             for write in reversed(writers):
-                if not _strong_pair(write, chained) or not _strong_pair(write, poll):
+                if not self._strong_pair(write, chained) or not self._strong_pair(write, poll):
                     if _is_strong(write) and _is_strong(poll):
                         self._too_narrow(write, poll, place, tails)
                     break
@@ -463,6 +467,16 @@ class Graph:
                 source = self._observed[write, "data"]
                 self.edge(source, self.leave[poll], needs | volatile | bits("observation"))
                 chained = write
+
+    def _strong_pair(self, first: Instance, second: Instance) -> bool:
+        """Whether two accesses to the start of one flag are morally strong."""
+        if (
+            not (_is_strong(first) and _is_strong(second))
+            or first.instruction.size != second.instruction.size
+        ):
+            return False
+        fits = self.includes(_semantics(first)[1], first.thread, second.thread)
+        return fits and self.includes(_semantics(second)[1], second.thread, first.thread)
 
     def _too_narrow(self, write: Instance, poll: Instance, place: Location, tails: list[_End]) -> None:
         """Strong accesses whose scopes do not include each other, or of different sizes."""
@@ -486,7 +500,7 @@ def _semantics(one: Instance) -> tuple[str, str, int]:
         return it.sem or "release", it.scope or "cta", 0
     if it.op == "mbarrier.wait":
         return it.sem or "acquire", it.scope or "cta", 0
-    if it.op in ("atom", "red"):
+    if it.op in ("atom", "red", "poll.atom"):
         return it.sem or "relaxed", it.scope or "gpu", 0 if it.sem or it.scope else bits("atomic_default")
     if it.op in ("ld", "st", "poll"):
         scope, needs = _strength(it.sem, it.scope)
@@ -496,11 +510,3 @@ def _semantics(one: Instance) -> tuple[str, str, int]:
 
 def _is_strong(one: Instance) -> bool:
     return _semantics(one)[0] not in ("", "weak")
-
-
-def _strong_pair(first: Instance, second: Instance) -> bool:
-    """Whether two accesses to the start of one flag are morally strong."""
-    if not (_is_strong(first) and _is_strong(second)) or first.instruction.size != second.instruction.size:
-        return False
-    fits = includes(_semantics(first)[1], first.thread, second.thread)
-    return fits and includes(_semantics(second)[1], second.thread, first.thread)

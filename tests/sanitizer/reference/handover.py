@@ -13,9 +13,14 @@ __all__ = ["handover", "lane_of", "two_threads"]
 Threads = Sequence[Thread]
 
 
-def two_threads(b: Builder, *, far: float = 0.5) -> tuple[Thread, Thread]:
-    """Two threads: of different CTAs with probability ``far`` where there are two, else mostly of different warps."""
-    if b.ctas > 1 and b.maybe(far):
+def two_threads(b: Builder, *, far: float = 0.5, anywhere: bool = False) -> tuple[Thread, Thread]:
+    """Two threads, mostly of different warps.
+
+    Args:
+        far: the probability that they are of different CTAs, where there are two.
+        anywhere: whether the CTAs may be of different clusters.
+    """
+    if (b.linked or (anywhere and b.ctas > 1)) and b.maybe(far):
         first = b.chance.randrange(2)
         return lane_of(b, first), lane_of(b, 1 - first)
     cta = b.chance.randrange(b.ctas)
@@ -41,7 +46,7 @@ def handover(b: Builder, producers: Threads, consumers: Threads) -> None:
     if len(ctas) == 1 or not b.alone:
         choices += [_mbarrier]
     if len(ctas) > 1:
-        choices += [*choices[1:], _cluster_barrier, _cluster_barrier]
+        choices += [*choices[1:], *[_cluster_barrier] * (2 if b.linked else 0)]
     elif len(warps) > 1:
         choices += [_barrier, _barrier, _named_barrier, _named_barrier]
     else:
@@ -49,18 +54,13 @@ def handover(b: Builder, producers: Threads, consumers: Threads) -> None:
     b.chance.choice(choices)(b, producers, consumers)
 
 
-def _scope(b: Builder, threads: Threads, *, strength: int = 2) -> str:
+def _scope(b: Builder, threads: Threads) -> str:
     """A scope that includes all threads; with a flaw, one that may not."""
-    near = len({thread[0] for thread in threads}) == 1
     if b.flaw(0.5):
         return str(b.pick("cta", "cluster", "gpu"))
-    return (
-        str(b.pick("cta", "cluster", "gpu", "sys"))
-        if near and strength > 1
-        else "cluster"
-        if b.maybe(0.4)
-        else "gpu"
-    )
+    if len({thread[0] for thread in threads}) == 1:
+        return str(b.pick("cta", "cluster", "gpu", "sys"))
+    return "cluster" if b.linked and b.maybe(0.4) else "gpu"
 
 
 def _fence(b: Builder, thread: Thread, half: str, threads: Threads) -> None:
@@ -71,8 +71,6 @@ def _fence(b: Builder, thread: Thread, half: str, threads: Threads) -> None:
         kind = {"acquire": "release", "release": "acquire"}[half]
     if kind == "membar":
         b.emit(thread, "membar", scope={"cluster": "gl", "gpu": "gl"}.get(scope, scope))
-    elif kind in ("acquire", "release"):
-        b.emit(thread, "fence", sem=kind, scope=scope)
     else:
         b.emit(thread, "fence", sem=kind, scope=scope)
 
@@ -83,25 +81,27 @@ def _mbarrier(b: Builder, producers: Threads, consumers: Threads) -> None:
     consumers = [thread for thread in consumers if thread[0] == home]
     everyone = (*producers, *consumers)
     far = len({thread[0] for thread in everyone}) > 1
-    bar = b.mbarrier(len(producers))
+    twice = b.maybe(0.15)
+    bar = b.mbarrier(len(producers) + twice)
     scope = "cluster" if far or b.maybe(0.2) else "cta"
     for producer in producers:
-        _arrive(b, producer, Operand(bar, rank=home if producer[0] != home else None), scope, everyone)
+        at = Operand(bar, rank=home if producer[0] != home else None)
+        _arrive(b, producer, at, scope, everyone, 2 if twice and producer is producers[0] else 1)
     for consumer in consumers:
         _wait(b, consumer, bar, scope, everyone)
 
 
-def _arrive(b: Builder, thread: Thread, bar: Operand, scope: str, everyone: Threads) -> None:
+def _arrive(b: Builder, thread: Thread, bar: Operand, scope: str, everyone: Threads, count: int) -> None:
     scope = "cta" if b.flaw(0.4) else scope
     if b.flaw(0.3):
-        b.emit(thread, "mbarrier.arrive", mbarrier=bar, sem="relaxed", scope=scope)
+        b.emit(thread, "mbarrier.arrive", mbarrier=bar, number=count, sem="relaxed", scope=scope)
     elif b.maybe(0.3):
         _fence(b, thread, "release", everyone)
-        b.emit(thread, "mbarrier.arrive", mbarrier=bar, sem="relaxed", scope=scope)
+        b.emit(thread, "mbarrier.arrive", mbarrier=bar, number=count, sem="relaxed", scope=scope)
     elif scope == "cta" and b.maybe(0.5):
-        b.emit(thread, "mbarrier.arrive", mbarrier=bar)
+        b.emit(thread, "mbarrier.arrive", mbarrier=bar, number=count)
     else:
-        b.emit(thread, "mbarrier.arrive", mbarrier=bar, sem="release", scope=scope)
+        b.emit(thread, "mbarrier.arrive", mbarrier=bar, number=count, sem="release", scope=scope)
 
 
 def _wait(b: Builder, thread: Thread, bar: str, scope: str, everyone: Threads, parity: int = 0) -> None:
@@ -119,18 +119,27 @@ def _wait(b: Builder, thread: Thread, bar: str, scope: str, everyone: Threads, p
 
 
 def _flag(b: Builder, producers: Threads, consumers: Threads) -> None:
-    """A flag in global memory that the consumers poll: counted up if there are several producers."""
+    """A flag that the consumers poll, in global or shared memory: counted up if there are several producers."""
     everyone = (*producers, *consumers)
-    flag = Operand(b.global_(8))
+    home = consumers[0][0]
+    near = all(thread[0] == home for thread in consumers) and (
+        b.linked or all(t[0] == home for t in producers)
+    )
+    if near and not b.alone and b.maybe(0.25):
+        name = b.shared(16, clear=True)
+        places = {t: Operand(name, rank=home if t[0] != home else None) for t in everyone}
+    else:
+        name = b.global_(16)
+        places = {thread: Operand(name) for thread in everyone}
     counted = len(producers) > 1 or b.maybe(0.3)
     twice = not counted and b.maybe(0.4)
     last = len(producers) if counted else 2 if twice else 1
     for producer in producers:
-        _raise(b, producer, flag, everyone, counted=counted, twice=twice)
+        _raise(b, producer, places[producer], everyone, counted=counted, twice=twice)
     for consumer in consumers:
-        _poll(b, consumer, flag, everyone, last)
+        _poll(b, consumer, places[consumer], everyone, last)
     if len(consumers) == 1 and b.maybe(0.25):
-        b.emit(consumers[0], "st", to=flag, value=0)
+        b.emit(consumers[0], "st", to=places[consumers[0]], value=0)
 
 
 def _raise(
@@ -166,7 +175,9 @@ def _poll(b: Builder, thread: Thread, flag: Operand, everyone: Threads, last: in
         b.emit(thread, "poll", to=flag, value=last, sem=sem, scope=scope if sem == "relaxed" else "")
         return
     way = b.chance.random()
-    if way < 0.45:
+    if way < 0.1:
+        b.emit(thread, "poll.atom", to=flag, value=last, sem=b.pick("acquire", "acq_rel"), scope=scope)
+    elif way < 0.45:
         b.emit(thread, "poll", to=flag, value=last, sem="acquire", scope=scope)
     elif way < 0.65:
         b.emit(thread, "poll", to=flag, value=last, sem="relaxed", scope=scope)
@@ -200,10 +211,14 @@ def _warp_barrier(b: Builder, producers: Threads, consumers: Threads) -> None:
     """bar.warp.sync of the lanes; a shuffle or a vote in its place orders nothing."""
     thread = producers[0]
     lanes = sorted({t[2] for t in (*producers, *consumers)})
+    mask = sum(1 << lane for lane in lanes)
     if b.flaw():
         b.together(thread[0], thread[1], b.pick("shfl", "vote"))
-    elif b.maybe(0.5):
+    elif b.maybe(0.4):
         b.together(thread[0], thread[1], "bar.warp.sync")
+    elif b.maybe(0.4):
+        for lane in lanes:
+            b.emit((*thread[:2], lane), "bar.warp.sync", number=mask)
     else:
         b.emit(thread, "bar.warp.sync", lanes=lanes)
 

@@ -120,7 +120,7 @@ def _flags(judge: Judge, execution: Execution) -> bool:
         assert poll.instruction.to is not None
         place = poll.location(poll.instruction.to, execution.program)[:2]
         for write in writes[place]:
-            if write in seen:
+            if write in seen or write is poll:
                 continue
             before = any(_ordered(judge, graph.enter[write], graph.enter[one]) for one in seen)
             if not before and not _ordered(judge, graph.leave[poll], graph.enter[write]):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .program import Instruction, Operand, Program, Statement
+from .program import Buffer, Instruction, Operand, Program, Statement
 
 __all__ = ["TEMPLATES", "Printed", "to_ptx"]
 
@@ -11,10 +11,13 @@ __all__ = ["TEMPLATES", "Printed", "to_ptx"]
 TEMPLATES: dict[str, str] = {
     "ld": "ld{q}{s}{vec}{t} {x}, [{to}];",
     "poll": "ld{q}{s}{t} {x}, [{to}];",
+    "poll.atom": "atom{q}{s}.or.b32 {x}, [{to}], 0;",
     "ld.nc": "ld.global.nc{t} {x}, [{to}];",
     "st": "st{q}{s}{vec}{t} [{to}], {x};",
     "atom": "atom{q}{s}.add{t} {x}, [{to}], {v};",
     "red": "red{q}{s}.add{t} [{to}], {v};",
+    "red.v2": "red{q}{s}.add.v2.f32 [{to}], {{%f, %f}};",
+    "red.f16x2": "red{q}{s}.add.noftz.f16x2 [{to}], %b0;",
     "fence": "fence{q};",
     "membar": "membar{q};",
     "fence.proxy.async": "fence.proxy.async{qualifier};",
@@ -29,7 +32,7 @@ TEMPLATES: dict[str, str] = {
     "cluster.wait": "barrier.cluster.wait{q}.aligned;",
     "mbarrier.init": "mbarrier.init.shared::cta.b64 [{bar}], {n};",
     "mbarrier.inval": "mbarrier.inval.shared::cta.b64 [{bar}];",
-    "mbarrier.arrive": "mbarrier.arrive{q}.{bars}.b64 _, [{bar}];",
+    "mbarrier.arrive": "mbarrier.arrive{q}.{bars}.b64 _, [{bar}]{count};",
     "mbarrier.expect_tx": "mbarrier.expect_tx.relaxed.cta.{bars}.b64 [{bar}], {bytes};",
     "mbarrier.arrive.expect_tx": "mbarrier.arrive.expect_tx{q}.{bars}.b64 _, [{bar}], {bytes};",
     "mbarrier.wait": "mbarrier.try_wait.parity{q}.shared::cta.b64 %p, [{bar}], {n};",
@@ -42,12 +45,16 @@ TEMPLATES: dict[str, str] = {
     "bulk.copy": "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [{to}], [{source}], {size}, [{bar}];",
     "bulk.store": "cp.async.bulk.global.shared::cta.bulk_group [{to}], [{source}], {size};",
     "bulk.reduce": "cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [{to}], [{source}], {size};",
+    "bulk.load.tensor": "cp.async.bulk.tensor.1d.shared::cluster.global.tile.mbarrier::complete_tx::bytes{multicast} [{to}], [{source}, {{%x}}], [{bar}]{ctas};",
+    "bulk.store.tensor": "cp.async.bulk.tensor.1d.global.shared::cta.tile.bulk_group [{to}, {{%x}}], [{source}];",
+    "bulk.reduce.tensor": "cp.reduce.async.bulk.tensor.1d.global.shared::cta.add.tile.bulk_group [{to}, {{%x}}], [{source}];",
     "bulk.commit": "cp.async.bulk.commit_group;",
     "bulk.wait": "cp.async.bulk.wait_group{qualifier} {n};",
     "st.async": "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes{t} [{to}], {x}, [{bar}];",
     "red.async": "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [{to}], {x}, [{bar}];",
 }
 
+_SHARED = Buffer("", "shared", 0)
 _TYPES = {1: ".u8", 2: ".u16", 4: ".u32", 8: ".u64"}
 
 
@@ -57,6 +64,7 @@ class Printed:
     Attributes:
         text: the PTX.
         lines: the line of each statement, by ((CTA, warp), position).
+        maps: the global buffers that have a tensor map of u32 elements in boxes of 4, as parameters after the pointers.
         statements: the reverse.
     """
 
@@ -65,6 +73,8 @@ class Printed:
         self.lines: dict[tuple[tuple[int, int], int], int] = {}
         self._mapped: dict[tuple[str, int], str] = {}
         self._labels = 0
+        named = [one.to if one.op != "bulk.load" else one.source for one in _tensor_copies(program)]
+        self.maps = sorted({operand.name for operand in named if operand is not None})
         self._out: list[str] = []
         self._head()
         body = self._body_text()
@@ -81,7 +91,10 @@ class Printed:
     def _head(self) -> None:
         program = self.program
         globals_ = [b for b in program.buffers.values() if b.space == "global"]
-        params = ", ".join(f".param .u64 p_{b.name}" for b in globals_)
+        params = ", ".join(
+            [f".param .u64 p_{b.name}" for b in globals_]
+            + [f".param .align 64 .b8 p_map_{name}[128]" for name in self.maps]
+        )
         self._out += [
             ".version 8.8",
             ".target sm_90a",
@@ -96,6 +109,8 @@ class Printed:
         ]
         self._out += ["    .reg .b16 %h, %mask;", "    .reg .b64 %d<4>, %g;"]
         self._out += [f"    .reg .b64 %g_{b.name};" for b in globals_]
+        self._out += [f"    .reg .b64 %map_{name};" for name in self.maps]
+        self._out += ["    .reg .b32 %x;", "    .reg .f32 %f;"]
         self._out += ["    .reg .b32 %m<16>;"]
         for buffer in program.buffers.values():
             if buffer.space == "shared":
@@ -104,8 +119,14 @@ class Printed:
         for buffer in globals_:
             self._out.append(f"    ld.param.u64 %g_{buffer.name}, [p_{buffer.name}];")
             self._out.append(f"    cvta.to.global.u64 %g_{buffer.name}, %g_{buffer.name};")
+        for name in self.maps:
+            self._out += [
+                f"    mov.b64 %map_{name}, p_map_{name};",
+                f"    cvta.param.u64 %map_{name}, %map_{name};",
+            ]
+        self._out += ["    mov.f32 %f, 0f3F800000;"]
         self._out += ["    mov.u32 %t, %tid.x;", "    and.b32 %lane, %t, 31;", "    shr.u32 %warp, %t, 5;"]
-        self._out += ["    mov.u32 %rank, %cluster_ctarank;", "    setp.eq.u32 %always, %t, %t;"]
+        self._out += ["    mov.u32 %rank, %ctaid.x;", "    setp.eq.u32 %always, %t, %t;"]
         self._out += [f"    mov.u32 %b{n}, {n};" for n in range(4)] + [
             "    mov.u64 %d0, 1;",
             "    mov.b16 %h, 1;",
@@ -159,7 +180,10 @@ class Printed:
             "v": str(one.value),
             "n": str(one.number),
             "threads": str(one.threads),
-            "mask": hex(sum(1 << lane for lane in statement.lanes) if statement.lanes else 0xFFFFFFFF),
+            "mask": hex(
+                one.number or (sum(1 << lane for lane in statement.lanes) if statement.lanes else 0xFFFFFFFF)
+            ),
+            "count": f", {one.number}" if one.number > 1 else "",
             "qualifier": f".{one.qualifier}" if one.qualifier else "",
             "bytes": str(one.bytes),
             "size": str(one.size),
@@ -170,13 +194,21 @@ class Printed:
         for word, operand in (("to", one.to), ("source", one.source), ("bar", one.mbarrier)):
             if operand is not None:
                 register = "%c" if word == "source" else "%a"
-                words[word] = self._address(lines, operand, statement.lanes, register)
-        again = self._label() if one.op in ("poll", "mbarrier.wait") else ""
+                if (
+                    one.qualifier == "tensor"
+                    and self.program.buffers.get(operand.name, _SHARED).space == "global"
+                ):
+                    lines.append(f"    mov.u32 %x, {operand.offset // 4};")
+                    words[word] = f"%map_{operand.name}"
+                else:
+                    words[word] = self._address(lines, operand, statement.lanes, register)
+        again = self._label() if one.op in ("poll", "poll.atom", "mbarrier.wait") else ""
         if again:
             lines.append(f"{again}:")
-        lines.append("    " + TEMPLATES[one.op].format(**words))
+        form = f"{one.op}.tensor" if one.qualifier == "tensor" else one.op
+        lines.append("    " + TEMPLATES[form].format(**words))
         self.lines[key] = len(lines)
-        if one.op == "poll":
+        if one.op.startswith("poll"):
             register = registers if one.size != 1 else "%h"
             kind = _TYPES[max(one.size, 2)]
             lines += [f"    setp.ne{kind} %p, {register}, {one.value};", f"    @%p bra {again};"]
@@ -225,6 +257,10 @@ class Printed:
         return register + _signed(operand.offset - operand.stride * lanes[0])
 
 
+def _tensor_copies(program: Program) -> list[Instruction]:
+    return [s.instruction for _, _, s in program.statements() if s.instruction.qualifier == "tensor"]
+
+
 def _signed(offset: int) -> str:
     return f"{offset:+d}" if offset else ""
 
@@ -234,5 +270,5 @@ def _qualifiers(one: Instruction) -> str:
 
 
 def to_ptx(program: Program) -> Printed:
-    """Print ``program``: one cluster, entry ``k``, one pointer parameter for each global buffer."""
+    """Print ``program``: entry ``k``, a pointer for each global buffer, then the tensor maps."""
     return Printed(program)

@@ -1,6 +1,6 @@
 """Small kernels as data: what each thread executes, instruction by instruction, with concrete operands.
 
-A program has one cluster of one or two CTAs.  The code of a warp is a list of statements, and a statement is one
+A program has one or two CTAs, mostly of one cluster.  The code of a warp is a list of statements, and a statement is one
 instruction with the lanes that execute it.  :mod:`.printing` prints a program as PTX, :mod:`.execution` finds out
 what each wait waits for, and :mod:`.reference` judges it.
 """
@@ -61,9 +61,10 @@ class Instruction:
         size: bytes of one element (of a copy: bytes in all).
         vector: elements.
         value: what a store or an atomic writes or adds, or the value that a polling load waits for.
-        number: named barrier, count of arrivals, parity, groups that may be pending, or mask of CTAs.
+        number: named barrier, count of arrivals, parity, groups that may be pending, mask of CTAs or of lanes.
         threads: the thread count of a named barrier.
-        qualifier: the state space of a proxy fence, ``read`` of a wait for bulk groups, ``noinc``.
+        qualifier: the state space of a proxy fence, ``read`` of a wait for bulk groups, ``noinc``, or ``tensor``
+            for a bulk copy that goes through a tensor map.
         bytes: bytes that an mbarrier is told to expect.
     """
 
@@ -92,14 +93,15 @@ class Statement:
 
 @dataclass
 class Program:
-    """A kernel of one cluster.
+    """A kernel of one or two CTAs.
 
     Attributes:
-        ctas: CTAs of the cluster, 1 or 2.
+        ctas: CTAs, 1 or 2.
         warps: warps of each CTA.
         buffers: the buffers by name; global ones hold zeros at the start.
         mbarriers: names of mbarriers; each CTA has its own.
         code: the statements of each (CTA, warp).
+        apart: whether two CTAs are in clusters of their own; else they are one cluster.
     """
 
     ctas: int
@@ -107,6 +109,7 @@ class Program:
     buffers: dict[str, Buffer] = field(default_factory=dict)
     mbarriers: list[str] = field(default_factory=list)
     code: dict[tuple[int, int], list[Statement]] = field(default_factory=dict)
+    apart: bool = False
 
     def statements(self) -> Iterator[tuple[tuple[int, int], int, Statement]]:
         """All statements as (CTA, warp), position in the warp's code, statement: in the order of the text."""

@@ -11,7 +11,7 @@ from itertools import combinations
 
 from .edges import TABLE, bits
 from .execution import Execution, execute
-from .graph import Access, Fence, Graph, includes
+from .graph import Access, Fence, Graph
 from .program import Program
 
 __all__ = ["Finding", "Judge", "judge"]
@@ -84,7 +84,7 @@ class Judge:
     def _pair(self, a: Access, b: Access, off: int, causal: list[int], executed: list[int]) -> str | None:
         if a.role != "data" or b.role != "data":
             return self._mbarrier_pair(a, b, off, causal)
-        if _morally_strong(a, b, off):
+        if _morally_strong(self.graph, a, b, off):
             return None
         if causal[a.source] >> b.target & 1:
             return self._proxies(a, b, off, causal)
@@ -162,12 +162,14 @@ def _one_store(a: Access, b: Access) -> bool:
     return a.instance.key == b.instance.key and a.instance.instruction.op == b.instance.instruction.op == "st"
 
 
-def _morally_strong(a: Access, b: Access, off: int) -> bool:
+def _morally_strong(graph: Graph, a: Access, b: Access, off: int) -> bool:
     if not a.scope or not b.scope or (a.needs | b.needs) & off or off & bits("strong"):
         return False
     threads = a.instance.thread, b.instance.thread
     if not off & bits("strong_scope"):
-        fits = includes(a.scope, threads[0], threads[1]) and includes(b.scope, threads[1], threads[0])
+        fits = graph.includes(a.scope, threads[0], threads[1]) and graph.includes(
+            b.scope, threads[1], threads[0]
+        )
         if not fits:
             return False
     if not off & bits("strong_size"):

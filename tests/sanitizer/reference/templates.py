@@ -21,18 +21,23 @@ def _proxy_fence(b: Builder, thread: Thread, space: str) -> None:
         return
     right = ("", "global") if space == "global" else ("", "shared::cta", "shared::cta", "shared::cluster")
     wrong = ("shared::cta",) if space == "global" else ("global",)
-    b.emit(thread, "fence.proxy.async", qualifier=b.pick(*(wrong if b.flaw(0.3) else right)))
+    b.emit(thread, "fence.proxy.async", qualifier=b.pick(*(wrong if b.flaw(0.6) else right)))
 
 
 def _load(b: Builder, thread: Thread, buffer: str, bar: str, *, rank: int | None = None) -> None:
     """A bulk copy of 16 bytes of a new global buffer, with the announcement of its bytes."""
     at = Operand(bar, rank=rank)
-    if rank is None:
+    split = rank is None and b.maybe(0.3)
+    if split:
+        b.emit(thread, "mbarrier.expect_tx", mbarrier=at, bytes=16)
+    elif rank is None:
         b.emit(thread, "mbarrier.arrive.expect_tx", mbarrier=at, bytes=16)
     else:
         b.emit(thread, "mbarrier.arrive.expect_tx", mbarrier=at, bytes=16, sem="release", scope="cluster")
-    source = Operand(b.global_(16))
-    b.emit(thread, "bulk.load", to=Operand(buffer, rank=rank), source=source, mbarrier=at, size=16)
+    to, source = Operand(buffer, rank=rank), Operand(b.global_(16))
+    b.emit(thread, "bulk.load", to=to, source=source, mbarrier=at, size=16, qualifier=_tensor(b))
+    if split:
+        b.emit(thread, "mbarrier.arrive", mbarrier=at)
 
 
 def _wait(b: Builder, thread: Thread, bar: str, parity: int = 0, *, far: bool = False) -> None:
@@ -46,7 +51,17 @@ def _wait(b: Builder, thread: Thread, bar: str, parity: int = 0, *, far: bool = 
 
 def _at(b: Builder, buffer: str, owner: int, thread: Thread, offset: int = 0) -> Operand:
     """An address in the shared memory of CTA ``owner``, as ``thread`` names it."""
-    return Operand(buffer, offset, rank=None if owner == thread[0] and b.maybe(0.9) else owner)
+    return Operand(buffer, offset, rank=None if owner == thread[0] and b.maybe(0.9) else _rank(b, owner))
+
+
+def _rank(b: Builder, cta: int) -> int | None:
+    """The rank of a CTA in its cluster; None for the own CTA if each is in a cluster of its own."""
+    return cta if b.linked or b.ctas == 1 else None
+
+
+def _tensor(b: Builder) -> str:
+    """Whether a bulk copy goes through a tensor map, as a qualifier."""
+    return "tensor" if b.maybe(0.25) else ""
 
 
 def _read(b: Builder, thread: Thread, operand: Operand) -> None:
@@ -61,8 +76,8 @@ def _write(b: Builder, thread: Thread, operand: Operand) -> None:
 
 def generic_to_generic(b: Builder) -> None:
     """Ordinary stores, then ordinary loads or stores by another thread, in shared, remote or global memory."""
-    producer, consumer = two_threads(b)
-    if b.maybe(0.3):
+    producer, consumer = two_threads(b, anywhere=b.maybe(0.3))
+    if (producer[0] != consumer[0] and not b.linked) or b.maybe(0.2):
         data = Operand(b.global_(16))
         _write(b, producer, data)
         handover(b, [producer], [consumer])
@@ -111,7 +126,7 @@ def generic_to_async(b: Builder) -> None:
     if not before:
         _proxy_fence(b, consumer, "shared")
     op = b.pick("bulk.store", "bulk.store", "bulk.reduce")
-    b.emit(consumer, op, to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+    b.emit(consumer, op, to=Operand(b.global_(16)), source=Operand(buffer), size=16, qualifier=_tensor(b))
     if b.flaw(0.2):
         _proxy_fence(b, consumer, "shared")
 
@@ -119,7 +134,7 @@ def generic_to_async(b: Builder) -> None:
 def warp_to_async(b: Builder) -> None:
     """All lanes of a warp store, one of them issues a bulk store."""
     thread = lane_of(b, b.chance.randrange(b.ctas))
-    buffer = b.shared(16)
+    buffer = b.shared(16, clear=True)
     stride = 0 if b.flaw(0.4) else 4
     b.emit(thread, "st", lanes=(0, 1, 2, 3), to=Operand(buffer, stride=stride), value=1)
     right = ("", "shared::cta")
@@ -127,12 +142,42 @@ def warp_to_async(b: Builder) -> None:
         b.emit(thread, "fence.proxy.async", lanes=(0, 1, 2, 3), qualifier=b.pick(*right))
     if not b.flaw(0.5):
         b.emit(thread, "bar.warp.sync", lanes=(0, 1, 2, 3))
-    b.emit(thread, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+    b.emit(
+        thread, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16, qualifier=_tensor(b)
+    )
+
+
+def far_to_async(b: Builder) -> None:
+    """Ordinary stores into the other CTA, which copies them away; the proxy fence is in one CTA or the other."""
+    if not b.linked:
+        return warp_to_async(b)
+    producer, consumer = two_threads(b, far=1.0)
+    buffer, before = b.shared(16, clear=True), b.maybe(0.5)
+    b.emit(producer, "st", to=_at(b, buffer, consumer[0], producer), vector=4)
+    if before:
+        _proxy_fence(b, producer, "shared")
+    handover(b, [producer], [consumer])
+    if not before:
+        _proxy_fence(b, consumer, "shared")
+    b.emit(consumer, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+    return None
+
+
+def narrow(b: Builder) -> None:
+    """Message passing through a flag of which one side names a scope that is too small for two CTAs."""
+    producer, consumer = two_threads(b, far=0.8, anywhere=True)
+    data, flag = Operand(b.global_(16)), Operand(b.global_(4))
+    scopes = ["cta" if b.linked else b.pick("cta", "cluster"), b.pick("gpu", "sys")]
+    b.chance.shuffle(scopes)
+    b.emit(producer, "st", to=data, value=1)
+    b.emit(producer, "st", to=flag, value=1, sem="release", scope=scopes[0])
+    b.emit(consumer, "poll", to=flag, value=1, sem="acquire", scope=scopes[1])
+    b.emit(consumer, "ld", to=data)
 
 
 def global_to_async(b: Builder) -> None:
     """Ordinary stores to global memory that a bulk copy then loads."""
-    producer, consumer = two_threads(b)
+    producer, consumer = two_threads(b, anywhere=True)
     data, buffer, bar = b.global_(16), b.shared(16), b.mbarrier(1)
     b.emit(producer, "st", to=Operand(data), vector=4)
     before = b.maybe(0.5 if producer[0] == consumer[0] else 0.2)
@@ -142,7 +187,15 @@ def global_to_async(b: Builder) -> None:
     if not before:
         _proxy_fence(b, consumer, "global")
     b.emit(consumer, "mbarrier.arrive.expect_tx", mbarrier=Operand(bar), bytes=16)
-    b.emit(consumer, "bulk.load", to=Operand(buffer), source=Operand(data), mbarrier=Operand(bar), size=16)
+    b.emit(
+        consumer,
+        "bulk.load",
+        to=Operand(buffer),
+        source=Operand(data),
+        mbarrier=Operand(bar),
+        size=16,
+        qualifier=_tensor(b),
+    )
     _wait(b, consumer, bar)
     _read(b, consumer, Operand(buffer))
 
@@ -201,7 +254,9 @@ def async_reads_then_generic(b: Builder) -> None:
     """A bulk store whose source is overwritten after wait_group.read."""
     thread, writer = two_threads(b, far=0.2)
     buffer = b.shared(32, clear=True)
-    b.emit(thread, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+    b.emit(
+        thread, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16, qualifier=_tensor(b)
+    )
     if b.maybe(0.3):
         b.emit(thread, "bulk.commit")
         b.emit(thread, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer, 16), size=16)
@@ -218,10 +273,10 @@ def async_reads_then_generic(b: Builder) -> None:
 
 def async_writes_then_read(b: Builder) -> None:
     """A bulk store or reduction to global memory, then a read of it: ordinary, non-coherent or by another copy."""
-    thread, reader = two_threads(b)
+    thread, reader = two_threads(b, anywhere=True)
     source, data = b.shared(16, clear=True), b.global_(16)
     op = b.pick("bulk.store", "bulk.reduce")
-    b.emit(thread, op, to=Operand(data), source=Operand(source), size=16)
+    b.emit(thread, op, to=Operand(data), source=Operand(source), size=16, qualifier=_tensor(b))
     _bulk_wait(b, thread, read=False)
     if b.maybe(0.4):
         reader = thread
@@ -246,7 +301,7 @@ def async_to_async(b: Builder) -> None:
     cta = b.chance.randrange(b.ctas)
     thread = lane_of(b, cta)
     buffer, bar = b.shared(16), b.mbarrier(1)
-    far = b.ctas > 1 and b.maybe(0.7)
+    far = b.linked and b.maybe(0.7)
     if far:
         _load(b, lane_of(b, 1 - cta), buffer, bar, rank=cta)
     else:
@@ -254,13 +309,15 @@ def async_to_async(b: Builder) -> None:
     _wait(b, thread, bar, far=far)
     if far and b.maybe(0.5):
         _proxy_fence(b, thread, "shared")
-    b.emit(thread, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+    b.emit(
+        thread, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16, qualifier=_tensor(b)
+    )
 
 
 def cp_async(b: Builder) -> None:
     """cp.async, its groups or its mbarrier, then a reader of either proxy."""
     thread, reader = two_threads(b, far=0.15)
-    buffer, source = b.shared(32), b.global_(32)
+    buffer, source = b.shared(32, clear=True), b.global_(32)
     b.emit(thread, "cp.async", to=Operand(buffer), source=Operand(source), size=16)
     if b.maybe(0.4):
         if b.maybe(0.5) and not b.flaw(0.5):
@@ -285,7 +342,14 @@ def cp_async(b: Builder) -> None:
     if to_async:
         if not before:
             _proxy_fence(b, reader, "shared")
-        b.emit(reader, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+        b.emit(
+            reader,
+            "bulk.store",
+            to=Operand(b.global_(16)),
+            source=Operand(buffer),
+            size=16,
+            qualifier=_tensor(b),
+        )
     else:
         _read(b, reader, _at(b, buffer, thread[0], reader, 16 if b.flaw(0.1) else 0))
 
@@ -311,13 +375,13 @@ def cp_async_arrives(b: Builder) -> None:
 def remote_async_stores(b: Builder) -> None:
     """st.async, red.async or a bulk copy into a CTA's shared memory, waited for there."""
     cta = b.chance.randrange(b.ctas)
-    sender, receiver = lane_of(b, cta), lane_of(b, b.ctas - 1 - cta)
+    sender, receiver = lane_of(b, cta), lane_of(b, b.ctas - 1 - cta if b.linked else cta)
     home, bar = receiver[0], b.mbarrier(1)
     op = b.pick("st.async", "st.async", "red.async", "bulk.copy")
     buffer = b.shared(16, clear=op == "red.async" or b.maybe(0.2))
     size = 16 if op == "bulk.copy" else 4
     b.emit(receiver, "mbarrier.arrive.expect_tx", mbarrier=Operand(bar), bytes=size)
-    to = {"to": Operand(buffer, rank=home), "mbarrier": Operand(bar, rank=home)}
+    to = {"to": Operand(buffer, rank=_rank(b, home)), "mbarrier": Operand(bar, rank=_rank(b, home))}
     if op == "bulk.copy":
         source = b.shared(16, clear=True)
         b.emit(sender, op, source=Operand(source), size=16, **to)
@@ -328,21 +392,37 @@ def remote_async_stores(b: Builder) -> None:
     if op != "bulk.copy" and b.maybe(0.25):
         if b.maybe(0.5):
             _proxy_fence(b, receiver, "shared")
-        b.emit(receiver, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+        b.emit(
+            receiver,
+            "bulk.store",
+            to=Operand(b.global_(16)),
+            source=Operand(buffer),
+            size=16,
+            qualifier=_tensor(b),
+        )
     else:
         b.emit(receiver, "ld", to=Operand(buffer))
 
 
 def multicast(b: Builder) -> None:
     """One bulk load into both CTAs, read in both."""
-    if b.ctas == 1:
+    if not b.linked:
         return ring(b)
     buffer, bar = b.shared(16), b.mbarrier(1)
     for cta in range(2):
         b.emit(lane_of(b, cta), "mbarrier.arrive.expect_tx", mbarrier=Operand(bar), bytes=16)
     source = Operand(b.global_(16))
     issuer = lane_of(b, b.chance.randrange(2))
-    b.emit(issuer, "bulk.load", to=Operand(buffer), source=source, mbarrier=Operand(bar), size=16, number=3)
+    b.emit(
+        issuer,
+        "bulk.load",
+        to=Operand(buffer),
+        source=source,
+        mbarrier=Operand(bar),
+        size=16,
+        number=3,
+        qualifier=_tensor(b),
+    )
     for cta in range(2):
         reader = lane_of(b, cta)
         _wait(b, reader, bar, far=True)
@@ -352,45 +432,49 @@ def multicast(b: Builder) -> None:
 
 def atomics(b: Builder) -> None:
     """Two threads that access one place at once with strong or weak operations of some scope and size."""
-    first, second = two_threads(b)
-    data = (
-        Operand(b.global_(16)) if first[0] != second[0] or b.maybe(0.5) else Operand(b.shared(16, clear=True))
-    )
+    first, second = two_threads(b, anywhere=True)
+    far = first[0] != second[0]
+    name = b.global_(16) if far or b.maybe(0.5) else b.shared(16, clear=True)
+    right = ("cta", "cluster", "gpu") if not far else ("cluster", "gpu") if b.linked else ("gpu",)
     for thread in (first, second):
-        scope = b.pick("gpu", "cta" if b.flaw() or first[0] == second[0] else "cluster")
-        size = 8 if b.flaw(0.5) else 4
+        scope = b.pick("cta", "cluster") if b.flaw() else b.pick(*right)
+        data = Operand(name, 4 if b.maybe(0.2) else 0)
+        size = 8 if b.flaw(0.4) and not data.offset else 4
         way = b.chance.random()
-        if way < 0.35:
-            if b.maybe(0.5):
-                b.emit(thread, b.pick("atom", "red"), to=data, value=1, size=size)
-            else:
-                b.emit(thread, b.pick("atom", "red"), to=data, value=1, size=size, sem="relaxed", scope=scope)
+        if way < 0.2:
+            b.emit(thread, b.pick("atom", "red"), to=data, value=1, size=size)
         elif way < 0.5:
+            b.emit(thread, b.pick("atom", "red"), to=data, value=1, size=size, sem="relaxed", scope=scope)
+        elif way < 0.6:
             b.emit(thread, b.pick("st", "ld"), to=data, size=size, sem="volatile")
-        elif way < 0.9:
-            vector = b.pick(1, 1, 2)
+        elif way < 0.7 and name.startswith("g") and not data.offset:
+            vector = {"op": "red.v2", "vector": 2} if not b.flaw() else {"op": "red.f16x2"}
+            b.emit(thread, to=data, sem="relaxed", scope=scope, **vector)
+        elif way < 0.95 or not b.flaw():
+            vector = b.pick(1, 1, 2) if not data.offset else 1
             b.emit(thread, b.pick("st", "ld"), to=data, size=size, sem="relaxed", scope=scope, vector=vector)
         else:
-            sem = "weak" if b.flaw() else "relaxed"
-            b.emit(thread, "st", to=data, size=size, sem=sem, scope="" if sem == "weak" else scope)
+            b.emit(thread, "st", to=data, size=size)
 
 
 def reductions(b: Builder) -> None:
     """Bulk reductions into one place, and sometimes an ordinary atomic or a store with them."""
-    first, second = two_threads(b)
+    first, second = two_threads(b, anywhere=True)
     data = b.global_(16)
     for thread in (first, second):
-        if b.flaw(1.5) and thread is second:
+        if b.flaw(2.0) and thread is second:
             op = b.pick("red", "atom", "st")
             b.emit(thread, op, to=Operand(data), value=1)
         else:
             source = b.shared(16, clear=True)
-            b.emit(thread, "bulk.reduce", to=Operand(data), source=Operand(source), size=16)
+            b.emit(
+                thread, "bulk.reduce", to=Operand(data), source=Operand(source), size=16, qualifier=_tensor(b)
+            )
 
 
 def noncoherent(b: Builder) -> None:
     """ld.global.nc of bytes that nothing writes, or that a store has written."""
-    writer, reader = two_threads(b)
+    writer, reader = two_threads(b, anywhere=True)
     data = b.global_(16)
     if b.maybe(0.8):
         b.emit(writer, "st", to=Operand(data), value=1)
@@ -431,7 +515,7 @@ def relaxed_async(b: Builder) -> None:
 
 def counter(b: Builder) -> None:
     """Two producers count a flag up, and the last of three threads resets it or the data."""
-    first, third = two_threads(b)
+    first, third = two_threads(b, anywhere=True)
     second = (*b.pick(first, third)[:2], 2)
     everyone = (first, second, third)
     data, flag = b.global_(16), Operand(b.global_(4))
@@ -448,7 +532,7 @@ def counter(b: Builder) -> None:
 
 def neighbor(b: Builder) -> None:
     """An access to the other CTA's shared memory, sometimes after a flag that shows that it has started."""
-    if b.ctas == 1:
+    if not b.linked:
         return atomics(b)
     cta = b.chance.randrange(2)
     thread, other = lane_of(b, cta), lane_of(b, 1 - cta)
@@ -467,7 +551,7 @@ def lanes_of_one_store(b: Builder) -> None:
     """Four lanes that store beside each other, or to one place."""
     thread = lane_of(b, b.chance.randrange(b.ctas))
     size, stride = b.pick((4, 4), (8, 8), (4, 4))
-    if b.flaw(0.7):
+    if b.flaw(1.4):
         stride = b.pick(0, 0, stride // 2)
     sem, scope = b.pick(("", ""), ("", ""), ("relaxed", "cta"))
     buffer = b.shared(32)
@@ -488,17 +572,19 @@ TEMPLATES: dict[Callable[[Builder], None], float] = {
     ring: 1.5,
     async_reads_then_generic: 1.5,
     async_writes_then_read: 1.5,
-    async_to_async: 2,
-    cp_async: 2,
+    async_to_async: 2.5,
+    cp_async: 2.5,
     cp_async_arrives: 1,
     remote_async_stores: 1.5,
     multicast: 1,
-    atomics: 3,
-    reductions: 1.3,
+    atomics: 4,
+    reductions: 2,
     noncoherent: 1,
-    barrier_ends: 1.2,
+    barrier_ends: 2,
     relaxed_async: 1,
     counter: 1,
-    neighbor: 1,
+    neighbor: 1.5,
+    far_to_async: 2,
+    narrow: 0.8,
     lanes_of_one_store: 1.3,
 }

@@ -51,7 +51,7 @@ def test_a_seed_is_a_program() -> None:
 
 def test_ptxas_takes_the_text() -> None:
     ptxas = find_ptxas()
-    for seed in range(0, 60, 3):
+    for seed in range(0, 90, 3):
         report = check_text(to_ptx(generate(seed).program).text, ptxas=ptxas)
         assert report.ok and not report.warnings, (seed, report)
 

@@ -34,3 +34,11 @@ def test_verdicts(text: str, rules: str) -> None:
 
 def test_a_finding_names_both_statements() -> None:
     assert judge(parse("st s | ld s")) == {("data-race", ((0, 0), 0), ((0, 1), 0))}
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize("apart", [False, True])
+def test_scope_of_the_cluster(apart: bool) -> None:
+    program = parse("st g; st flag .release.cluster =1 || poll flag .acquire.cluster =1; ld g")
+    program.apart = apart
+    assert {rule for rule, *_ in judge(program)} == ({"data-race"} if apart else set())
