@@ -70,7 +70,7 @@ _OUT = "st.global.u32 [ptr], y;"
 _LIFE = [
     _cluster(
         "peer-not-started",
-        ("found: DSMEM before any cluster barrier", "lessons 2"),
+        ("early-dsmem", "exit-under-remote-access"),
         "the first cluster barrier comes after the start of every CTA, the second one before every exit",
         f"-{_MEET}\n+\n{_STORE}\n{_MEET}\nld.shared.u32 y, [box];\n{_OUT}",
         rules=("cluster-lifetime",),
@@ -78,7 +78,7 @@ _LIFE = [
     ),
     _cluster(
         "store-to-a-peer-that-may-have-ended",
-        ("lessons 2",),
+        ("exit-under-remote-access",),
         "the cluster barrier comes after the store and before the exit of the peer",
         f"{_MEET}\n@p {_STORE}\n-{_MEET}\n+\nst.global.u32 [ptr], x;",
         expect=np.array([5, 6], np.uint32),
@@ -87,7 +87,7 @@ _LIFE = [
     ),
     _cluster(
         "load-from-a-peer-that-may-have-ended",
-        ("lessons 2",),
+        ("exit-under-remote-access",),
         "the second cluster barrier comes after the loads and before the exit of the peer",
         f"st.shared.u32 [box], x;\n{_MEET}\nld.shared::cluster.u32 y, [to]; // @load\n-{_MEET}\n+\n{_OUT}",
         rules=("cluster-lifetime",),
@@ -95,7 +95,7 @@ _LIFE = [
     ),
     _cluster(
         "signal-to-a-peer-that-may-have-ended",
-        ("lessons 2",),
+        ("exit-under-remote-access",),
         "the peer waits for the arrival before it ends",
         f"mbarrier.init.shared::cta.b64 [bar], 1;\nfence.mbarrier_init.release.cluster;\n{_MEET}\n"
         "mbarrier.arrive.release.cluster.shared::cluster.b64 _, [at]; // @signal\n"
@@ -111,19 +111,19 @@ _LIFE = [
 _BARRIERS = [
     _cluster(
         "cluster-barrier-relaxed",
-        ("found: relaxed cluster barriers", "lessons 3"),
+        ("relaxed-barrier", "narrow-handover"),
         "barrier.cluster.arrive releases by default; a relaxed one orders execution alone",
         f"{_MEET}\n{_STORE}\n-barrier.cluster.arrive;\n+barrier.cluster.arrive.relaxed;\nbarrier.cluster.wait;\n{_LOAD}\n{_OUT}",
     ),
     _cluster(
         "cluster-barrier-of-the-cta",
-        ("found: cluster barrier weakened to a CTA's",),
+        ("weakened-cluster-barrier",),
         "the barrier of the cluster joins both CTAs; bar.sync joins the threads of one",
         f"st.shared.u32 [box], 0;\n{_MEET}\n{_STORE}\n-{_MEET}\n+bar.sync 0;\n{_LOAD}\n{_OUT}\n{_MEET}",
     ),
     _cluster(
         "cluster-counter-at-cta-scope",
-        ("found: atom.cta across CTAs", "moral strength"),
+        ("cta-scope-atomic", "moral strength"),
         "the scope of both atomics includes the whole cluster",
         f"st.shared.u32 [box], 0;\n{_MEET}\n"
         "mov.u32 b, 0; mapa.shared::cluster.u32 c, base, b;\n@p bra OWN;\n"
@@ -147,28 +147,28 @@ _WHY = "an arrival that releases and a wait that acquires, both at cluster scope
 _MBARRIERS = [
     _cluster(
         "remote-arrival-at-cta-scope",
-        ("lessons 3", "found: remote arrivals at cta scope"),
+        ("narrow-handover", "remote-arrival"),
         _WHY,
         f"{_START}{_STORE}\n-{_REMOTE}\n+mbarrier.arrive.shared::cluster.b64 _, [at];\n{_TAKE}\n{_LOAD}\n{_OUT}",
         anchor=_ARRIVE,
     ),
     _cluster(
         "remote-arrival-relaxed",
-        ("lessons 3", "found: relaxed mbarriers"),
+        ("narrow-handover", "relaxed-barrier"),
         _WHY,
         f"{_START}{_STORE}\n-{_REMOTE}\n+{_REMOTE.replace('release', 'relaxed')}\n{_TAKE}\n{_LOAD}\n{_OUT}",
         anchor=_ARRIVE,
     ),
     _cluster(
         "remote-wait-at-cta-scope",
-        ("lessons 3",),
+        ("narrow-handover",),
         _WHY,
         f"{_START}{_STORE}\n{_REMOTE}\n-{_TAKE}\n+{wait('bar', 0)}\n{_LOAD}\n{_OUT}",
         anchor=_WAIT,
     ),
     _cluster(
         "remote-init-not-ordered",
-        ("lessons 7",),
+        ("init-not-ordered",),
         "fence.mbarrier_init releases the initialization to the cluster, whatever the barrier behind it",
         f"{_INIT}-fence.mbarrier_init.release.cluster;\n+\nbarrier.cluster.arrive.relaxed; barrier.cluster.wait;\n"
         f"{_STORE}\n{_REMOTE} // @remote\n{_TAKE}\nld.shared.u32 y, [box];\n{_OUT}",
@@ -177,7 +177,7 @@ _MBARRIERS = [
     ),
     _cluster(
         "fence-restricted-to-shared-memory",
-        ("fences", "one-way and sync_restrict"),
+        ("fences", "fences"),
         "fence.release.cluster covers the store to global memory; sync_restrict::shared::cta covers shared memory alone",
         f"{_START}mad.wide.u32 from, peer, 4, data; mad.wide.u32 wide, cta, 4, data;\nst.global.u32 [wide], x; // @store\n"
         "-fence.release.cluster;\n+fence.release.sync_restrict::shared::cta.cluster;\n"
@@ -188,7 +188,7 @@ _MBARRIERS = [
     ),
     _cluster(
         "restricted-fences",
-        ("fences", "one-way and sync_restrict"),
+        ("fences", "fences"),
         "the restricted fences release a store to the CTA's shared memory, and acquire a load from the cluster's",
         f"{_START}st.shared.u32 [box], x; // @store\n"
         f"fence.release.sync_restrict::shared::cta.cluster;\n{_REMOTE.replace('release', 'relaxed')}\n"
@@ -242,14 +242,14 @@ _READ = "ld.shared.u32 y, [to]; // @load"
 _MULTICASTS = [
     _multicast(
         "multicast-not-waited-for",
-        ("lessons 5",),
+        ("completion-not-observed",),
         "each CTA waits on its own barrier for its own bytes",
         f"setp.eq.u32 p, rank, 1; @p bra READ;\n{wait('bar', 0)}\nREAD:\n-{wait('bar', 0)}\n+\n{_READ}\n+{wait('bar', 0)}\n{_OUT}",
         lines=("copy", "load"),
     ),
     _multicast(
         "multicast-into-a-cta-that-may-have-ended",
-        ("lessons 2",),
+        ("exit-under-remote-access",),
         "each CTA waits for its bytes before it ends",
         f"-{wait('bar', 0)}\n+{wait('bar', 0).replace('WAIT:', 'setp.eq.u32 q, rank, 1; @q bra SKIP; WAIT:').replace(' }', ' SKIP: }')}\nst.global.u32 [ptr], lane;",
         rules=("cluster-lifetime", "exit-in-flight"),
@@ -257,7 +257,7 @@ _MULTICASTS = [
     ),
     _multicast(
         "multicast-over-a-peer-that-reads",
-        ("reuse", "found: cluster barrier weakened to a CTA's"),
+        ("reuse", "weakened-cluster-barrier"),
         "the readers of both CTAs, and the copying thread, have fenced and met before the next copy to both",
         f"{wait('bar', 0)}\nld.shared.u32 z, [to]; // @load\nfence.proxy.async.shared::cta;\n{_EXPECT}\n"
         f"-{_MEET}\n+bar.sync 0;\n@p fence.proxy.async;\n@p {_FILL.format('from')} // @again\nbar.warp.sync -1;\n{wait('bar', 1)}\n"

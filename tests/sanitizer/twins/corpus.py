@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from . import clusters, groups, launches, mbarriers, ordering, proxies, reuse, tcgen05, wgmma
+from . import clusters, groups, launches, mbarriers, ordering, pairs, proxies, reuse, tcgen05, wgmma
 from .twin import Twin
 
 __all__ = ["TWINS"]
 
-_UNITS = (ordering, mbarriers, proxies, groups, clusters, launches, reuse, wgmma, tcgen05)
+_UNITS = (ordering, mbarriers, proxies, groups, clusters, launches, reuse, wgmma, tcgen05, pairs)
 
 #: Every twin by its name.
 TWINS: dict[str, Twin] = {}

@@ -59,13 +59,13 @@ _TWO = np.array([5, 6, 7, 8, 1, 2, 3, 4], np.uint32)
 _STORES = [
     _bulk(
         "source-overwritten",
-        ("found: wait_group",),
+        ("groups",),
         "wait_group.read waits until the copies of the thread have read their sources",
         f"{_COPY}\n{_COMMIT}\n-{_READ}\n+\nst.shared.u32 [base], 9; // @store\n{_DONE}",
     ),
     _bulk(
         "group-of-one-more",
-        ("found: wait_group N+1",),
+        ("groups",),
         "wait_group.read 0 leaves no group in flight, so both sources are free",
         f"{_COPY}\n{_COMMIT}\ncp.async.bulk.global.shared::cta.bulk_group [ptr], [base+16], 16; // @copy\n{_COMMIT}\n"
         f"-{_READ}\n+cp.async.bulk.wait_group.read 1;\nst.shared.u32 [base+16], 9; // @store\n{_DONE}",
@@ -73,14 +73,14 @@ _STORES = [
     ),
     _bulk(
         "group-not-committed",
-        ("found: commit_group",),
+        ("groups",),
         "the copy belongs to a committed group, which wait_group covers",
         f"{_COPY}\n-{_COMMIT}\n+\n{_READ}\nst.shared.u32 [base], 9; // @store\n{_COMMIT}\n{_DONE}",
         anchor=_GROUP,
     ),
     _bulk(
         "group-committed-before-the-copy",
-        ("found: commit_group",),
+        ("groups",),
         "the copy stands before the commit, so wait_group covers it",
         f"+{_COMMIT}\n{_COPY}\n-{_COMMIT}\n{_READ}\nst.shared.u32 [base], 9; // @store\n{_COMMIT}\n{_DONE}",
         anchor=_GROUP,
@@ -95,7 +95,7 @@ _STORES = [
     ),
     Twin(
         name="exit-before-the-copy-has-read",
-        classes=("found: exits with work in flight", "lessons 2"),
+        classes=("exit-in-flight", "exit-under-remote-access"),
         why="wait_group.read comes before the end of the CTA, whose shared memory the copy reads",
         anchor=_BULK,
         launches=(
@@ -156,14 +156,14 @@ bar.sync 0;
 _TILES = [
     _tile(
         "epilogue-tile-overwritten",
-        ("lessons 15",),
+        ("store-tile-overwritten",),
         "the committing thread waits for its group, and then the barrier frees the tile for all",
         f"{_READ}\n-bar.sync 0;\n+\nadd.u32 x, tid, 1; st.shared.u32 [at], x; // @store\nst.global.u32 [ptr], tid;",
         ("copy", "store"),
     ),
     _tile(
         "group-of-another-thread",
-        ("lessons 15",),
+        ("store-tile-overwritten",),
         "groups belong to the thread that committed them: this thread alone can wait for them",
         f"-@first {_READ}\n+@!first {_READ}\nbar.sync 0;\nadd.u32 x, tid, 1; st.shared.u32 [at], x; // @store\nst.global.u32 [ptr], tid;",
         ("copy", "store"),
@@ -288,19 +288,19 @@ _ARRIVES = "cp.async.mbarrier.arrive.noinc.shared::cta.b64 [bar];"
 _ASYNCS = [
     _cp(
         "cp-async-not-waited-for",
-        ("found: wait_group",),
+        ("groups",),
         "cp.async.wait_all waits for all earlier copies of the thread",
         f"{_ASYNC}\n-cp.async.wait_all;\n+\nld.shared.u32 y, [at]; // @load\ncp.async.wait_all;",
     ),
     _cp(
         "cp-async-group-of-one-more",
-        ("found: wait_group N+1",),
+        ("groups",),
         "cp.async.wait_group 0 leaves no group in flight",
         f"{_ASYNC}\ncp.async.commit_group;\n-cp.async.wait_group 0;\n+cp.async.wait_group 1;\nld.shared.u32 y, [at]; // @load\ncp.async.wait_all;",
     ),
     _cp(
         "cp-async-group-not-committed",
-        ("found: commit_group",),
+        ("groups",),
         "the copy belongs to a committed group, which wait_group covers",
         f"{_ASYNC}\n-cp.async.commit_group;\n+\ncp.async.wait_group 0;\nld.shared.u32 y, [at]; // @load\ncp.async.wait_all;",
     ),
@@ -320,7 +320,7 @@ _ASYNCS = [
     ),
     _cp(
         "cp-async-arrival-of-the-thread",
-        ("lessons 1",),
+        ("stage-handed-back-at-issue",),
         "cp.async.mbarrier.arrive arrives when the copies of the thread are complete; mbarrier.arrive does not wait",
         f"{_INIT}{_ASYNC}\n-{_ARRIVES}\n+mbarrier.arrive.shared::cta.b64 _, [bar];\n{wait('bar', 0)}\n{_TAKE}\ncp.async.wait_all;",
         anchor=_ARRIVE,
@@ -328,7 +328,7 @@ _ASYNCS = [
     ),
     _cp(
         "noinc-dropped",
-        ("lessons 6",),
+        ("arrival-count",),
         "with .noinc the arrivals count among those of mbarrier.init; without it they add one each",
         f"{_INIT}{_ASYNC}\n-{_ARRIVES}\n+{_ARRIVES.replace('.noinc', '')}\n{wait('bar', 0)} // @wait\n{_TAKE}\ncp.async.wait_all;",
         anchor=_ARRIVE,
@@ -338,7 +338,7 @@ _ASYNCS = [
     ),
     _cp(
         "two-copies-into-one-buffer",
-        ("found: two loads into one buffer",),
+        ("two-loads",),
         "each copy has its own buffer",
         f"{_ASYNC}\nadd.u64 from, from, 256;\n-cp.async.ca.shared.global [at+256], [from], 4;\n"
         "+cp.async.ca.shared.global [at], [from], 4; // @load\ncp.async.wait_all;\nmov.u32 y, tid;",
@@ -347,7 +347,7 @@ _ASYNCS = [
 
 _TWO_LOADS = Twin(
     name="two-bulk-loads-into-one-buffer",
-    classes=("found: two loads into one buffer",),
+    classes=("two-loads",),
     why="each copy has its own buffer, and the phase completes when both have come",
     anchor=_MOVES + "cp-async-bulk",
     launches=(

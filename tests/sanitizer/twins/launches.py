@@ -190,7 +190,7 @@ _FENCE = "fence.proxy.async.shared::cta;"
 _CONTROL = [
     _persistent(
         "answer-overwritten-early",
-        ("lessons 17",),
+        ("control-answer",),
         "all threads have read the answer, fenced and met before thread 0 asks again",
         _FENCE,
         "-bar.sync 0;\n+",
@@ -198,7 +198,7 @@ _CONTROL = [
     replace(
         _persistent(
             "answer-overwritten-without-a-fence",
-            ("lessons 20", "proxies"),
+            ("read-then-refill", "proxies"),
             "each thread that has read the answer executes a proxy fence before the next answer is written",
             f"-{_FENCE}\n+",
             "bar.sync 0;",

@@ -76,42 +76,42 @@ _ONCE = "mbarrier.try_wait.parity.shared::cta.b64 q, [bar], 0;"
 _ORDERS = [
     _handover(
         "arrival-relaxed",
-        ("found: relaxed arrivals", "moral strength"),
+        ("relaxed-arrival", "moral strength"),
         "mbarrier.arrive has release semantics by default, and the wait has acquire semantics",
         produce=_STORE + f"-{_ARRIVAL}\n+mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [bar];",
         anchor=_ARRIVE,
     ),
     _handover(
         "wait-relaxed",
-        ("found: relaxed waits", "moral strength"),
+        ("relaxed-wait", "moral strength"),
         "mbarrier.try_wait has acquire semantics by default, and the arrival has release semantics",
         produce=_STORE + _ARRIVAL,
         consume=f"-{wait('bar', 0)}\n+{wait('bar', 0, '.relaxed.cta')}",
     ),
     _handover(
         "arrival-before-the-store",
-        ("lessons 5",),
+        ("completion-not-observed",),
         "the arrival releases what its thread did before it",
         produce=f"+{_ARRIVAL}\n{_STORE}-{_ARRIVAL}",
         anchor=_ARRIVE,
     ),
     _handover(
         "wait-asked-once",
-        ("found: try_wait asked once", "lessons 5"),
+        ("wait-asked-once", "completion-not-observed"),
         "try_wait may answer false at any time: the loop ends only when it answers true",
         produce=_STORE + _ARRIVAL,
         consume=f"-{wait('bar', 0)}\n+{_ONCE}",
     ),
     _handover(
         "wait-on-a-fresh-parity",
-        ("lessons 5", "lessons 9"),
+        ("completion-not-observed", "phase-parity"),
         "the first phase has parity 0; parity 1 of a fresh barrier counts as complete at once",
         produce=_STORE + _ARRIVAL,
         consume=f"-{wait('bar', 0)}\n+{wait('bar', 1)}",
     ),
     _handover(
         "init-not-ordered",
-        ("lessons 7", "reuse"),
+        ("init-not-ordered", "reuse"),
         "bar.sync orders mbarrier.init before every use by another thread",
         init="@first mbarrier.init.shared::cta.b64 [bar], 1; // @init",
         ready="-bar.sync 0;\n+",
@@ -122,7 +122,7 @@ _ORDERS = [
     ),
     _handover(
         "count-of-one-more",
-        ("lessons 6",),
+        ("arrival-count",),
         "the barrier counts one arrival, and one thread arrives once",
         init="-@first mbarrier.init.shared::cta.b64 [bar], 1;\n+@first mbarrier.init.shared::cta.b64 [bar], 2;",
         produce=_STORE + _ARRIVAL,
@@ -181,7 +181,7 @@ END:
 _PHASES = [
     _rounds(
         "phase-not-flipped",
-        ("lessons 9", "completions"),
+        ("phase-parity", "completions"),
         "the second wait asks for the second phase, whose parity is 1",
         first="",
         second=f"-{wait('bar', 1)}\n+{wait('bar', 0)}",
@@ -195,14 +195,14 @@ _PHASES = [
     ),
     _rounds(
         "one-arrival-too-many",
-        ("lessons 6",),
+        ("arrival-count",),
         "one arrival completes each phase: the second phase completes after the second store",
         first=f"-\n+{_ARRIVAL}",
         second=wait("bar", 1),
     ),
     Twin(
         name="count-of-one-fewer",
-        classes=("found: a barrier counts one warp too few", "lessons 6"),
+        classes=("count-too-small", "arrival-count"),
         why="both producers arrive in the phase that the consumer waits for",
         anchor=_CONTENTS,
         launches=(
@@ -240,7 +240,7 @@ END:
     ),
     Twin(
         name="one-lane-arrives-for-all",
-        classes=("lessons 19", "lanes are threads"),
+        classes=("one-lane-arrives", "lanes are threads"),
         why="bar.warp.sync orders the stores of all lanes before the arrival of one of them",
         anchor=_WARP_BAR,
         launches=(
@@ -328,7 +328,7 @@ _EXPECT = "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], {};"
 _BYTES = [
     _loaded(
         "copy-not-waited-for",
-        ("lessons 5", "found: completion not observed"),
+        ("completion-not-observed", "wait-asked-once"),
         "the wait acquires the release of complete_tx, which comes after the bytes",
         expect_tx=_EXPECT.format(128),
         await_it=f"-{wait('bar', 0)}\n+",
@@ -338,7 +338,7 @@ _BYTES = [
     ),
     _loaded(
         "full-barrier-waited-relaxed",
-        ("found: relaxed waits", "lessons 3"),
+        ("relaxed-wait", "narrow-handover"),
         "an ordinary load of bytes that a copy wrote needs a wait that acquires",
         expect_tx=_EXPECT.format(128),
         await_it=f"-{wait('bar', 0)}\n+{wait('bar', 0, '.relaxed.cta')}",
@@ -348,7 +348,7 @@ _BYTES = [
     ),
     _loaded(
         "copy-asked-once",
-        ("found: try_wait asked once",),
+        ("wait-asked-once",),
         "try_wait may answer false at any time: the loop ends only when it answers true",
         expect_tx=_EXPECT.format(128),
         await_it=f"-{wait('bar', 0)}\n+{_ONCE}",
@@ -358,7 +358,7 @@ _BYTES = [
     ),
     _loaded(
         "bytes-expected-too-many",
-        ("lessons 8",),
+        ("transaction-bytes",),
         "the copy completes exactly as many bytes as the arrival expects",
         expect_tx=f"-{_EXPECT.format(128)}\n+{_EXPECT.format(144)}",
         await_it=f"{wait('bar', 0)} // @wait",
@@ -368,7 +368,7 @@ _BYTES = [
     ),
     Twin(
         name="bytes-of-a-clipped-box",
-        classes=("lessons 8",),
+        classes=("transaction-bytes",),
         why="a box that hangs over the tensor's edge fills and counts all of its bytes, measured on an H200",
         anchor="data-movement-and-conversion-instructions-cp-async-bulk-tensor",
         launches=(
@@ -397,7 +397,7 @@ mad.wide.u32 ptr, lane, 4, out; st.global.u32 [ptr], y;
     ),
     Twin(
         name="bulk-copies-in-a-loop",
-        classes=("lessons 22",),
+        classes=("false-alarm",),
         why="each copy is waited for, and the warp meets before the next one fills the tile: no finding in either",
         anchor=_MODEL,
         launches=(

@@ -76,7 +76,7 @@ mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], z;
     ),
     Twin(
         name="arrive-releases-only",
-        classes=("barriers", "lanes and threads"),
+        classes=("barriers", "lanes are threads"),
         why="both warps wait at the barrier, so each sees what the other wrote before it",
         anchor=_BAR,
         launches=(
@@ -163,7 +163,7 @@ def _mask(name: str, right: str, wrong: str, after: str, expect: int) -> Twin:
     """All lanes execute an instruction with a member mask."""
     return Twin(
         name=name,
-        classes=("member masks", "lessons 13"),
+        classes=("member masks", "wrong-lanes"),
         why="the mask names every lane that executes the instruction",
         anchor=_WARP_BAR,
         launches=(
@@ -263,7 +263,7 @@ setp.eq.u32 p, tid, 0;
 
 # --- messages between CTAs --------------------------------------------------------------------
 
-_FOUND = "found: message passing"
+_FOUND = "message-passing"
 
 
 def _message(
@@ -273,7 +273,7 @@ def _message(
     poll = poll or "ld.acquire.gpu.global.u32 x, [flag];"
     return Twin(
         name=name,
-        classes=("lessons 3", _FOUND, "moral strength"),
+        classes=("narrow-handover", _FOUND, "moral strength"),
         why=why,
         anchor=anchor,
         launches=(
@@ -714,7 +714,7 @@ _STRENGTH = [
         "red.relaxed.gpu.global.add.u32 [out], 1; // @first",
         "-red.relaxed.gpu.global.add.u32 [out], 2;\n+red.relaxed.cta.global.add.u32 [out], 2; // @second",
         [3],
-        classes=("found: atom.cta",),
+        classes=("cta-scope-atomic",),
     ),
     _together(
         "atomics-of-two-sizes",
@@ -722,7 +722,7 @@ _STRENGTH = [
         "red.relaxed.gpu.global.add.u64 [out], 1; // @first",
         "-red.relaxed.gpu.global.add.u64 [out], 2;\n+red.relaxed.gpu.global.add.u32 [out], 2; // @second",
         [3, 0],
-        classes=("found: mixed sizes",),
+        classes=("mixed-sizes",),
     ),
     _together(
         "vector-atomics",

@@ -19,7 +19,7 @@ _PROXIES = "proxies"
 _FENCE = "parallel-synchronization-and-communication-instructions-membar"
 _LANES = np.arange(32, dtype=np.uint32)
 
-_GONE = "found: fence.proxy.async deleted"
+_GONE = "proxy-fence"
 
 # --- shared memory: ordinary stores, then the async proxy -------------------------------------
 
@@ -34,7 +34,7 @@ def _stored(
     """Lanes write a tile and meet, and lane 0 copies the tile to global memory."""
     return Twin(
         name=name,
-        classes=("lessons 10", *classes),
+        classes=("store-without-proxy-fence", *classes),
         why=why,
         anchor=_PROXY,
         launches=(
@@ -96,7 +96,7 @@ _SHARED = [
     ),
     _stored(
         "stmatrix-then-bulk-store",
-        ("found: stmatrix",),
+        ("proxy-fence",),
         _PATH,
         "mul.lo.u32 x, lane, 0x20002; add.u32 x, x, 0x10000; and.b32 a, lane, 7; mad.lo.u32 at, a, 16, base;\n"
         f"stmatrix.sync.aligned.m8n8.x1.shared.b16 [at], {{x}}; // @store\n-{_FENCED}\n+\n{_MEET}",
@@ -165,7 +165,7 @@ ld.shared.u32 y, [at]; st.global.u32 [ptr], y;
     ),
     _loaded(
         "read-then-refill",
-        ("lessons 20", "proxies"),
+        ("read-then-refill", "proxies"),
         "each reading thread executes a proxy fence before the copy overwrites what it has read",
         f"""
 {_MEET}
@@ -399,7 +399,7 @@ _MAPS = [
 _READ_ONLY = [
     Twin(
         name="read-only-load-of-written-bytes",
-        classes=("found: ld.nc", "proxies"),
+        classes=("read-only-load", "proxies"),
         why="bytes that the launch writes are read by ordinary loads",
         anchor="data-movement-and-conversion-instructions-ld-global-nc",
         launches=(

@@ -40,14 +40,14 @@ _LAST = "the barrier of the CTA comes after the last wait of every thread, and b
 _BARRIERS = [
     _barrier(
         "invalidated-under-a-wait",
-        ("lessons 7",),
+        ("init-not-ordered",),
         _LAST.format("mbarrier.inval"),
         "-bar.sync 0;\n+\n@first mbarrier.inval.shared::cta.b64 [bar]; // @inval",
         ("wait", "inval"),
     ),
     _barrier(
         "initialized-again-under-a-wait",
-        ("lessons 7",),
+        ("init-not-ordered",),
         _LAST.format("mbarrier.inval and the second mbarrier.init"),
         "-bar.sync 0;\n+\n@first mbarrier.inval.shared::cta.b64 [bar]; // @inval\n@first mbarrier.init.shared::cta.b64 [bar], 2; // @inval",
         ("wait", "inval"),
@@ -95,7 +95,7 @@ mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], x;
     ),
     Twin(
         name="refilled-before-the-last-read",
-        classes=("reuse", "lessons 20"),
+        classes=("reuse", "read-then-refill"),
         why="the barrier, after the readers' proxy fences, comes before the next copy into the tile",
         anchor=_BULK,
         launches=(
@@ -129,7 +129,7 @@ mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], y;
     ),
     Twin(
         name="initialized-by-another-warp",
-        classes=("reuse", "initialization by order"),
+        classes=("reuse", "uninitialized values"),
         why="warp 0 writes zero before the barrier, and warp 1 reads after the barrier",
         anchor=_MODEL,
         launches=(
@@ -229,7 +229,7 @@ mad.wide.u32 ptr, lane, 4, out; st.global.u32 [ptr], y;
     ),
     Twin(
         name="last-tile-not-guarded",
-        classes=("lessons 18",),
+        classes=("out-of-range-tile",),
         why="threads beyond the end of the array do nothing",
         anchor="state-spaces",
         launches=(
@@ -268,7 +268,7 @@ mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], tid;
 _REGISTERS = [
     Twin(
         name="registers-never-free",
-        classes=("found: setmaxnreg", "lessons 14"),
+        classes=("register-pool", "registers-repaired"),
         why="one warpgroup gives up 88 registers of each thread, and the other takes 80 more",
         anchor=_NREG,
         launches=(Launch(_POOL.format(208), block=256),),
@@ -280,7 +280,7 @@ _REGISTERS = [
     ),
     Twin(
         name="registers-without-a-directive",
-        classes=("lessons 14",),
+        classes=("registers-repaired",),
         why=".maxnreg, or .minnctapersm beside the block's size, lets ptxas keep setmaxnreg",
         anchor=_NREG,
         launches=(

@@ -171,7 +171,7 @@ _HAND_BACK = (
 _STAGES = [
     _twin(
         "stage-handed-back-at-issue",
-        ("lessons 1", "found: commit replaced by arrive"),
+        ("stage-handed-back-at-issue", "commit"),
         _HAND_BACK,
         _stage(f"{_mma()} // @mma\n-{_commit('empty')}\n+mbarrier.arrive.shared::cta.b64 _, [empty];"),
         lines=("mma", "refill"),
@@ -180,7 +180,7 @@ _STAGES = [
     ),
     _twin(
         "commit-before-the-mma",
-        ("lessons 1", "found: commit before the MMA"),
+        ("stage-handed-back-at-issue", "commit"),
         "commit covers the MMAs that its thread has issued before it",
         _stage(f"+{_commit('empty')}\n{_mma()} // @mma\n-{_commit('empty')}"),
         lines=("mma", "refill"),
@@ -189,7 +189,7 @@ _STAGES = [
     ),
     _twin(
         "stage-refilled-without-a-wait",
-        ("lessons 5", "lessons 9"),
+        ("completion-not-observed", "phase-parity"),
         "the producer waits for the first phase of the empty barrier, whose parity is 0",
         _stage(f"{_mma()} // @mma\n{_commit('empty')}", f"-{wait('empty', 0)}\n+{wait('empty', 1)}"),
         lines=("mma", "refill"),
@@ -198,7 +198,7 @@ _STAGES = [
     ),
     _twin(
         "mma-stage-taken-back-relaxed",
-        ("found: relaxed waits", "moral strength"),
+        ("relaxed-wait", "moral strength"),
         "the producer's wait acquires what the commit released",
         _stage(
             f"{_mma()} // @mma\n{_commit('empty')}",
@@ -212,7 +212,7 @@ _STAGES = [
     ),
     _twin(
         "full-barrier-waited-relaxed-by-mma",
-        ("found: relaxed waits",),
+        ("relaxed-wait",),
         "the wait acquires the release of complete_tx",
         _stage(
             f"{_mma()} // @mma\n{_commit('empty')}",
@@ -224,7 +224,7 @@ _STAGES = [
     ),
     _twin(
         "mma-before-the-copy",
-        ("lessons 5",),
+        ("completion-not-observed",),
         "the issuing thread waits for the phase that the copy completes",
         f"@!first bra DRAIN;\n{_fill()} // @copy\n-{wait('full', 0)}\n+\n{_mma()} // @mma\n{_commit('done')}\n{wait('full', 0)}\nDRAIN:",
         lines=("copy", "mma"),
@@ -232,7 +232,7 @@ _STAGES = [
     ),
     _twin(
         "store-then-mma",
-        ("lessons 10", "found: fence.proxy.async deleted"),
+        ("store-without-proxy-fence", "proxy-fence"),
         "each storing thread executes the proxy fence before the barrier that the issuing thread passes",
         "mad.lo.u32 at, tid, 16, base; mov.u32 x, 0x3c003c00; setp.lt.u32 p, tid, 64;\n"
         "st.shared.v4.b32 [at], {x, x, x, x}; // @store\nst.shared.v4.b32 [at+2048], {x, x, x, x}; // @store\n"
@@ -255,7 +255,7 @@ _GUARDED = (
 _COMPLETION = [
     _twin(
         "commit-by-another-lane",
-        ("lessons 13",),
+        ("wrong-lanes",),
         "commit covers the MMAs of its own thread, so one lane issues both",
         f"{_GUARDED}-@first {_commit('done')}\n+@p {_commit('done')}",
         lines=("mma", "drain"),
@@ -263,7 +263,7 @@ _COMPLETION = [
     ),
     _twin(
         "commit-by-all-lanes",
-        ("lessons 13", "lessons 6"),
+        ("wrong-lanes", "arrival-count"),
         "one lane commits: the barrier counts one arrival",
         f"{_GUARDED}-@first {_commit('done')}\n+@member {_commit('done')} // @mma",
         rules=("mbarrier-misuse", "data-race"),
@@ -272,7 +272,7 @@ _COMPLETION = [
     ),
     _twin(
         "result-read-before-the-commit",
-        ("lessons 5",),
+        ("completion-not-observed",),
         "the first phase of the barrier has parity 0; parity 1 of a fresh barrier counts as complete at once",
         _ISSUE,
         end=_end(observed=f"-{wait('done', 0)}\n+{wait('done', 1)}"),
@@ -291,7 +291,7 @@ _COMPLETION = [
     ),
     _twin(
         "store-to-tensor-memory-not-waited-for",
-        ("completions", "found: wait::st"),
+        ("completions", "tensor-waits"),
         "tcgen05.wait::st waits for the stores of the thread, which no later load of it does",
         f"{_PLACE}\ntcgen05.st.sync.aligned.32x32b.x1.b32 [at], {{tid}}; // @st\n-tcgen05.wait::st.sync.aligned;\n+",
         end=_end(observed="", after="").replace(_LOADED, f"{_LOADED}\ntcgen05.wait::st.sync.aligned;"),
@@ -300,6 +300,42 @@ _COMPLETION = [
         arrays=lambda out: {},
     ),
 ]
+
+_SCALE = "tcgen05.cp.cta_group::1.32x128b.warpx4 [{}], state; // @cp"
+_SCALED = (
+    "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [tm], adesc, bdesc, word, [y], [z], never; // @mma"
+)
+_COMPLETION.append(
+    _twin(
+        "scales-not-committed",
+        ("completions",),
+        "the commit of the copying thread, which the issuing thread waits for, comes after the copies of the scales",
+        f"""
+.shared .align 128 .b8 scales[512];
+mov.u32 a, scales; shr.u32 a, a, 4; cvt.u64.u32 state, a; or.b64 state, state, {128 >> 4 << 16 | 128 >> 4 << 32 | 1 << 46:#x};
+mov.u32 word, {32 >> 3 << 17 | 1 << 23 | 1 << 27:#x}; add.u32 y, tm, 32; add.u32 z, tm, 40; setp.eq.u32 p, tid, 32;
+add.u64 from, src, {_BYTES};
+@first mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {_BYTES + 512};
+@first {_BULK.format(source="src", size=_BYTES)}
+@first {_BULK.format(source="from", size=512).replace("[stage]", "[scales]")}
+{wait("full", 0)}
+@p {_SCALE.format("y")}
+@p {_SCALE.format("z")}
+-@p {_commit("empty")}
++@p mbarrier.arrive.shared::cta.b64 _, [empty];
+{wait("empty", 0)}
+{_AFTER}
+@first {_SCALED}
+@first {_commit("done")}
+""",
+        begin=_begin(alloc=_ALLOC.replace("], 32", "], 64")),
+        end=_end(free=_FREE.replace("tm, 32", "tm, 64")),
+        lines=("cp", "mma"),
+        anchor=_COMMIT,
+        expect=np.full(128, 32, np.float32),
+        arrays=lambda out: {"src": np.repeat(np.array([0x38, 0x7F], np.uint8), [_BYTES, 512])},
+    )
+)
 
 # --- tensor memory handed over ----------------------------------------------------------------
 
@@ -368,14 +404,14 @@ _FENCED = (
 _HANDED = [
     _handed(
         "accumulator-overwritten-under-loads",
-        ("lessons 16", "found: wait::ld"),
+        ("accumulator-overwritten", "tensor-waits"),
         "tcgen05.wait::ld comes before the arrival that lets the next MMA overwrite the accumulator",
         loaded=f"-{_LOADED}\n+",
         behind=f"+{_LOADED}",
     ),
     _handed(
         "accumulator-handed-over-by-use-alone",
-        ("lessons 16", "found: wait::ld"),
+        ("accumulator-overwritten", "tensor-waits"),
         "tcgen05.wait::ld comes before the arrival; the use of the registers alone waits for the load in practice",
         loaded=f"-{_LOADED}\n+",
         use=_STORED,
@@ -384,7 +420,7 @@ _HANDED = [
     ),
     _handed(
         "fence-before-the-arrival",
-        ("lessons 4", "found: tcgen05 fences"),
+        ("tcgen05-fence", "tensor-fences"),
         _FENCED,
         before=f"-{_BEFORE}\n+",
         rules=("tcgen05-fence-missing",),
@@ -392,7 +428,7 @@ _HANDED = [
     ),
     _handed(
         "fence-after-the-wait",
-        ("lessons 4", "found: tcgen05 fences"),
+        ("tcgen05-fence", "tensor-fences"),
         _FENCED,
         after=f"-{_AFTER}\n+",
         rules=("tcgen05-fence-missing",),
@@ -400,7 +436,7 @@ _HANDED = [
     ),
     _handed(
         "relaxed-arrivals-between-tcgen05",
-        ("lessons 4", "moral strength"),
+        ("tcgen05-fence", "moral strength"),
         "tcgen05's fences compose with relaxed operations, as in the manual's own patterns: no finding in either",
         lines=(),
         arrive="-mbarrier.arrive.shared::cta.b64 _, [empty];\n+mbarrier.arrive.relaxed.cta.shared::cta.b64 _, [empty];",
@@ -412,7 +448,7 @@ _HANDED = [
 _FENCES = [
     _twin(
         "fence-after-a-commit",
-        ("lessons 4", "found: tcgen05 fences"),
+        ("tcgen05-fence", "tensor-fences"),
         "commit fences on its side; the waiting threads execute tcgen05.fence::after_thread_sync",
         _ISSUE,
         end=_end(after=f"-{_AFTER}\n+"),
@@ -422,7 +458,7 @@ _FENCES = [
     ),
     _twin(
         "fence-before-freeing",
-        ("lessons 4", "lessons 11"),
+        ("tcgen05-fence", "tensor-memory-lifetime"),
         "each warp fences between its load and the barrier that comes before tcgen05.dealloc",
         _ISSUE,
         end=_end(leave=f"-{_BEFORE}\n+\n{_MEET}\n{_AFTER}"),
@@ -441,7 +477,7 @@ _LOOP = "LOOP: setp.eq.u32 q, n, 0; @q bra OUT;\nbar.sync 0;\nsub.u32 n, n, 1; b
 _ALLOCATION = [
     _twin(
         "freed-under-loads",
-        ("lessons 11", "found: tensor memory freed without a barrier"),
+        ("tensor-memory-lifetime", "free-without-barrier"),
         "the barrier comes after the loads of all warps and before tcgen05.dealloc",
         _ISSUE,
         end=_end(leave=f"{_BEFORE}\n-{_MEET}\n+\n{_AFTER}"),
@@ -451,7 +487,7 @@ _ALLOCATION = [
     ),
     _twin(
         "not-freed",
-        ("lessons 11",),
+        ("tensor-memory-lifetime",),
         "tcgen05.dealloc frees what was allocated before the CTA ends",
         _ISSUE,
         end=_end(free=f"-{_FREE}\n+"),
@@ -460,7 +496,7 @@ _ALLOCATION = [
     ),
     _twin(
         "allocated-after-relinquish",
-        ("lessons 11",),
+        ("tensor-memory-lifetime",),
         "tcgen05.relinquish_alloc_permit stands after the last tcgen05.alloc",
         _ISSUE,
         begin=_begin(alloc=f"+{_RELINQUISH}\n{_ALLOC}\n-{_RELINQUISH}"),
@@ -469,7 +505,7 @@ _ALLOCATION = [
     ),
     _twin(
         "columns-beyond-the-allocation",
-        ("lessons 12",),
+        ("tensor-memory-place",),
         "the load names one of the 32 columns that were allocated",
         _ISSUE,
         end=_end(drain=f"-{_DRAIN}\n+{_DRAIN.replace('[at]', '[at+32]')}"),
@@ -478,7 +514,7 @@ _ALLOCATION = [
     ),
     _twin(
         "lanes-of-another-warp",
-        ("lessons 12",),
+        ("tensor-memory-place",),
         "warp w addresses lanes 32 * (w % 4) and up",
         _ISSUE,
         end=_end(place=f"-{_PLACE}\n+mov.u32 at, tm;"),
@@ -489,7 +525,7 @@ _ALLOCATION = [
     ),
     _twin(
         "address-read-before-the-barrier",
-        ("lessons 21", "completions"),
+        ("address-behind-a-loop", "completions"),
         "tcgen05.alloc stores the address, and the other warps read it after a barrier",
         _ISSUE,
         begin=_begin(alloc="", late=f"{_ALLOC}\n{_BEFORE}\n-{_MEET}\n+\n{_AFTER}"),
@@ -499,7 +535,7 @@ _ALLOCATION = [
     ),
     _twin(
         "address-behind-a-loop-of-no-trips",
-        ("lessons 21",),
+        ("address-behind-a-loop",),
         "the loop runs once, so the barrier in it orders tcgen05.alloc before the reads of the address",
         _ISSUE,
         begin=_begin(alloc="", late=f"{_ALLOC}\n{_BEFORE}\n{_TRIPS}\n{_LOOP}\n{_AFTER}"),

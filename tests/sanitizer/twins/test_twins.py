@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from pyptx.core.findings import RULES
 from pyptx.toolchain import Tool, assemble
 
+from .classes import SHIPPED, SUBJECTS, UNSEEN
 from .corpus import TWINS
 from .not_yet import NOT_YET
 from .twin import Twin, Which
@@ -43,6 +45,18 @@ def test_ptxas_accepts_all(ptxas: Tool, target: str, which: Which) -> None:
     texts = [twin.text(which, f"twin{n}_") for n, twin in enumerate(TWINS.values()) if twin.target == target]
     head, _, _ = texts[0].partition(".visible")
     assemble(head + "".join(text.removeprefix(head) for text in texts), ptxas=ptxas)
+
+
+def test_every_class_has_a_twin() -> None:
+    named = {name for twin in TWINS.values() for name in twin.classes}
+    assert named == {*SHIPPED, *UNSEEN, *SUBJECTS}
+
+
+def test_rules_are_those_of_the_catalog() -> None:
+    """A rule that exists has the severity that the twin expects."""
+    for twin in TWINS.values():
+        for rule in twin.rules:
+            assert rule not in RULES or RULES[rule].severity == twin.severity, twin.name
 
 
 def test_a_judgment_can_fail() -> None:

@@ -89,7 +89,7 @@ class Twin:
 
     Attributes:
         name: unique, and the name of the test case.
-        classes: where the class of bug is listed: ``lessons N``, ``found``, or a subject of the sanitizer's plan.
+        classes: classes of bugs that :mod:`.classes` lists.
         why: why the right kernel is right, by the section ``anchor`` of the PTX ISA.
         launches: one, or several of one stream, which get the same arguments.
         expect: the output array of the right kernel, whose pointer is the parameter ``out``.

@@ -92,7 +92,7 @@ def _wgmma(
 _OPERANDS = [
     _wgmma(
         "store-then-wgmma",
-        ("lessons 10", "found: fence.proxy.async deleted"),
+        ("store-without-proxy-fence", "proxy-fence"),
         "each storing thread executes the proxy fence before the barrier that the warps of the wgmma pass",
         f"{_ONES}-{_FENCED}+\nbar.sync 0;\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n{_DONE}\n{_STORE}",
         rules=("proxy-fence-missing",),
@@ -101,7 +101,7 @@ _OPERANDS = [
     ),
     _wgmma(
         "cp-async-then-wgmma",
-        ("lessons 10", "proxies"),
+        ("store-without-proxy-fence", "proxies"),
         "cp.async writes through the generic proxy: after its wait a proxy fence is owed",
         "mad.wide.u32 from, tid, 16, src; setp.lt.u32 p, tid, 16;\n"
         "cp.async.cg.shared.global [at], [from], 16; // @store\n"
@@ -114,7 +114,7 @@ _OPERANDS = [
     ),
     _wgmma(
         "wgmma-before-the-barrier",
-        ("lessons 10",),
+        ("store-without-proxy-fence",),
         "the stores of all threads pass the barrier before the wgmma reads them",
         f"{_ONES}{_FENCED}-bar.sync 0;\n+\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n{_DONE}\n{_STORE}",
         lines=("store", "mma"),
@@ -122,7 +122,7 @@ _OPERANDS = [
     ),
     _wgmma(
         "wgmma-before-the-copy",
-        ("lessons 5",),
+        ("completion-not-observed",),
         "the warps wait for the phase that the copy completes",
         f"{_fill('src')} // @copy\n-{wait('full', 0)}\n+\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n{_DONE}\n"
         f"{wait('full', 0)}\n{_STORE}",
@@ -131,7 +131,7 @@ _OPERANDS = [
     ),
     _wgmma(
         "full-barrier-waited-relaxed-by-wgmma",
-        ("found: relaxed waits",),
+        ("relaxed-wait",),
         "the wait acquires the release of complete_tx",
         f"{_fill('src')} // @copy\n-{wait('full', 0)}\n+{wait('full', 0, '.relaxed.cta')}\n{_READY}\n{_mma()} // @mma\n"
         f"{_COMMIT}\n{_DONE}\n{_STORE}",
@@ -149,7 +149,7 @@ _OPERANDS = [
     ),
     _wgmma(
         "stage-refilled-in-flight",
-        ("lessons 1", "completions"),
+        ("stage-handed-back-at-issue", "completions"),
         "wgmma.wait_group and the barrier come before the next copy into the stage",
         f"{_fill('src')}\n{wait('full', 0)}\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n-{_DONE}\n+\nbar.sync 0;\n"
         f"add.u64 from, src, {_BYTES};\n{_fill('from')} // @refill\n{_DONE}\n{wait('full', 1)}\n{_READY}\n{_mma(1)}\n"
@@ -160,7 +160,7 @@ _OPERANDS = [
     ),
     _wgmma(
         "stage-refilled-one-group-early",
-        ("found: wait_group N+1",),
+        ("groups",),
         "wait_group 0 leaves no wgmma in flight, so the stage is free",
         f"{_fill('src')}\n{wait('full', 0)}\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n"
         f"-{_DONE}\n+{_DONE.replace('0', '1')}\nbar.sync 0;\n"
@@ -214,7 +214,7 @@ _HANDED: dict[str, Any] = {
 _RINGS = [
     _wgmma(
         "stage-handed-back-relaxed",
-        ("moral strength", "lessons 3"),
+        ("moral strength", "narrow-handover"),
         "the arrivals release what the warps have waited for, and the producer's wait acquires",
         _ring(f"-{_ARRIVAL}\n+{_ARRIVAL.replace('arrive', 'arrive.relaxed.cta')}", wait("empty", 0)),
         **_HANDED,
@@ -222,7 +222,7 @@ _RINGS = [
     ),
     _wgmma(
         "stage-taken-back-relaxed",
-        ("moral strength", "found: relaxed waits"),
+        ("moral strength", "relaxed-wait"),
         "the arrivals release what the warps have waited for, and the producer's wait acquires",
         _ring(_ARRIVAL, f"-{wait('empty', 0)}\n+{wait('empty', 0, '.relaxed.cta')}"),
         **_HANDED,
@@ -235,7 +235,7 @@ _ZERO = "mov.f32 acc0, 0f00000000; mov.f32 acc1, acc0; mov.f32 acc2, acc0; mov.f
 _REGISTERS = [
     _wgmma(
         "accumulator-read-in-flight",
-        ("completions", "lessons 14"),
+        ("completions", "registers-repaired"),
         "wgmma.wait_group comes before the first access to the accumulator",
         f"{_ONES}{_FENCED}bar.sync 0;\n{_READY}\n{_mma()}\n{_COMMIT}\n-{_DONE}\n+\nst.global.f32 [ptr], acc0; // @read\n{_DONE}",
         rules=("wgmma-register",),
@@ -244,7 +244,7 @@ _REGISTERS = [
     ),
     _wgmma(
         "a-registers-written-in-flight",
-        ("completions", "lessons 14"),
+        ("completions", "registers-repaired"),
         "wgmma.wait_group comes before the registers of A are written again",
         f"{_ONES}{_FENCED}bar.sync 0;\nmov.b32 r0, x; mov.b32 r1, x; mov.b32 r2, x; mov.b32 r3, x;\n{_READY}\n"
         "wgmma.mma_async.sync.aligned.m64n8k16.f32.f16.f16 {acc0, acc1, acc2, acc3}, {r0, r1, r2, r3}, bdesc, 0, 1, 1, 0;\n"
@@ -255,7 +255,7 @@ _REGISTERS = [
     ),
     _wgmma(
         "accumulator-set-without-a-fence",
-        ("lessons 14",),
+        ("registers-repaired",),
         "wgmma.fence orders the ordinary writes of the accumulator before the wgmma",
         f"{_ONES}{_FENCED}bar.sync 0;\n{_ZERO}\n-{_READY}\n+\n{_mma(1)} // @mma\n{_COMMIT}\n{_DONE}\n{_STORE}",
         rules=("wgmma-fence",),
