@@ -44,7 +44,13 @@ def parity_of(state: int) -> int:
 
 
 class SignalOrigin:
-    """Base class of what a signal tells a thread that sees its phase complete, beyond the signal itself."""
+    """What a signal tells a thread that sees its phase complete, beyond the signal itself.
+
+    ``reads_shared`` is True for the signal of a copy that reads the shared memory of the CTA that issued it.
+    """
+
+    def __init__(self, *, reads_shared: bool = False) -> None:
+        self.reads_shared = reads_shared
 
     def see(self) -> None:
         """Record that a thread has seen the signal's phase complete."""

@@ -22,7 +22,7 @@ from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, SyncKind
 from ..engine.waits import StepsDone
 from ..memory.access import MemoryOrder, StateSpace
-from ..memory.mbarrier import Signal
+from ..memory.mbarrier import Signal, SignalOrigin
 from ..numbers.read_modify_write import combination
 from ..threads.events import announce_sync
 from ..threads.warp import Split
@@ -80,6 +80,7 @@ def signaled(
     cta = s.warp.cta
     held: list[Bytes] = []
     first = Step(operation, reads, lambda: held.append(read()), [], nbytes=nbytes)
+    origin = SignalOrigin(reads_shared=reads is StepKind.READ_SHARED)
     steps = [first]
     for dst, mbar in targets:
         barrier = live_barrier(s, op, mbar)
@@ -88,7 +89,8 @@ def signaled(
             write(dst, held[0])
 
         step = Step(operation, StepKind.WRITE, put, [first], nbytes=nbytes)
-        steps += [step, Step(operation, StepKind.SIGNAL, nothing, [step], Signal(barrier, nbytes=nbytes))]
+        signal = Signal(barrier, nbytes=nbytes, origin=origin)
+        steps += [step, Step(operation, StepKind.SIGNAL, nothing, [step], signal)]
     cta.machine.issue(cta, steps)
 
 

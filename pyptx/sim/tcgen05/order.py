@@ -164,9 +164,8 @@ class Issued:
 class Commit(SignalOrigin):
     """The commit number ``number`` of a thread; its commits arrive in order."""
 
-    __slots__ = ("issued", "number")
-
     def __init__(self, issued: Issued, number: int) -> None:
+        super().__init__()
         self.issued, self.number = issued, number
 
     def see(self) -> None:

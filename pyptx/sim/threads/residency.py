@@ -137,7 +137,11 @@ class Residency:
         What has happened by now counts only if a thread has seen it: under another schedule it happens later.
         """
         reads = {step.operation: "read" for groups in cta.bulk.values() for step in groups.never_waited()}
-        reads |= {step.operation: "read" for step in cta.in_flight if _reads_shared(step) and not step.done}
+        for other in cta.cluster.ctas:
+            signals = other.unseen_signals() if other.rank in cta.cluster_memory else []
+            for operation, signal in signals:
+                if signal.origin.reads_shared and operation.cta_key == cta.key:
+                    reads[operation] = "read"
         writes = {operation: "written" for operation, signal in cta.unseen_signals() if signal.nbytes}
         for operation, done in (writes | reads).items():
             self.machine.report(

@@ -171,6 +171,34 @@ def test_a_store_of_another_cta_that_is_on_its_way(waits: bool, schedule: str, s
     assert lines(report) == (set() if waits else {kernel.line("sends")})
 
 
+COPIED = SENT.replace(
+    "st.async.shared::cluster.mbarrier::complete_tx::bytes.u32 [peer], rank, [x]",
+    "fence.proxy.async.shared::cta\n"
+    "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [peer], [a], 16, [x]",
+).replace(
+    "mapa.shared::cluster.u32 peer",
+    "st.shared.v4.u32 [a], {rank, rank, rank, rank}\nmapa.shared::cluster.u32 peer",
+)
+COPIED = COPIED.replace("[b], 4\n", "[b], 16\n")
+
+
+@every_schedule
+@pytest.mark.parametrize("waits", [True, False])
+def test_a_copy_to_another_cta_that_still_reads(waits: bool, schedule: str, seed: int) -> None:
+    """The sender ends after a barrier that comes behind the receiver's wait, or that comes before it."""
+    again = f"{wait('b', 0)}{SYNC}\n"
+    text = COPIED.replace(
+        f"// sends\n{SYNC}\n", f"// sends\n{SYNC}\n{SYNC}\n" if waits else f"// sends\n{SYNC}\n"
+    )
+    late = "nanosleep.u32 1000\n"
+    kernel = Kernel(text.replace("WAITS\n", again if waits else late + wait("b", 0)), target="sm_90a")
+    report = kernel.run(grid=2, cluster=2, block=1, schedule=schedule, seed=seed)
+    if waits:
+        assert report.verdict == "clean", report
+    elif schedule != "random":
+        assert "exit-in-flight" in {found.rule.name for found in report.findings}, report
+
+
 @every_schedule
 def test_the_findings_are_equal_under_every_schedule(schedule: str, seed: int) -> None:
     def said(report: Report) -> set[tuple[str, str, str]]:
