@@ -127,10 +127,8 @@ class Printed:
         self._out += ["    mov.f32 %f, 0f3F800000;"]
         self._out += ["    mov.u32 %t, %tid.x;", "    and.b32 %lane, %t, 31;", "    shr.u32 %warp, %t, 5;"]
         self._out += ["    mov.u32 %rank, %ctaid.x;", "    setp.eq.u32 %always, %t, %t;"]
-        self._out += [f"    mov.u32 %b{n}, {n};" for n in range(4)] + [
-            "    mov.u64 %d0, 1;",
-            "    mov.b16 %h, 1;",
-        ]
+        self._out += [f"    mov.u32 %b{n}, {n};" for n in range(4)]
+        self._out += [f"    mov.u64 %d{n}, 1;" for n in range(4)] + ["    mov.b16 %h, 1;"]
 
     def _body_text(self) -> list[str]:
         lines: list[str] = []
