@@ -22,6 +22,7 @@ def main() -> int:
         command = commands.add_parser(name, help=help_)
         command.add_argument("number", type=int)
         command.add_argument("--seed", type=int, default=0, help="the first seed")
+        command.add_argument("--kind", default="", help="print only disagreements of this kind")
         command.add_argument("--limit", type=int, default=5, help="disagreements that are printed")
     options = parser.parse_args()
     if options.command == "census":
@@ -30,25 +31,25 @@ def main() -> int:
     if options.command == "show":
         print(describe(compare(generate(options.number))))
         return 0
-    return _compare(options.number, options.seed, options.limit)
+    return _compare(options.number, options.seed, options.limit, options.kind)
 
 
-def _compare(number: int, first: int, limit: int) -> int:
+def _compare(number: int, first: int, limit: int, kind: str) -> int:
+    kinds: Counter[str] = Counter()
     differences: Counter[str] = Counter()
-    disagreeing = 0
     for seed in range(first, first + number):
         result = compare(generate(seed))
-        if result.agree:
+        kinds[result.kind] += 1
+        if result.kind == "agree":
             continue
-        disagreeing += 1
-        differences.update(f"missed {rule}" for rule, *_ in result.expected - result.found)
-        differences.update(f"extra {rule}" for rule, *_ in result.found - result.expected)
-        if disagreeing <= limit:
-            print(f"seed {seed}\n{describe(result)}\n")
-    print(f"{number - disagreeing} of {number} programs agree")
-    for name, count in differences.most_common():
-        print(f"{count:6} {name}")
-    return 1 if disagreeing else 0
+        differences.update(f"not found: {rule}" for rule, *_ in result.expected - result.found)
+        differences.update(f"extra: {rule}" for rule, *_ in result.found - result.expected)
+        if kind in ("", result.kind) and limit:
+            limit -= 1
+            print(f"seed {seed}: {result.kind}\n{describe(result)}\n")
+    for counter in (kinds, differences):
+        print("\n".join(f"{count:7} {name}" for name, count in counter.most_common()), "\n")
+    return 0 if set(kinds) <= {"agree"} else 1
 
 
 def describe(result: Comparison) -> str:

@@ -25,6 +25,8 @@ RULES = (
     "cluster-lifetime",
     "store-collision",
 )
+#: The rules whose findings are for review; those of the others are errors.
+_REVIEW = ("proxy-fence-open", "relaxed-handover", "store-collision")
 #: A rule and two lines.
 Lines = tuple[str, int, int]
 
@@ -46,8 +48,25 @@ class Comparison:
     report: Report
 
     @property
-    def agree(self) -> bool:
-        return self.expected == self.found
+    def kind(self) -> str:
+        """``agree``, or how the two differ: the worst of ``extra``, ``missed``, ``other rules`` and ``fewer pairs``.
+
+        ``extra`` means a finding that the reference does not have, ``missed`` a better verdict, ``other rules`` that
+        a rule was not found, and ``fewer pairs`` that of some rule not all pairs were found.
+        """
+        if self.expected == self.found:
+            return "agree"
+        if self.found - self.expected:
+            return "extra"
+        rules = {rule for rule, *_ in self.expected}, {rule for rule, *_ in self.found}
+        if _severity(rules[0]) > _severity(rules[1]):
+            return "missed"
+        return "other rules" if rules[0] != rules[1] else "fewer pairs"
+
+
+def _severity(rules: set[str]) -> int:
+    """0 for clean, 1 for review, 2 for an error."""
+    return max((1 if rule in _REVIEW else 2 for rule in rules), default=0)
 
 
 def launch(program: Program, printed: Printed) -> Report:

@@ -167,7 +167,7 @@ class Printed:
 
     def _statement(self, lines: list[str], key: tuple[tuple[int, int], int], statement: Statement) -> None:
         one = statement.instruction
-        registers, before = self._registers(one)
+        registers, before = self._registers(one, len(statement.lanes))
         lines += before
         words = {
             "q": _qualifiers(one),
@@ -220,8 +220,8 @@ class Printed:
             return ".global"
         return ".shared::cta" if one.to.rank is None else ".shared::cluster"
 
-    def _registers(self, one: Instruction) -> tuple[str, list[str]]:
-        """The register operand, and instructions that fill it."""
+    def _registers(self, one: Instruction, lanes: int) -> tuple[str, list[str]]:
+        """The register operand, and instructions that fill it: lanes of one store write different values."""
         family = {1: "%h", 2: "%h", 8: "%d0"}.get(one.size, "%b0")
         if one.vector > 1:
             prefix = "%d" if one.size == 8 else "%b"
@@ -230,6 +230,8 @@ class Printed:
         if one.op in ("st", "st.async", "red.async"):
             kind = {"%h": "u16", "%d0": "u64", "%b0": "u32"}[family]
             before = [f"    mov.{kind} {family}, {one.value};"]
+            if one.op == "st" and lanes > 1 and family == "%b0":
+                before = ["    mov.u32 %b0, %lane;"]
         if one.op == "bulk.load" and one.number:
             before = [f"    mov.u16 %mask, {one.number};"]
         return family, before

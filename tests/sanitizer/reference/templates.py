@@ -550,7 +550,7 @@ def neighbor(b: Builder) -> None:
 def lanes_of_one_store(b: Builder) -> None:
     """Four lanes that store beside each other, or to one place."""
     thread = lane_of(b, b.chance.randrange(b.ctas))
-    size, stride = b.pick((4, 4), (8, 8), (4, 4))
+    size, stride = 4, b.pick(4, 4, 8)
     if b.flaw(1.4):
         stride = b.pick(0, 0, stride // 2)
     sem, scope = b.pick(("", ""), ("", ""), ("relaxed", "cta"))
