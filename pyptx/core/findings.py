@@ -92,7 +92,7 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "uninitialized-read",
         Verdict.ERROR,
-        "a read of memory or tensor memory that no thread or engine has written",
+        "a use of memory or tensor memory that no thread or engine has written",
         "write the bytes first, or wait for the operation that writes them",
         "memory-consistency-model",
     ),
@@ -112,15 +112,15 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "undefined-load",
         Verdict.REVIEW,
-        "a load of unwritten memory whose value only selp or code behind a branch uses: compilers load early",
+        "a load or copy of unwritten memory whose value no instruction used: compilers load early",
         "write the memory first, or load it only where the value is used",
         "memory-consistency-model",
     ),
     Rule(
         "padding-read",
         Verdict.REVIEW,
-        "a vector load or a copy read both written and unwritten bytes",
-        "write all bytes, or make sure that no computation uses the unwritten ones (copying them is fine)",
+        "a vector load or a copy of written and unwritten bytes, and no instruction used the unwritten ones",
+        "write all bytes, or load and copy only those that have values",
         "memory-consistency-model",
     ),
     Rule(

@@ -21,6 +21,7 @@ from ..memory.access import AccessKind, StateSpace
 from ..memory.mbarrier import MBarrier, Signal
 from ..memory.segments import Segment, word_dtype
 from ..threads.units import CtaUnit
+from .copied import Copied
 
 if TYPE_CHECKING:
     from ..threads.cta import CTA
@@ -50,7 +51,7 @@ class _Copy:
         #: ``taken`` is None if all bytes come from the source.
         self.dst, self.src, self.taken = dst, src, taken
         #: The bytes read, one item of ``size`` bytes for each thread, once the first step has happened.
-        self.data: Array | None = None
+        self.copied: Copied | None = None
         nbytes = size * len(threads)
         self.read = Step(operation, StepKind.READ, self._read, [], nbytes=nbytes)
         self.write = Step(operation, StepKind.WRITE, self._write, [self.read], nbytes=nbytes)
@@ -75,10 +76,10 @@ class _Copy:
             None if self.taken is None else self.taken[rest],
         )
         other.read.part_of, other.write.part_of = self.read.serial, self.write.serial
-        if self.data is not None:
-            other.data = self.data[rest]
+        if self.copied is not None:
+            other.copied = self.copied.take(rest)
             other.read.done = True
-            self.data = self.data[keep]
+            self.copied = self.copied.take(keep)
         self.threads, self.group = self.threads[keep], self.group[keep]
         self.dst, self.src = self.dst[keep], self.src[keep]
         self.taken = None if self.taken is None else self.taken[keep]
@@ -90,13 +91,16 @@ class _Copy:
     # --- what happens ---------------------------------------------------------------------------
 
     def _read(self) -> None:
+        self.copied = Copied(self.owner.cta.machine, self.operation, self._items)
+
+    def _items(self) -> Array:
         size = self.size
-        self.data = np.zeros(len(self.threads), word_dtype(size))
+        items = np.zeros(len(self.threads), word_dtype(size))
         if self.taken is None:
             for which, segment, offsets in self._access(AccessKind.READ, StateSpace.GLOBAL, self.src, size):
-                self.data[which] = segment.words(size)[offsets // size]
-            return
-        data = self.data.view(np.uint8).reshape(-1, size)
+                items[which] = segment.words(size)[offsets // size]
+            return items
+        data = items.view(np.uint8).reshape(-1, size)
         for taken in np.unique(self.taken).tolist():
             rows = np.flatnonzero(self.taken == taken)
             # If no byte is taken, the address is not accessed.
@@ -104,11 +108,15 @@ class _Copy:
                 self._access(AccessKind.READ, StateSpace.GLOBAL, self.src[rows], taken) if taken else ()
             ):
                 data[rows[which], :taken] = segment.data[offsets[:, None] + np.arange(taken)]
+        return items
 
     def _write(self) -> None:
-        assert self.data is not None
+        assert self.copied is not None
+        self.copied.write(self._put)
+
+    def _put(self, items: Array) -> None:
         for which, segment, offsets in self._access(AccessKind.WRITE, StateSpace.SHARED, self.dst, self.size):
-            segment.words(self.size)[offsets // self.size] = self.data[which]
+            segment.words(self.size)[offsets // self.size] = items[which]
 
     def _access(
         self, kind: AccessKind, space: StateSpace, address: Array, size: int

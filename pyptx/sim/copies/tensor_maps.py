@@ -120,7 +120,7 @@ def tensor_copy(
         check_written=False,
     )
     if segment.unwritten(offset, USED_BYTES) is not None:
-        machine.memory.uninitialized(segment, offset, USED_BYTES, 0, actor)
+        machine.memory.uninitialized(segment, offset, USED_BYTES, 0, actor, copied=False)
     try:
         found = _prepared(segment.data[offset : offset + USED_BYTES].tobytes(), coordinates, mode, offsets)
     except UnsupportedError as error:

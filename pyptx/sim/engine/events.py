@@ -52,7 +52,7 @@ class AsyncOperation:
     Implements :class:`~.memory.Actor`.
     """
 
-    __slots__ = ("engine", "issuer", "lanes", "location", "name", "takes_padding")
+    __slots__ = ("engine", "issuer", "lanes", "location", "name", "takes_padding", "unwritten")
 
     def __init__(
         self,
@@ -66,6 +66,9 @@ class AsyncOperation:
     ) -> None:
         #: True if the operation copies bytes unchanged, so that unwritten padding may be among them.
         self.takes_padding = takes_padding
+        #: The first unwritten byte that the operation has read: its segment and offset, the size of the read,
+        #: and flags of the bytes that were written.
+        self.unwritten: tuple[Segment, int, int, NDArray[np.uint8]] | None = None
         self.name, self.engine, self.issuer, self.lanes, self.location = name, engine, issuer, lanes, location
 
     @property
@@ -89,16 +92,11 @@ class AsyncOperation:
         del lane
         return f"{self.engine} engine, for {self.name} issued by {self.threads}"
 
-    def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
-        """Return the rule that a read of unwritten bytes breaks.
-
-        It is weaker for a copy, which may move padding, than for operations that use the bytes.
-        """
-        return "padding-read" if self.takes_padding and known.any() else "uninitialized-read"
-
-    def follows_unwritten(self) -> bool:
-        """Return False: what an engine reads must have been written."""
-        return False
+    def follows_unwritten(self, segment: Segment, position: int, size: int, known: NDArray[np.uint8]) -> bool:
+        """Store the read if the operation copies bytes unchanged; else it needs written bytes."""
+        if self.takes_padding and self.unwritten is None:
+            self.unwritten = segment, position, size, known
+        return self.takes_padding
 
     def local(self, address: Any, size: int, kind: AccessKind) -> tuple[Segment, Any]:
         """Raise a fault: engines cannot access a thread's local memory."""

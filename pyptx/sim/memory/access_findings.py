@@ -16,7 +16,7 @@ from .access import Access, AccessKind, StateSpace
 from .collisions import Collision
 from .mbarrier import MBarrier
 from .named_parts import NamedParts
-from .segments import Actor, Bytes, ClusterMemory, Fault, Offsets, Segment
+from .segments import Actor, ClusterMemory, Fault, Offsets, Segment
 
 __all__ = [
     "barrier_overwritten",
@@ -116,12 +116,10 @@ def misaligned(
     )
 
 
-def unwritten_read(
-    segment: Segment, position: int, size: int, known: Bytes, actor: Actor, lane: int | None
-) -> Finding:
+def unwritten_read(segment: Segment, position: int, size: int, actor: Actor, lane: int | None) -> Finding:
     """Return the finding of a read of ``size`` bytes; the byte at offset ``position`` was never written."""
     return Finding(
-        RULES[actor.unwritten_rule(known)],
+        RULES["uninitialized-read"],
         f"read of {size} bytes in {segment.name}: byte {segment.base + position:#x} "
         f"(offset {position}) was never written{segment.place(position)}",
         actor.location,

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from ...core.findings import Finding
+from ...core.source import SourceLocation
 from .access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
 from .access_findings import (
     barrier_overwritten,
@@ -86,6 +87,8 @@ class Memory:
         self._segments: list[Segment] = []
         self._next = GLOBAL_BASE
         self._report = report
+        #: Called with the origin of undefined values, and how and at which line they are used.
+        self.on_use: Callable[[int, str, SourceLocation | None], None] = lambda number, how, where: None
         #: For observers: called with a global segment, and True if it begins, False if it ends.
         self.on_life: Callable[[Segment, bool], None] | None = None
         #: Called with every access, before the bytes change.
@@ -395,14 +398,19 @@ class Memory:
         return out_of_bounds(kind, space, first, size, actor, lane, where)
 
     def uninitialized(
-        self, segment: Segment, offset: int | Offsets, size: int, lane: int, actor: Actor
+        self,
+        segment: Segment,
+        offset: int | Offsets,
+        size: int,
+        lane: int,
+        actor: Actor,
+        *,
+        copied: bool = True,
     ) -> None:
         """Report a read of ``size`` bytes at ``offset`` (lane number ``lane``) that were not all written.
 
-        An actor that follows unwritten bytes to their use reports the read itself.
+        ``copied`` is False if the actor is a copy, but uses these bytes itself.
         """
-        if actor.follows_unwritten():
-            return
         position = offset if isinstance(offset, int) else int(offset[lane])
         known = (
             np.zeros(size, np.uint8)
@@ -410,13 +418,30 @@ class Memory:
             else segment.written[position : position + size]
         )
         first = position + int(np.argmin(known))
-        self.report_unwritten(segment, first, size, known, actor, None if isinstance(offset, int) else lane)
+        one = None if isinstance(offset, int) else lane
+        self.report_unwritten(segment, first, size, known, actor, one, copied=copied)
 
     def report_unwritten(
-        self, segment: Segment, position: int, size: int, known: Bytes, actor: Actor, lane: int | None = None
+        self,
+        segment: Segment,
+        position: int,
+        size: int,
+        known: Bytes,
+        actor: Actor,
+        lane: int | None = None,
+        *,
+        copied: bool = True,
     ) -> None:
         """Report a read of ``size`` bytes whose first never written byte is at offset ``position``.
 
-        ``known`` flags, for the bytes that matter, which ones were written.
+        ``known`` flags, for the bytes that matter, which ones were written. An actor that follows the bytes
+        to their use makes the report itself. Of bytes that were written with undefined values, the report is
+        about the origin of these values.
         """
-        self._report(unwritten_read(segment, position, size, known, actor, lane))
+        if copied and actor.follows_unwritten(segment, position, size, known):
+            return
+        origin = 0 if segment.origins is None else int(segment.origins[position])
+        if origin:
+            self.on_use(origin, f"used by {actor.description(lane)}", actor.location)
+        else:
+            self._report(unwritten_read(segment, position, size, actor, lane))

@@ -70,16 +70,11 @@ class Actor(Protocol):
     def description(self, lane: int | None = None) -> str:
         """Return the name of the thread for a message. ``lane`` is the position among the accessing lanes."""
 
-    def unwritten_rule(self, known: Bytes) -> str:
-        """Return the rule that a read of unwritten bytes breaks.
+    def follows_unwritten(self, segment: Segment, position: int, size: int, known: Bytes) -> bool:
+        """Return True if the actor follows the unwritten bytes of a read of ``size`` bytes to their use.
 
-        ``known`` flags the bytes that were written.
-        """
-
-    def follows_unwritten(self) -> bool:
-        """Return True if the actor follows the unwritten bytes that it reads, so that the read is no error.
-
-        May raise an exception to read again in a way that follows them.
+        Otherwise the read is an error. The first unwritten byte is at offset ``position``; ``known`` flags
+        the bytes that were written. May raise an exception, to read again in a way that follows them.
         """
 
     def local(self, address: int | Offsets, size: int, kind: AccessKind) -> tuple[Segment, int | Offsets]:

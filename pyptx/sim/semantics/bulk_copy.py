@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
 from ..copies import Range
+from ..copies.copied import Copied
 from ..engine.bulk_groups import BulkGroups
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, SyncKind
@@ -78,15 +79,19 @@ def signaled(
 ) -> None:
     """Issue a copy that, after the write to each target, completes ``nbytes`` on the target's mbarrier."""
     cta = s.warp.cta
-    held: list[Bytes] = []
-    first = Step(operation, reads, lambda: held.append(read()), [], nbytes=nbytes)
+    held: list[Copied] = []
+
+    def take() -> None:
+        held.append(Copied(cta.machine, operation, read))
+
+    first = Step(operation, reads, take, [], nbytes=nbytes)
     origin = SignalOrigin(reads_shared=reads is StepKind.READ_SHARED)
     steps = [first]
     for dst, mbar in targets:
         barrier = live_barrier(s, op, mbar)
 
         def put(dst: int = dst) -> None:
-            write(dst, held[0])
+            held[0].write(lambda data: write(dst, data))
 
         step = Step(operation, StepKind.WRITE, put, [first], nbytes=nbytes)
         signal = Signal(barrier, nbytes=nbytes, origin=origin)
@@ -106,11 +111,16 @@ def grouped(
 
     The copy takes the bytes that the source holds when the read happens.
     """
-    held: list[Bytes] = []
-    first = Step(operation, StepKind.READ_SHARED, lambda: held.append(read()), [], nbytes=nbytes)
-    second = Step(operation, StepKind.WRITE, lambda: write(held.pop()), [first], nbytes=nbytes)
+    held: list[Copied] = []
+    machine = s.warp.cta.machine
+
+    def take() -> None:
+        held.append(Copied(machine, operation, read, to_global=True))
+
+    first = Step(operation, StepKind.READ_SHARED, take, [], nbytes=nbytes)
+    second = Step(operation, StepKind.WRITE, lambda: held.pop().write(write), [first], nbytes=nbytes)
     _groups(s, lane).add(first, second)
-    s.warp.cta.machine.issue(s.warp.cta, [first, second])
+    machine.issue(s.warp.cta, [first, second])
 
 
 # --- plain copies -------------------------------------------------------------------------------

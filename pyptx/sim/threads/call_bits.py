@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ...core.source import SourceLocation
 from ..code.semantic import RegisterPlace
-from .undefined import Origin
+from .origins import LoadedBytes
 
 if TYPE_CHECKING:
     from .frames import Frame
@@ -78,20 +78,11 @@ def read_local(
         target.registers.undefined.define(to.index, target.span, lanes)
         return
     count = len(s.lanes)
-    numbers = s.warp.cta.machine.origins.add(
-        Origin(
-            call,
-            at,
-            lambda position: s.warp.thread_names([int(s.lanes[position])]),
-            s.warp.issuer.account,
-            nbytes,
-            nbytes,
-            False,
-            [segment] * count,
-            offsets,
-            missing,
-        )
+    lanes_here = s.lanes.copy()
+    loaded = LoadedBytes(
+        [segment] * count, offsets, missing, nbytes, lambda at: s.warp.thread_names([int(lanes_here[at])])
     )
+    numbers = loaded.numbers(s.warp.cta.machine.origins, call, at, s.warp.issuer.account)
     word: Array = np.zeros((count, 16 if to.cls == "128" else 8), np.uint8)
     word[:, :nbytes] = missing * np.uint8(255)
     bits: Array = np.zeros((32, 2) if to.cls == "128" else 32, np.uint64)

@@ -290,11 +290,7 @@ class At:
     def description(self, lane: int | None = None) -> str:
         return self.split.description(lane)
 
-    def unwritten_rule(self, known: Any) -> str:
-        del known
-        return "uninitialized-read"
-
-    def follows_unwritten(self) -> bool:
+    def follows_unwritten(self, segment: Any, position: int, size: int, known: Any) -> bool:
         return False
 
     @property

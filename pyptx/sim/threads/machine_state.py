@@ -26,8 +26,8 @@ from .choices import ScheduleChoices
 from .divergence import Divergence
 from .frames import Registers
 from .limits import Limits, Progress
+from .origins import Origins
 from .residency import Residency
-from .undefined import Origins
 from .warp import FULL_MASK, Split
 
 if TYPE_CHECKING:
@@ -64,6 +64,7 @@ class MachineState:
         self.memory = Memory(self.report)
         #: The loads that read unwritten memory.
         self.origins = Origins(self.report)
+        self.memory.on_use = self.origins.used
         #: The threads and operations that completed a phase of an mbarrier in this turn.
         self.completed: list[Split | AsyncOperation] = []
         #: The stream of all events for the machine's observers.

@@ -26,7 +26,8 @@ from ..memory.access import AccessKind, StateSpace
 from ..memory.segments import Segment
 from .frames import WIDE
 from .loads import transfer_of
-from .undefined import ALL_BITS, Origin
+from .origins import LoadedBytes
+from .undefined import ALL_BITS
 from .warp import Split
 
 __all__ = ["run_tracked"]
@@ -434,7 +435,7 @@ class _Tracked:
         if op.semantic.team:
             what = transfer_of(op)
             missing = view.missing(active, values[0], what.nbytes)
-            numbers = self._origin(op, view, what.nbytes, what.nbytes // max(1, what.count))
+            numbers = self._origin(op, view, what.nbytes // max(1, what.count))
             raw: Array = np.ascontiguousarray(missing * np.uint8(255)).view(what.dtype)
             bits = raw.reshape((len(active), max(1, what.count)))
             for dest in flow.dests:
@@ -445,7 +446,7 @@ class _Tracked:
                 self.undefined.set(dest.place, self.span, lanes, words, origins)
             return outcome
         result = op.semantic.function(view, op, active, *values)
-        numbers = self._origin(op, view, view.size, view.size)
+        numbers = self._origin(op, view, view.size)
         number = numbers[int(np.argmax(view.flags.any(axis=1))), 0]
         origins = np.full(self.frame.columns, number)
         for dest in flow.dests:
@@ -459,25 +460,17 @@ class _Tracked:
             for place in source.places:
                 self._use(place, lanes, f"used as {what} of {op.name}", op.location)
 
-    def _origin(self, op: Op, view: _FlagsView, size: int, element: int) -> Array:
+    def _origin(self, op: Op, view: _FlagsView, element: int) -> Array:
         """Store the load that ``view`` has seen; return the number of each element, ``[thread, element]``."""
-        s = self.s
-        threads = np.array(view.lanes)
-        missing = view.flags
-        parts: Mask = np.logical_or.reduce(missing.reshape(len(missing), -1, element), axis=2)
-        origin = Origin(
-            op,
-            op.location,
-            lambda position: s.warp.thread_names([int(threads[position])]),
-            s.warp.issuer.account,
-            size,
-            element,
-            parts.shape[1] > 1 and bool((parts.any(axis=1) & ~parts.all(axis=1)).any()),
+        s, threads = self.s, np.array(view.lanes)
+        loaded = LoadedBytes(
             view.segments,
             view.offsets,
-            missing,
+            view.flags,
+            element,
+            lambda position: s.warp.thread_names([int(threads[position])]),
         )
-        return s.warp.cta.machine.origins.add(origin)
+        return loaded.numbers(s.warp.cta.machine.origins, op, op.location, s.warp.issuer.account)
 
     def _store(self, op: Op, flow: BitFlow, lanes: Mask) -> None:
         """Mark bytes that were stored with undefined bits as unwritten. In global memory this is an error."""

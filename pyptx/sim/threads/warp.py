@@ -247,16 +247,12 @@ class Split:
         """Return text that names the thread at position ``lane`` of the access, or all threads if None."""
         return self.warp.thread_names(self.actors, lane)
 
-    def unwritten_rule(self, known: NDArray[np.uint8]) -> str:
-        """Return the rule that a read of unwritten bytes by an instruction other than a load breaks."""
-        del known
-        return "uninitialized-read"
-
-    def follows_unwritten(self) -> bool:
+    def follows_unwritten(self, segment: Segment, position: int, size: int, known: NDArray[np.uint8]) -> bool:
         """Return True for a load in code that follows undefined bits.
 
         Raises :class:`UnwrittenLoad` for a load in other code, and returns False for other instructions.
         """
+        del segment, position, size, known
         if self.op is None or self.op.semantic.undefined.rule is not Rule.LOADED:
             return False
         if self.unwritten is None:
