@@ -59,5 +59,5 @@ UNSEEN = {
 SUBJECTS = (
     "barriers", "lanes are threads", "member masks", "store collision", "moral strength", "vector atomics",
     "chains of releases", "fences", "proxies", "tensor-map proxy", "across CTAs", "completions", "footprints",
-    "clusters", "multicast", "pairs", "launches", "reuse", "unions", "uninitialized values", "every schedule",
+    "clusters", "multicast", "pairs", "launches", "reuse", "unions", "uninitialized values", "every schedule", "assumed order",
 )  # fmt: skip

@@ -55,9 +55,8 @@ add.u32 x, rank, 5; mad.wide.u32 ptr, cta, 4, out;
             ),
         ),
         rules=rules,
-        severity="error",
         lines=lines,
-        **{"expect": np.array([6, 5], np.uint32), **arguments},
+        **{"expect": np.array([6, 5], np.uint32), "severity": "error", **arguments},
     )
 
 
@@ -206,6 +205,19 @@ _MBARRIERS = [
         anchor=_ST_ASYNC,
     ),
 ]
+
+_MBARRIERS.append(
+    _cluster(
+        "init-before-a-full-cluster-barrier",
+        ("fences", "false-alarm"),
+        "a cluster barrier that releases and acquires orders mbarrier.init, with the fence and without it",
+        f"{_INIT}-fence.mbarrier_init.release.cluster;\n+\n{_MEET}\n{_STORE}\n{_REMOTE}\n{_TAKE}\n{_LOAD}\n{_OUT}",
+        rules=(),
+        lines=(),
+        anchor=_FENCE,
+        severity="none",
+    )
+)
 
 # --- multicast --------------------------------------------------------------------------------
 

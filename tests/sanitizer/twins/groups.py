@@ -345,6 +345,44 @@ _ASYNCS = [
     ),
 ]
 
+_EXITS = [
+    _cp(
+        "cp-async-at-the-end",
+        ("exit-in-flight",),
+        "the thread waits for its copies before it ends",
+        f"{_ASYNC}\n-cp.async.wait_all;\n+\nmov.u32 y, tid;",
+        rules=("copy-never-waited",),
+        severity="review",
+        lines=("copy",),
+    ),
+    Twin(
+        name="bulk-load-at-the-end",
+        classes=("exit-in-flight", "completions"),
+        why="the thread waits for the bytes before the CTA, whose shared memory they fill, ends",
+        anchor=_MOVES + "cp-async-bulk",
+        launches=(
+            Launch(
+                f"""
+.shared .align 16 .b32 tile[4]; .shared .align 8 .b64 bar;
+mov.u32 base, tile;
+mbarrier.init.shared::cta.b64 [bar], 1;
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16;
+cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [base], [data], 16, [bar]; // @copy
+-{wait("bar", 0)}
++
+st.global.u32 [out], 5;
+""",
+                block=1,
+            ),
+        ),
+        arrays=arrays(data=4),
+        expect=np.array([5], np.uint32),
+        rules=("exit-in-flight",),
+        severity="error",
+        lines=("copy",),
+    ),
+]
+
 _TWO_LOADS = Twin(
     name="two-bulk-loads-into-one-buffer",
     classes=("two-loads",),
@@ -373,4 +411,4 @@ ld.shared.u32 y, [at]; and.b32 y, y, 31; st.global.u32 [ptr], y;
     lines=("copy", "again"),
 )
 
-TWINS = [*_STORES, *_TILES, *_REDUCTIONS, *_ASYNCS, _TWO_LOADS]
+TWINS = [*_STORES, *_TILES, *_REDUCTIONS, *_ASYNCS, *_EXITS, _TWO_LOADS]

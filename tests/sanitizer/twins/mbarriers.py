@@ -430,4 +430,31 @@ mad.wide.u32 ptr, lane, 4, out; st.global.u32 [ptr], z;
     ),
 ]
 
-TWINS = [*_ORDERS, *_PHASES, *_BYTES]
+_HARMLESS = Twin(
+    name="expecting-arrival-relaxed",
+    classes=("moral strength", "false-alarm"),
+    why="the arrival hands over no data of its thread: the bytes come with the release of complete_tx",
+    anchor=_ARRIVE,
+    launches=(
+        Launch(f"""
+.shared .align 16 .b32 tile[32]; .shared .align 8 .b64 bar;
+mov.u32 base, tile; mad.lo.u32 at, lane, 4, base;
+@first mbarrier.init.shared::cta.b64 [bar], 1;
+bar.warp.sync -1;
+-@first {_EXPECT.format(128)}
++@first {_EXPECT.format(128).replace("expect_tx", "expect_tx.relaxed.cta")}
+@first {_COPY}
+bar.warp.sync -1;
+{wait("bar", 0)}
+ld.shared.u32 y, [at];
+mad.wide.u32 ptr, lane, 4, out; st.global.u32 [ptr], y;
+"""),
+    ),
+    arrays=arrays(data=np.arange(32, dtype=np.uint32)),
+    expect=np.arange(32, dtype=np.uint32),
+    rules=(),
+    severity="none",
+    lines=(),
+)
+
+TWINS = [_HARMLESS, *_ORDERS, *_PHASES, *_BYTES]

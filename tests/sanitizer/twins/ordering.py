@@ -130,6 +130,52 @@ mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], y;
     ),
 ]
 
+_BARRIERS += [
+    Twin(
+        name="barrier-of-one-more-warp",
+        classes=("barriers", "arrival-count"),
+        why="two warps arrive at the barrier, which counts 64 threads",
+        anchor=_BAR,
+        launches=(
+            Launch(
+                """
+-bar.sync 1, 64;
++bar.sync 1, 96; // @bar
+mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], tid;
+""",
+                block=64,
+            ),
+        ),
+        expect=np.arange(64, dtype=np.uint32),
+        rules=("deadlock", "barrier-misuse"),
+        severity="error",
+        lines=("bar",),
+    ),
+    Twin(
+        name="aligned-barrier-in-a-branch",
+        classes=("wrong-lanes",),
+        why="all lanes of the warp execute the aligned barrier together",
+        anchor=_BAR,
+        launches=(
+            Launch(
+                """
+setp.ge.u32 p, lane, 16;
+-bar.sync 0;
+@p bra END;
++bar.sync 0; // @bar
+END:
+mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], tid;
+""",
+                block=64,
+            ),
+        ),
+        expect=np.arange(64, dtype=np.uint32),
+        rules=("divergent-collective",),
+        severity="error",
+        lines=("bar",),
+    ),
+]
+
 # --- lanes are threads ------------------------------------------------------------------------
 
 

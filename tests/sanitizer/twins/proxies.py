@@ -37,6 +37,8 @@ def _stored(
         classes=("store-without-proxy-fence", *classes),
         why=why,
         anchor=_PROXY,
+        severity="error",
+        lines=("store", "copy"),
         launches=(
             Launch(
                 f"""
@@ -50,10 +52,7 @@ END:
 """
             ),
         ),
-        rules=("proxy-fence-missing",),
-        severity="error",
-        lines=("store", "copy"),
-        **{"expect": _LANES, **arguments},
+        **{"expect": _LANES, "rules": ("proxy-fence-missing",), **arguments},
     )
 
 
@@ -65,6 +64,13 @@ _MEET = "bar.warp.sync -1;"
 _PATH = "each storing thread executes the proxy fence before the barrier that the copying thread passes"
 _SHARED = [
     _stored("store-then-bulk-store", (_GONE,), _PATH, f"{_STORE}\n-{_FENCED}\n+\n{_MEET}"),
+    _stored(
+        "warp-barrier-before-the-copy",
+        ("proxy-fence", "lanes are threads"),
+        "bar.warp.sync orders the stores and fences of all lanes before the copy of one",
+        f"{_STORE}\n{_FENCED}\n-{_MEET}\n+",
+        rules=("data-race", "proxy-fence-missing"),
+    ),
     _stored("fence-before-the-stores", (_GONE,), _PATH, f"+{_FENCED}\n{_STORE}\n-{_FENCED}\n{_MEET}"),
     _stored(
         "fence-of-another-space",
@@ -322,16 +328,15 @@ _CTAS.append(
 # --- tensor maps in memory --------------------------------------------------------------------
 
 
-def _edited(
-    name: str, why: str, release: str, acquire: str, lines: tuple[str, ...] = ("store", "copy")
-) -> Twin:
+def _place(out: NDArray[Any]) -> dict[str, Any]:
+    """Data, a map of their first half, room for a map, and a flag."""
+    data = np.arange(64, dtype=np.uint32)
+    map_ = TensorMap.tiled(data[:32], box=(32,))
+    return {"data": data, "map": map_, "place": np.zeros(64, np.uint32), "flag": np.zeros(1, np.uint32)}
+
+
+def _edited(name: str, why: str, release: str, acquire: str) -> Twin:
     """CTA 0 copies a tensor map to global memory and changes its address; CTA 1 copies through it."""
-
-    def make(out: NDArray[Any]) -> dict[str, Any]:
-        data = np.arange(64, dtype=np.uint32)
-        map_ = TensorMap.tiled(data[:32], box=(32,))
-        return {"data": data, "map": map_, "place": np.zeros(64, np.uint32), "flag": np.zeros(1, np.uint32)}
-
     return Twin(
         name=name,
         classes=("tensor-map proxy",),
@@ -366,11 +371,11 @@ END:
                 block=1,
             ),
         ),
-        arrays=make,
+        arrays=_place,
         expect=np.array([32], np.uint32),
         rules=("proxy-fence-missing",),
         severity="error",
-        lines=lines,
+        lines=("store", "copy"),
     )
 
 
@@ -393,6 +398,42 @@ _MAPS = [
         f"add.u64 wide, place, 128;\n-{_TAKE}\n+fence.proxy.tensormap::generic.acquire.gpu [wide], 128;",
     ),
 ]
+
+_FLYING = Twin(
+    name="tensor-map-edited-under-a-copy",
+    classes=("tensor-map proxy",),
+    why="the edit comes after the wait for the copy that uses the map",
+    anchor=_FENCE,
+    launches=(
+        Launch(f"""
+.shared .align 128 .b32 tile[32]; .shared .align 8 .b64 bar;
+mov.u32 base, tile; mad.lo.u32 at, lane, 4, base; mov.u32 n, 0; mov.u32 x, 0;
+@first mbarrier.init.shared::cta.b64 [bar], 1;
+@!first bra WAITS;
+COPY: cvt.u64.u32 wide, n; add.u64 from, map, wide; ld.b64 state, [from]; add.u64 ptr, place, wide;
+st.global.b64 [ptr], state;
+add.u32 n, n, 8; setp.lt.u32 p, n, 128; @p bra COPY;
+{_GIVE}
+{_TAKE}
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;
+cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes [tile], [place, {{x}}], [bar]; // @copy
+-{wait("bar", 0)}
++
+add.u64 wide, data, 128;
+tensormap.replace.tile.global_address.global.b1024.b64 [place], wide; // @edit
+WAITS:
+bar.warp.sync -1;
+{wait("bar", 0)}
+ld.shared.u32 y, [at];
+mad.wide.u32 ptr, lane, 4, out; st.global.u32 [ptr], y;
+"""),
+    ),
+    arrays=_place,
+    expect=_LANES,
+    rules=("data-race",),
+    severity="error",
+    lines=("copy", "edit"),
+)
 
 # --- loads through the read-only cache --------------------------------------------------------
 
@@ -425,4 +466,4 @@ END:
     ),
 ]
 
-TWINS = [*_SHARED, *_FILLED, *_CTAS, *_MAPS, *_READ_ONLY]
+TWINS = [*_SHARED, *_FILLED, *_CTAS, *_MAPS, _FLYING, *_READ_ONLY]

@@ -53,6 +53,13 @@ _BARRIERS = [
         ("wait", "inval"),
     ),
     _barrier(
+        "overwritten-under-a-wait",
+        ("unions",),
+        _LAST.format("mbarrier.inval and the ordinary store"),
+        "-bar.sync 0;\n+\n@first mbarrier.inval.shared::cta.b64 [bar]; // @inval\n@first st.shared.u32 [bar], 5; // @inval",
+        ("wait", "inval"),
+    ),
+    _barrier(
         "invalidated-memory-not-handed-over",
         ("unions",),
         "the barrier of the CTA orders mbarrier.inval before the ordinary store of another thread",

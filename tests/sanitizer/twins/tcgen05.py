@@ -587,4 +587,30 @@ _FOOTPRINTS = [
     ),
 ]
 
+_WS = "tcgen05.mma.ws.cta_group::1.kind::f16 [{}], adesc, bdesc, word, never;"
+_FOOTPRINTS += [
+    _twin(
+        "footprints-of-ws",
+        ("completions", "footprints"),
+        "an MMA of .ws with M = 64 and N = 64 writes 32 columns of all lanes, so columns 0 and 32 do not overlap",
+        f"mov.u32 word, {1 << 4 | 64 >> 3 << 17 | 64 >> 4 << 24:#x}; add.u64 bdesc, adesc, 128;\n"
+        "-add.u32 to, tm, 32;\n+add.u32 to, tm, 16;\n" + _two_threads(_WS.format("tm"), _WS.format("to")),
+        begin=_begin(alloc=_ALLOC.replace("], 32", "], 64"), done=2),
+        end=_end(free=_FREE.replace("tm, 32", "tm, 64")),
+        lines=("mma", "other"),
+        anchor="tcgen05-data-path-layout-e",
+    ),
+    _twin(
+        "mmas-of-two-shapes",
+        ("assumed order", "completions"),
+        "MMAs of one thread into one accumulator are in order if their shapes are the same",
+        f"mov.u32 c, word;\n-\n+mov.u32 c, {1 << 4 | 16 >> 3 << 17 | 128 >> 4 << 24:#x};\n@!first bra DRAIN;\n{_fill()}\n"
+        f"{wait('full', 0)}\n{_mma()} // @mma\n{_mma('always').replace('word', 'c')} // @other\n{_commit('done')}\nDRAIN:",
+        rules=("assumed-order",),
+        lines=("mma", "other"),
+        expect=np.full(128, 32, np.float32),
+        **_REVIEW,
+    ),
+]
+
 TWINS = [*_STAGES, *_COMPLETION, *_HANDED, *_FENCES, *_ALLOCATION, *_FOOTPRINTS]
