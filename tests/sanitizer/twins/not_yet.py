@@ -10,7 +10,6 @@ NOT_YET = frozenset(
         "barrier-before-overwrite",
         "arrive-releases-only",
         "barrier-of-half-the-warps",
-        "aligned-barrier-in-a-branch",
         "lanes-without-a-barrier",
         "lanes-ordered-by-shfl",
         "lanes-ordered-by-vote",

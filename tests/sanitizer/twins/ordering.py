@@ -164,6 +164,7 @@ setp.ge.u32 p, lane, 16;
 @p bra END;
 +bar.sync 0; // @bar
 END:
+bar.sync 0; // @bar
 mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], tid;
 """,
                 block=64,
