@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from .blackwell import BLACKWELLS
+from .bytes import BYTES
 from .clusters import CLUSTERS
 from .copies import COPIES
 from .grids import GRIDS
@@ -18,5 +19,16 @@ __all__ = ["UNUSUAL"]
 #: The kernels by name, in the order of the chapters.
 UNUSUAL: dict[str, Unusual] = {
     kernel.name: kernel
-    for kernel in (*LOCKS, *MESSAGES, *GRIDS, *NAMED, *MBARRIERS, *COPIES, *CLUSTERS, *LAUNCHES, *BLACKWELLS)
+    for kernel in (
+        *LOCKS,
+        *MESSAGES,
+        *GRIDS,
+        *NAMED,
+        *MBARRIERS,
+        *COPIES,
+        *CLUSTERS,
+        *LAUNCHES,
+        *BLACKWELLS,
+        *BYTES,
+    )
 }
