@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from .program import Buffer, Instruction, Operand, Program, Statement, Thread
@@ -47,6 +47,9 @@ class Builder:
         self._cleared: list[str] = []
         self._storing: set[Thread] = set()
         self._named = 0
+        self._loops = 0
+        #: The loop and the turn that :meth:`emit` writes; 0 outside of loops.
+        self.loop = self.turn = 0
 
     def flaw(self, factor: float = 1.0) -> bool:
         """Whether to do the next thing wrongly."""
@@ -88,12 +91,21 @@ class Builder:
 
     # Code.
 
+    def turns(self, count: int) -> Iterator[int]:
+        """The turns of a new loop; what is emitted meanwhile belongs to it."""
+        self._loops += 1
+        self.loop = self._loops
+        for self.turn in range(count):
+            yield self.turn
+        self.loop = self.turn = 0
+
     def emit(self, thread: Thread, op: str, *, lanes: Sequence[int] = (), **fields: Any) -> None:
         """Append an instruction to the code of a thread, or of several lanes of its warp."""
         cta, warp, lane = thread
         if op.startswith(("bulk.store", "bulk.reduce")):
             self._storing.add(thread)
-        self._code[cta, warp].append(Statement(Instruction(op, **fields), tuple(lanes) or (lane,)))
+        statement = Statement(Instruction(op, **fields), tuple(lanes) or (lane,), self.loop, self.turn)
+        self._code[cta, warp].append(statement)
 
     def together(self, cta: int, warp: int, op: str, **fields: Any) -> None:
         """Append an instruction that the whole warp executes."""

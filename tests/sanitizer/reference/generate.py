@@ -58,6 +58,8 @@ def _mutant(program: Program, chance: random.Random) -> Program:
     for _ in range(20):
         warp, position = chance.choice(places)
         code = program.code[warp]
+        if any(statement.loop for statement in code[position : position + 2]):
+            continue
         one = code[position].instruction
         way = chance.random()
         if way < 0.4 and one.op.startswith(_UNCOUNTED):

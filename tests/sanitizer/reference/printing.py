@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from .program import Buffer, Instruction, Operand, Program, Statement
+from dataclasses import replace
+from itertools import groupby
+
+from .program import Instruction, Operand, Program, Statement
 
 __all__ = ["TEMPLATES", "Printed", "to_ptx"]
 
@@ -54,7 +57,8 @@ TEMPLATES: dict[str, str] = {
     "red.async": "red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [{to}], {x}, [{bar}];",
 }
 
-_SHARED = Buffer("", "shared", 0)
+#: Statements with their positions in the warp's code.
+_Run = list[tuple[int, Statement]]
 _TYPES = {1: ".u8", 2: ".u16", 4: ".u32", 8: ".u64"}
 
 
@@ -105,7 +109,7 @@ class Printed:
         self._out += [
             "{",
             "    .reg .pred %p, %out, %always;",
-            "    .reg .b32 %lane, %warp, %rank, %t, %a, %c, %b<4>;",
+            "    .reg .b32 %i, %n, %lane, %warp, %rank, %t, %a, %c, %b<4>;",
         ]
         self._out += ["    .reg .b16 %h, %mask;", "    .reg .b64 %d<4>, %g;"]
         self._out += [f"    .reg .b64 %g_{b.name};" for b in globals_]
@@ -141,9 +145,43 @@ class Printed:
         return lines
 
     def _warp(self, lines: list[str], warp: tuple[int, int], statements: list[Statement]) -> None:
+        for loop, group in groupby(enumerate(statements), key=lambda pair: pair[1].loop):
+            members = list(group)
+            if not loop:
+                self._run(lines, warp, members)
+                continue
+            turns = [list(turn) for _, turn in groupby(members, key=lambda pair: pair[1].turn)]
+            again = self._label()
+            lines += ["    mov.u32 %i, 0;", f"{again}:"]
+            self._run(lines, warp, turns[0], self._parities(turns))
+            lines += [
+                "    add.u32 %i, %i, 1;",
+                f"    setp.lt.u32 %p, %i, {len(turns)};",
+                f"    @%p bra {again};",
+            ]
+            for turn in turns[1:]:
+                for (first, _), (position, _) in zip(turns[0], turn, strict=True):
+                    self.lines[warp, position] = self.lines[warp, first]
+
+    def _parities(self, turns: list[_Run]) -> dict[int, str]:
+        """Instructions that compute the parities that change from turn to turn, by position in the first turn."""
+        changing: dict[int, str] = {}
+        for nth, (position, statement) in enumerate(turns[0]):
+            numbers = [turn[nth][1].instruction.number for turn in turns]
+            if len(set(numbers)) > 1:
+                assert numbers == [(turn & 1) ^ numbers[0] for turn in range(len(turns))]
+                changing[position] = f"    and.b32 %n, %i, 1; xor.b32 %n, %n, {numbers[0]};"
+            same = [replace(turn[nth][1].instruction, number=0) for turn in turns]
+            assert set(same) == {replace(statement.instruction, number=0)}
+        return changing
+
+    def _run(
+        self, lines: list[str], warp: tuple[int, int], members: _Run, changing: dict[int, str] | None = None
+    ) -> None:
+        """Statements one after the other, each guarded by a branch around it for the other lanes."""
         lanes: tuple[int, ...] = ()
         skip = ""
-        for position, statement in enumerate(statements):
+        for position, statement in members:
             if statement.lanes != lanes:
                 if lanes:
                     lines.append(f"{skip}:")
@@ -157,7 +195,9 @@ class Printed:
                         "    and.b32 %t, %t, 1;",
                     ]
                     lines += ["    setp.eq.u32 %out, %t, 0;", f"    @%out bra {skip};"]
-            self._statement(lines, (warp, position), statement)
+            parity = (changing or {}).get(position, "")
+            lines += [parity] * bool(parity)
+            self._statement(lines, (warp, position), statement, "%n" if parity else "")
         if lanes:
             lines.append(f"{skip}:")
 
@@ -165,41 +205,20 @@ class Printed:
         self._labels += 1
         return f"L{self._labels}"
 
-    def _statement(self, lines: list[str], key: tuple[tuple[int, int], int], statement: Statement) -> None:
+    def _statement(
+        self, lines: list[str], key: tuple[tuple[int, int], int], statement: Statement, number: str
+    ) -> None:
+        """One instruction.  ``number`` is a register for its number, or empty."""
         one = statement.instruction
         registers, before = self._registers(one, len(statement.lanes))
         lines += before
-        words = {
-            "q": _qualifiers(one),
-            "s": self._space(one),
-            "vec": f".v{one.vector}" if one.vector > 1 else "",
-            "t": _TYPES.get(one.size, ""),
-            "x": registers,
-            "v": str(one.value),
-            "n": str(one.number),
-            "threads": str(one.threads),
-            "mask": hex(
-                one.number or (sum(1 << lane for lane in statement.lanes) if statement.lanes else 0xFFFFFFFF)
-            ),
-            "count": f", {one.number}" if one.number > 1 else "",
-            "qualifier": f".{one.qualifier}" if one.qualifier else "",
-            "bytes": str(one.bytes),
-            "size": str(one.size),
-            "multicast": ".multicast::cluster" if one.number and one.op == "bulk.load" else "",
-            "ctas": ", %mask" if one.number and one.op == "bulk.load" else "",
-            "bars": "shared::cta" if one.mbarrier is None or one.mbarrier.rank is None else "shared::cluster",
-        }
+        words = self._words(one, statement.lanes)
+        words["x"] = registers
+        words["n"] = number or words["n"]
         for word, operand in (("to", one.to), ("source", one.source), ("bar", one.mbarrier)):
             if operand is not None:
                 register = "%c" if word == "source" else "%a"
-                if (
-                    one.qualifier == "tensor"
-                    and self.program.buffers.get(operand.name, _SHARED).space == "global"
-                ):
-                    lines.append(f"    mov.u32 %x, {operand.offset // 4};")
-                    words[word] = f"%map_{operand.name}"
-                else:
-                    words[word] = self._address(lines, operand, statement.lanes, register)
+                words[word] = self._operand(lines, one, operand, statement.lanes, register)
         again = self._label() if one.op in ("poll", "poll.atom", "mbarrier.wait") else ""
         if again:
             lines.append(f"{again}:")
@@ -212,6 +231,38 @@ class Printed:
             lines += [f"    setp.ne{kind} %p, {register}, {one.value};", f"    @%p bra {again};"]
         elif one.op == "mbarrier.wait":
             lines.append(f"    @!%p bra {again};")
+
+    def _words(self, one: Instruction, lanes: tuple[int, ...]) -> dict[str, str]:
+        """What the template's fields stand for, but for addresses and registers."""
+        multicast = one.op == "bulk.load" and one.number
+        near = one.mbarrier is None or one.mbarrier.rank is None
+        return {
+            "q": _qualifiers(one),
+            "s": self._space(one),
+            "vec": f".v{one.vector}" if one.vector > 1 else "",
+            "t": _TYPES.get(one.size, ""),
+            "v": str(one.value),
+            "n": str(one.number),
+            "threads": str(one.threads),
+            "mask": hex(one.number or (sum(1 << lane for lane in lanes) if lanes else 0xFFFFFFFF)),
+            "count": f", {one.number}" if one.number > 1 else "",
+            "qualifier": f".{one.qualifier}" if one.qualifier else "",
+            "bytes": str(one.bytes),
+            "size": str(one.size),
+            "multicast": ".multicast::cluster" if multicast else "",
+            "ctas": ", %mask" if multicast else "",
+            "bars": "shared::cta" if near else "shared::cluster",
+        }
+
+    def _operand(
+        self, lines: list[str], one: Instruction, operand: Operand, lanes: tuple[int, ...], register: str
+    ) -> str:
+        """An address, or the tensor map in its place."""
+        buffer = self.program.buffers.get(operand.name)
+        if one.qualifier == "tensor" and buffer is not None and buffer.space == "global":
+            lines.append(f"    mov.u32 %x, {operand.offset // 4};")
+            return f"%map_{operand.name}"
+        return self._address(lines, operand, lanes, register)
 
     def _space(self, one: Instruction) -> str:
         if one.to is None:

@@ -85,10 +85,18 @@ class Instruction:
 
 @dataclass(frozen=True)
 class Statement:
-    """An instruction and the lanes that execute it together; no lanes means the whole warp, converged."""
+    """An instruction and the lanes that execute it together; no lanes means the whole warp, converged.
+
+    Attributes:
+        loop: the loop that it belongs to, or 0.  The code has the statements of all turns one after the other, equal
+            but for parities; the text has them once.
+        turn: the turn of the loop.
+    """
 
     instruction: Instruction
     lanes: tuple[int, ...] = ()
+    loop: int = 0
+    turn: int = 0
 
 
 @dataclass

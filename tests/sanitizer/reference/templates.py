@@ -241,6 +241,71 @@ def ring(b: Builder) -> None:
             b.emit(consumer, "mbarrier.arrive", mbarrier=Operand(empty), **fields)
 
 
+def looped_ring(b: Builder) -> None:
+    """A slot that goes round several times, by loops of its two warps."""
+    producer, consumer = two_threads(b, far=0.0)
+    if producer[1] == consumer[1]:
+        return ring(b)
+    buffer, full, empty = b.shared(16), b.mbarrier(1), b.mbarrier(1)
+    count = b.pick(2, 3, 4)
+    bulk, fence = b.maybe(0.6), b.pick("consumer", "producer", "")
+    relaxed = {"sem": "relaxed", "scope": "cta"}
+    wait, arrive = (relaxed if b.flaw(0.3) else {}), (relaxed if b.flaw(0.3) else {})
+    early, source = b.flaw(0.5), Operand(b.global_(16))
+    for turn in b.turns(count):
+        b.emit(producer, "mbarrier.wait", mbarrier=Operand(empty), number=1 - turn % 2)
+        if fence == "producer":
+            b.emit(producer, "fence.proxy.async", qualifier="shared::cta")
+        if bulk:
+            b.emit(producer, "mbarrier.arrive.expect_tx", mbarrier=Operand(full), bytes=16)
+            b.emit(producer, "bulk.load", to=Operand(buffer), source=source, mbarrier=Operand(full), size=16)
+        else:
+            b.emit(producer, "st", to=Operand(buffer), vector=4)
+            b.emit(producer, "mbarrier.arrive", mbarrier=Operand(full))
+    for turn in b.turns(count):
+        b.emit(consumer, "mbarrier.wait", mbarrier=Operand(full), number=turn % 2, **wait)
+        if early:
+            b.emit(consumer, "mbarrier.arrive", mbarrier=Operand(empty), **arrive)
+        b.emit(consumer, "ld", to=Operand(buffer))
+        if fence == "consumer":
+            b.emit(consumer, "fence.proxy.async", qualifier="shared::cta")
+        if not early:
+            b.emit(consumer, "mbarrier.arrive", mbarrier=Operand(empty), **arrive)
+    return None
+
+
+def warp_arrives(b: Builder) -> None:
+    """All lanes of a warp store and one of them arrives, or all arrive."""
+    producer, consumer = two_threads(b, far=0.2)
+    lanes, home = (0, 1, 2, 3), consumer[0]
+    if producer[:2] == consumer[:2]:
+        return warp_to_async(b)
+    scope = {"sem": "release", "scope": "cluster"} if producer[0] != home else {}
+    buffer, each = b.shared(16, clear=True), b.maybe(0.4)
+    bar = b.mbarrier(4 if each else 1)
+    to = Operand(buffer, stride=4, rank=home if producer[0] != home else None)
+    at = Operand(bar, rank=home if producer[0] != home else None)
+    b.emit(producer, "st", lanes=lanes, to=to)
+    if not each and not b.flaw():
+        b.emit(producer, "bar.warp.sync", lanes=lanes)
+    b.emit(producer, "mbarrier.arrive", lanes=lanes if each else (), mbarrier=at, **scope)
+    _wait(b, consumer, bar, far=producer[0] != home)
+    b.emit(consumer, "ld", to=Operand(buffer), vector=4)
+    return None
+
+
+def warp_waits(b: Builder) -> None:
+    """A bulk load that all lanes of a warp read: all wait for it, or one waits for the others."""
+    thread = lane_of(b, b.chance.randrange(b.ctas))
+    buffer, bar, lanes = b.shared(16), b.mbarrier(1), (0, 1, 2, 3)
+    _load(b, thread, buffer, bar)
+    each = b.maybe(0.4)
+    b.emit(thread, "mbarrier.wait", lanes=lanes if each else (), mbarrier=Operand(bar))
+    if not each and not b.flaw():
+        b.emit(thread, "bar.warp.sync", lanes=lanes)
+    b.emit(thread, "ld", lanes=lanes, to=Operand(buffer, stride=4))
+
+
 def _bulk_wait(b: Builder, thread: Thread, *, read: bool) -> None:
     """Wait for one of the thread's bulk stores; with a flaw for less than that."""
     if not b.flaw(0.2):
@@ -570,6 +635,9 @@ TEMPLATES: dict[Callable[[Builder], None], float] = {
     global_to_async: 1,
     async_to_generic: 2,
     ring: 1.5,
+    looped_ring: 1.5,
+    warp_arrives: 1,
+    warp_waits: 0.8,
     async_reads_then_generic: 1.5,
     async_writes_then_read: 1.5,
     async_to_async: 2.5,
