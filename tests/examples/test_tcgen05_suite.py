@@ -256,6 +256,7 @@ RIGHT: tuple[set[str], bool] = (set(), True)
 WRONG: tuple[set[str], bool] = (set(), False)
 TOO_LATE = ({"uninitialized-read", "tensor-memory"}, False)
 UNWRITTEN = ({"uninitialized-read"}, False)
+UNSEEN = ({"exit-in-flight"}, True)
 DEADLOCK = ({"deadlock"}, False)
 #: Where K-major descriptors of 64-byte rows without an address differ from those of 128-byte rows.
 WIDE, NARROW = 0x4000404000010000, 0x8000402000010000
@@ -270,7 +271,7 @@ TWINS: dict[str, tuple[str, Callable[[], Edit], tuple[set[str], bool], tuple[set
     "no fence before": ("fence-two-issuers", lambda: dropped("fence::before_thread_sync", keep=1), RIGHT, UNWRITTEN),
     "no fence after": ("fence-two-issuers", lambda: dropped("fence::after_thread_sync", keep=1), RIGHT, UNWRITTEN),
     "a stage handed back too early": ("commit-frees-a-stage", arriving, RIGHT, WRONG),
-    "a copy reported too early": ("cp-several", arriving, RIGHT, UNWRITTEN),
+    "a copy reported too early": ("cp-several", arriving, UNSEEN, UNWRITTEN),
     "nobody commits": ("commit-covers-all", lambda: dropped("commit"), DEADLOCK, DEADLOCK),
     "scales not copied": ("mma-mxf8f6f4", lambda: dropped("cp", "32x128b", keep=1), UNWRITTEN, UNWRITTEN),
     "the wrong swizzle": ("mma-f16", lambda: renumbered("or", WIDE, NARROW), WRONG, WRONG),
