@@ -199,7 +199,7 @@ _MBARRIERS = [
         "st-async-not-waited-for",
         ("completions",),
         "st.async completes its bytes on the mbarrier at the destination, where the peer waits for them",
-        f"{_START}mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 4;\n"
+        f"st.shared.u32 [box], 0;\nfence.proxy.async.shared::cta;\n{_START}mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 4;\n"
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [to], x, [at]; // @store\n"
         f"-{_TAKE}\n+\n{_LOAD}\n+{_TAKE}\n{_OUT}",
         anchor=_ST_ASYNC,
@@ -227,6 +227,8 @@ _LANES = np.arange(32, dtype=np.uint32)
 _PREPARE = f"""
 mov.u16 mask, 3; setp.eq.and.u32 p, rank, 0, first;
 mad.lo.u32 to, lane, 4, base; mad.lo.u32 b, cta, 32, lane; mad.wide.u32 ptr, b, 4, out; add.u64 from, data, 128;
+st.shared.u32 [to], lane;
+fence.proxy.async;
 @first mbarrier.init.shared::cta.b64 [bar], 1;
 fence.mbarrier_init.release.cluster;
 {_EXPECT}

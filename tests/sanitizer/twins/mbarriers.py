@@ -134,8 +134,19 @@ _ORDERS = [
 ]
 
 
-def _rounds(name: str, classes: tuple[str, ...], why: str, *, first: str, second: str) -> Twin:
-    """Thread 0 writes a word in each of two phases; thread 32 reads both."""
+def _rounds(
+    name: str,
+    classes: tuple[str, ...],
+    why: str,
+    *,
+    first: str,
+    second: str,
+    rules: tuple[str, ...] = ("data-race",),
+) -> Twin:
+    """Thread 0 writes a word in each of two phases; thread 32 reads both.
+
+    A thread that asks for a wrong phase reads too early, or waits forever if that phase has passed.
+    """
     return Twin(
         name=name,
         classes=classes,
@@ -172,7 +183,7 @@ END:
             ),
         ),
         expect=np.array([7, 8], np.uint32),
-        rules=("data-race",),
+        rules=rules,
         severity="error",
         lines=("store", "load"),
     )
@@ -184,7 +195,8 @@ _PHASES = [
         ("phase-parity", "completions"),
         "the second wait asks for the second phase, whose parity is 1",
         first="",
-        second=f"-{wait('bar', 1)}\n+{wait('bar', 0)}",
+        second=f"-{wait('bar', 1)}\n+{wait('bar', 0)} // @store @load",
+        rules=("data-race", "deadlock"),
     ),
     _rounds(
         "wait-acquires-its-phase-only",
@@ -198,7 +210,8 @@ _PHASES = [
         ("arrival-count",),
         "one arrival completes each phase: the second phase completes after the second store",
         first=f"-\n+{_ARRIVAL}",
-        second=wait("bar", 1),
+        second=f"{wait('bar', 1)} // @store @load",
+        rules=("data-race", "deadlock"),
     ),
     Twin(
         name="count-of-one-fewer",

@@ -51,10 +51,11 @@ def _begin(*, m: int = 128, empty: int = 1, done: int = 1, alloc: str = _ALLOC, 
     ``late`` stands behind the barrier that orders the initialization of the mbarriers.
     """
     return f"""
-.shared .align 128 .b8 stage[{_BYTES}]; .shared .align 8 .b64 full, empty, done; .shared .align 4 .b32 slot;
+.shared .align 128 .b8 stage[{_BYTES}]; .shared .align 8 .b64 full, again, empty, done; .shared .align 4 .b32 slot;
 setp.eq.u32 p, warp, 0;
 {alloc}
 @first mbarrier.init.shared::cta.b64 [full], 1;
+@first mbarrier.init.shared::cta.b64 [again], 1;
 @first mbarrier.init.shared::cta.b64 [empty], {empty};
 @first mbarrier.init.shared::cta.b64 [done], {done};
 mov.u32 base, stage; shr.u32 a, base, 4; cvt.u64.u32 adesc, a; or.b64 adesc, adesc, {_DESCRIPTOR:#x}; add.u64 bdesc, adesc, 256;
@@ -91,13 +92,13 @@ setp.eq.u32 p, warp, 0;
 """
 
 
-_BULK = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [stage], [{source}], {size}, [full];"
+_BULK = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [{to}], [{source}], {size}, [{full}];"
 
 
-def _fill(source: str = "src") -> str:
+def _fill(source: str = "src", full: str = "full") -> str:
     """The executing thread copies A and B to the stage."""
-    expect = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {_BYTES};"
-    return f"{expect} {_BULK.format(source=source, size=_BYTES)}"
+    expect = f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [{full}], {_BYTES};"
+    return f"{expect} {_BULK.format(to='stage', source=source, size=_BYTES, full=full)}"
 
 
 def _mma(flag: str = "never", d: str = "tm") -> str:
@@ -151,7 +152,7 @@ setp.eq.u32 p, tid, 32;
 @!first bra DRAIN;
 {full}
 {first}
-{wait("full", 1)}
+{wait("again", 0)}
 {_mma("always")}
 {_commit("done")}
 bra DRAIN;
@@ -159,7 +160,7 @@ PRODUCE:
 {_fill()} // @copy
 {taken}
 add.u64 from, src, {_BYTES};
-{_fill("from")} // @refill
+{_fill("from", "again")} // @refill
 DRAIN:
 """
 
@@ -247,6 +248,11 @@ _STAGES = [
 
 # --- completion -------------------------------------------------------------------------------
 
+#: D begins as zero, so that a load that comes too early reads written bytes.
+_ZEROED = (
+    f"{_PLACE} mov.u32 x, 0;\ntcgen05.st.sync.aligned.32x32b.x1.b32 [at], {{x}};\ntcgen05.wait::st.sync.aligned;\n"
+    f"{_BEFORE}\n{_MEET}\n{_AFTER}\n"
+)
 _ISSUE = f"@!first bra DRAIN;\n{_fill()}\n{wait('full', 0)}\n{_mma()} // @mma\n{_commit('done')}\nDRAIN:"
 _GUARDED = (
     f"setp.eq.u32 p, tid, 1; setp.eq.u32 member, warp, 0;\n@!first bra FILLED;\n{_fill()}\n"
@@ -266,16 +272,17 @@ _COMPLETION = [
         ("wrong-lanes", "arrival-count"),
         "one lane commits: the barrier counts one arrival",
         f"{_GUARDED}-@first {_commit('done')}\n+@member {_commit('done')} // @mma",
-        rules=("mbarrier-misuse", "data-race"),
+        end=_end(observed=f"{wait('done', 0)} // @mma"),
+        rules=("data-race", "mbarrier-misuse", "deadlock"),
         lines=("mma",),
         anchor=_COMMIT,
     ),
     _twin(
         "result-read-before-the-commit",
         ("completion-not-observed",),
-        "the first phase of the barrier has parity 0; parity 1 of a fresh barrier counts as complete at once",
-        _ISSUE,
-        end=_end(observed=f"-{wait('done', 0)}\n+{wait('done', 1)}"),
+        "the wait for the commit comes before the loads of D",
+        _ZEROED + _ISSUE,
+        end=_end(observed=f"-{wait('done', 0)}\n+", drain=f"{_DRAIN}\n-\n+{wait('done', 0)}"),
         lines=("mma", "drain"),
         anchor=_WAIT,
     ),
@@ -316,8 +323,8 @@ mov.u32 a, scales; shr.u32 a, a, 4; cvt.u64.u32 state, a; or.b64 state, state, {
 mov.u32 word, {32 >> 3 << 17 | 1 << 23 | 1 << 27:#x}; add.u32 y, tm, 32; add.u32 z, tm, 40; setp.eq.u32 p, tid, 32;
 add.u64 from, src, {_BYTES};
 @first mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {_BYTES + 512};
-@first {_BULK.format(source="src", size=_BYTES)}
-@first {_BULK.format(source="from", size=512).replace("[stage]", "[scales]")}
+@first {_BULK.format(to="stage", source="src", size=_BYTES, full="full")}
+@first {_BULK.format(to="scales", source="from", size=512, full="full")}
 {wait("full", 0)}
 @p {_SCALE.format("y")}
 @p {_SCALE.format("z")}
@@ -472,6 +479,8 @@ _FENCES = [
 
 _TENSOR: dict[str, Any] = {"rules": ("tensor-memory",), "anchor": _MEMORY}
 _RELINQUISH = "@p tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned;"
+#: The slot holds a number before tcgen05.alloc stores the address.
+_UNKNOWN = "@first st.shared.b32 [slot], 0;"
 _TRIPS = "-mov.u32 n, 1;\n+mov.u32 n, 0;"
 _LOOP = "LOOP: setp.eq.u32 q, n, 0; @q bra OUT;\nbar.sync 0;\nsub.u32 n, n, 1; bra LOOP;\nOUT:"
 _ALLOCATION = [
@@ -528,8 +537,8 @@ _ALLOCATION = [
         ("address-behind-a-loop", "completions"),
         "tcgen05.alloc stores the address, and the other warps read it after a barrier",
         _ISSUE,
-        begin=_begin(alloc="", late=f"{_ALLOC}\n{_BEFORE}\n-{_MEET}\n+\n{_AFTER}"),
-        rules=("data-race", "uninitialized-read"),
+        begin=_begin(alloc=_UNKNOWN, late=f"{_ALLOC}\n{_BEFORE}\n-{_MEET}\n+\n{_AFTER}"),
+        rules=("data-race",),
         lines=("alloc", "slot"),
         anchor=_MEMORY,
     ),
@@ -538,8 +547,8 @@ _ALLOCATION = [
         ("address-behind-a-loop",),
         "the loop runs once, so the barrier in it orders tcgen05.alloc before the reads of the address",
         _ISSUE,
-        begin=_begin(alloc="", late=f"{_ALLOC}\n{_BEFORE}\n{_TRIPS}\n{_LOOP}\n{_AFTER}"),
-        rules=("data-race", "uninitialized-read"),
+        begin=_begin(alloc=_UNKNOWN, late=f"{_ALLOC}\n{_BEFORE}\n{_TRIPS}\n{_LOOP}\n{_AFTER}"),
+        rules=("data-race",),
         lines=("alloc", "slot"),
         anchor=_MEMORY,
     ),
@@ -570,7 +579,7 @@ _FOOTPRINTS = [
         "footprints-of-m64",
         ("completions", "footprints"),
         "an MMA of M = 64 writes 16 of each 32 lanes, so base lanes 0 and 16 do not overlap",
-        "-add.u32 to, tm, 0x100000;\n+mov.u32 to, tm;\n" + _two_threads(_mma(), _mma(d="to")),
+        _ZEROED + "-add.u32 to, tm, 0x100000;\n+mov.u32 to, tm;\n" + _two_threads(_mma(), _mma(d="to")),
         begin=_begin(m=64, done=2),
         lines=("mma", "other"),
         anchor="tcgen05-data-path-layout-f",

@@ -36,6 +36,14 @@ st.shared.v4.b32 [at], {x, x, x, x}; // @store
 setp.lt.u32 p, tid, 16;
 @p st.shared.v4.b32 [at+2048], {x, x, x, x}; // @store
 """
+#: The stage begins as zeros, so that a wgmma that comes too early reads written bytes.
+_ZEROS = """
+mov.u32 y, 0; setp.lt.u32 p, tid, 16;
+st.shared.v4.b32 [at], {y, y, y, y};
+@p st.shared.v4.b32 [at+2048], {y, y, y, y};
+fence.proxy.async.shared::cta;
+bar.sync 0;
+"""
 _FENCED = "fence.proxy.async.shared::cta;\n"
 _READY = "wgmma.fence.sync.aligned;"
 _COMMIT = "wgmma.commit_group.sync.aligned;"
@@ -116,7 +124,7 @@ _OPERANDS = [
         "wgmma-before-the-barrier",
         ("store-without-proxy-fence",),
         "the stores of all threads pass the barrier before the wgmma reads them",
-        f"{_ONES}{_FENCED}-bar.sync 0;\n+\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n{_DONE}\n{_STORE}",
+        f"{_ZEROS}{_ONES}{_FENCED}-bar.sync 0;\n+\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n{_DONE}\n{_STORE}",
         lines=("store", "mma"),
         anchor=_PROXY,
     ),
@@ -124,7 +132,7 @@ _OPERANDS = [
         "wgmma-before-the-copy",
         ("completion-not-observed",),
         "the warps wait for the phase that the copy completes",
-        f"{_fill('src')} // @copy\n-{wait('full', 0)}\n+\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n{_DONE}\n"
+        f"{_ZEROS}{_fill('src')} // @copy\n-{wait('full', 0)}\n+\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n{_DONE}\n"
         f"{wait('full', 0)}\n{_STORE}",
         lines=("copy", "mma"),
         arrays=_halves(1),
