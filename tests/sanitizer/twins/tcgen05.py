@@ -190,9 +190,9 @@ _STAGES = [
     ),
     _twin(
         "stage-refilled-without-a-wait",
-        ("completion-not-observed", "phase-parity"),
-        "the producer waits for the first phase of the empty barrier, whose parity is 0",
-        _stage(f"{_mma()} // @mma\n{_commit('empty')}", f"-{wait('empty', 0)}\n+{wait('empty', 1)}"),
+        ("completion-not-observed",),
+        "the producer waits for the phase that the commit completes",
+        _stage(f"{_mma()} // @mma\n{_commit('empty')}", f"-{wait('empty', 0)}\n+"),
         lines=("mma", "refill"),
         anchor=_WAIT,
         **_TWO,
