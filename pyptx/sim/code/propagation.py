@@ -18,6 +18,7 @@ __all__ = [
     "USED",
     "Propagation",
     "Rule",
+    "copied",
     "moved",
     "stored",
 ]
@@ -51,16 +52,23 @@ class Rule(enum.Enum):
 class Propagation:
     """A rule, and for ``MOVED`` and ``STORED`` the operands whose bits move.
 
+    ``copies`` is True if the results are the operands, or parts of them, and not computed from them.
     ``reads_carry`` is True if a form of the rule ``CARRY`` reads the carry flag, too.
     """
 
     rule: Rule
     operands: tuple[str, ...] = ()
+    copies: bool = False
     reads_carry: bool = False
 
 
 EACH, BITWISE, UPWARD = Propagation(Rule.EACH), Propagation(Rule.BITWISE), Propagation(Rule.UPWARD)
 TOGETHER, LOADED, USED = Propagation(Rule.TOGETHER), Propagation(Rule.LOADED), Propagation(Rule.USED)
+
+
+def copied(*operands: str) -> Propagation:
+    """Return the rule of a form whose results are copies of these operands."""
+    return Propagation(Rule.MOVED, operands, copies=True)
 
 
 def moved(*operands: str) -> Propagation:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
-from ..code.propagation import moved
+from ..code.propagation import copied
 from ..code.semantic import Op, executes
 from ..numbers.packed import elements, flushed, joined, numbers
 
@@ -178,17 +178,17 @@ def set_packed(op: Op, a: Array, b: Array) -> Any:
 # --- selection --------------------------------------------------------------------------------
 
 
-@executes("selp", scalar="({a} if {c} else {b})", undefined=moved("a", "b"))
+@executes("selp", scalar="({a} if {c} else {b})", undefined=copied("a", "b"))
 def selp(a: Array, b: Array, c: Array) -> Any:
     return np.where(c, a, b)
 
 
-@executes("slct.int", undefined=moved("a", "b"), scalar="({a} if {c} >= 0 else {b})")
+@executes("slct.int", undefined=copied("a", "b"), scalar="({a} if {c} >= 0 else {b})")
 def slct(a: Array, b: Array, c: Array) -> Any:
     return np.where(c >= 0, a, b)
 
 
-@executes("slct.float", undefined=moved("a", "b"))
+@executes("slct.float", undefined=copied("a", "b"))
 def slct_float(op: Op, a: Array, b: Array, c: Array) -> Any:
     # c >= 0 is false for a NaN and true for -0.
     return np.where((flushed(c) if "ftz" in op.chosen else c) >= 0, a, b)

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import b16, b32, b64, b128
-from ..code.propagation import LOADED, moved, stored
+from ..code.propagation import LOADED, copied, stored
 from ..code.semantic import Op, executes
 from ..copies.st_async import shared_address, store_async
 from ..memory.access import AccessKind, MemoryOrder, StateSpace
@@ -34,12 +34,12 @@ _WINDOWS = {
 }
 
 
-@executes("mov", "mov.b128", scalar="{a}", undefined=moved("a"))
+@executes("mov", "mov.b128", scalar="{a}", undefined=copied("a"))
 def mov(a: Any) -> Any:
     return a
 
 
-@executes("mov.vec", undefined=moved("a"))
+@executes("mov.vec", undefined=copied("a"))
 def mov_vec(a: Array) -> Any:
     return a
 
@@ -52,7 +52,7 @@ def mov_vec(a: Array) -> Any:
     "mov.pack.b64.v4",
     "mov.pack.b128",
     "mov.pack.b128.v4",
-    undefined=moved("a"),
+    undefined=copied("a"),
 )
 def mov_pack(a: Array) -> Any:
     """Pack the elements into one register; the first element is the least significant part."""
@@ -70,8 +70,8 @@ def _mov_unpack(parts: int) -> Callable[[Array], Array]:
 
 _UNPACK = ("mov.unpack.b16", "mov.unpack.b32", "mov.unpack.b64", "mov.unpack.b128")
 _UNPACK_4 = ("mov.unpack.b32.v4", "mov.unpack.b64.v4", "mov.unpack.b128.v4")
-executes(*_UNPACK, undefined=moved("a"))(_mov_unpack(2))
-executes(*_UNPACK_4, undefined=moved("a"))(_mov_unpack(4))
+executes(*_UNPACK, undefined=copied("a"))(_mov_unpack(2))
+executes(*_UNPACK_4, undefined=copied("a"))(_mov_unpack(4))
 
 
 def _cvta_scalar(chosen: dict[str, str]) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.fragments import matrix_fragment
-from ..code.propagation import LOADED, moved, stored
+from ..code.propagation import LOADED, copied, stored
 from ..code.semantic import Op, executes
 from ..matrices.register_matrices import Gather, Scatter, full_warp
 from ..memory.access import AccessKind
@@ -100,7 +100,7 @@ def stmatrix(s: Split, op: Op, lanes: Array, address: Array, registers: Any) -> 
 _TURN = partial(matrix_fragment, "m8n8", 1)
 
 
-@executes("movmatrix", undefined=moved("a"), per="warp", collective="warp")
+@executes("movmatrix", undefined=copied("a"), per="warp", collective="warp")
 def movmatrix(s: Split, op: Op, lanes: Array, a: Any) -> Array:
     """Transpose a matrix in registers (PTX ISA #warp-level-matrix-instructions-movmatrix)."""
     both = op.cache.get("both")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
-from ..code.propagation import TOGETHER, moved
+from ..code.propagation import TOGETHER, copied
 from ..code.semantic import Op, executes
 from ..threads.collectives import LaneGroups, collective
 from ..threads.warp import Split
@@ -41,7 +41,7 @@ def elect(s: Split, op: Op, lanes: Any, membermask: Any) -> Any:
 # --- shuffle ------------------------------------------------------------------------------------
 
 
-@_executes("shfl.sync", undefined=moved("a"), collective="membermask")
+@_executes("shfl.sync", undefined=copied("a"), collective="membermask")
 def shfl(s: Split, op: Op, lanes: Any, a: Any, b: Any, c: Any, membermask: Any) -> Any:
     if np.ndim(b) == np.ndim(c) == 0:
         # Both operands are immediates: every warp uses the same source lanes.

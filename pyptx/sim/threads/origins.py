@@ -20,13 +20,15 @@ from ..engine.accounts import LaunchAccount
 from ..memory.access import StateSpace
 from ..memory.segments import Segment
 
-__all__ = ["LoadedBytes", "Origin", "Origins"]
+__all__ = ["COMPUTED", "LoadedBytes", "Origin", "Origins"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
 
 #: Number of executions of one load that are told apart.
 _MOST = 1000
+#: Bit of the number of an origin: the undefined value was computed, not only copied.
+COMPUTED = 1 << 62
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +40,7 @@ class Origin:
         location: its line.
         account: the launch.
         describe: returns the message and the thread for a finding about one element.
+        partial: says whether the thread that read an element also read written bytes.
         unused: the rule that the load breaks if no instruction uses its undefined bits, or "" for none.
         first: the number of the element that is then reported.
     """
@@ -46,6 +49,7 @@ class Origin:
     location: SourceLocation | None
     account: LaunchAccount
     describe: Callable[[int], tuple[str, str]]
+    partial: Callable[[int], bool]
     unused: str
     first: int
 
@@ -87,13 +91,26 @@ class Origins:
             self._known[origin.key] = count + 1, first, elements
         return first
 
+    def _find(self, number: int) -> tuple[Origin, int]:
+        """Return the load that element ``number`` is of, and the element's number in the load."""
+        number &= ~COMPUTED
+        place = bisect_right(self._firsts, number) - 1
+        return self._all[place], number - self._firsts[place]
+
+    def partial(self, number: int) -> bool:
+        """True if a value is a copy of an element, and its thread also read written bytes with the element.
+
+        This is so for the padding of a structure.
+        """
+        origin, element = self._find(number)
+        return not number & COMPUTED and origin.partial(element)
+
     def used(self, number: int, how: str, location: SourceLocation | None) -> None:
         """Report the use of undefined bits of element ``number``; the first use of each load counts."""
-        place = bisect_right(self._firsts, number) - 1
-        origin = self._all[place]
+        origin, element = self._find(number)
         if origin.key not in self._used:
             self._used.add(origin.key)
-            found = origin.finding("uninitialized-read", number - self._firsts[place], ((how, location),))
+            found = origin.finding("uninitialized-read", element, ((how, location),))
             self._report(found, origin.account)
 
     def report_unused(self) -> None:
@@ -145,10 +162,16 @@ class LoadedBytes:
         own = self.parts & (numbers == 0)
         if own.any():
             first = int(np.argmax(own.reshape(-1)))
-            origin = Origin(instruction, location, account, self.describe, self._rule(first), first)
+            origin = Origin(
+                instruction, location, account, self.describe, self._mixed, self._rule(first), first
+            )
             start = origins.add(origin, own.size)
             numbers = np.where(own, start + np.arange(own.size).reshape(own.shape), numbers)
         return numbers
+
+    def _mixed(self, number: int) -> bool:
+        position = number // self.parts.shape[1]
+        return self.partial if self.count == 1 else not bool(self.undefined[position].all())
 
     def _rule(self, first: int) -> str:
         """Return the rule that the load breaks if nothing uses it.

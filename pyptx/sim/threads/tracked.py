@@ -7,7 +7,7 @@ bits of its results are undefined, or that an undefined operand is an error.
 
 from __future__ import annotations
 
-from itertools import product
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,26 +15,23 @@ from numpy.typing import NDArray
 
 from ...core.source import SourceLocation
 from ...flow.graph import EXIT
-from ...ir import Element, Instruction, Minus, Negated, Operand, Register, Vector
+from ...ir import Instruction
 from ..code.bit_flow import BitFlow, Dest, Source, bit_flow
 from ..code.function import CodeBlock
-from ..code.liveness import CARRY, live_registers
+from ..code.liveness import live_registers
 from ..code.propagation import Rule
 from ..code.semantic import Op, RegisterPlace
 from ..code.translate import operands_function, single_function
-from ..memory.access import AccessKind, StateSpace
-from ..memory.segments import Segment
-from .frames import WIDE
+from .bit_memory import FlagsView
+from .bit_rules import BitRules, controls
 from .loads import transfer_of
-from .origins import LoadedBytes
-from .undefined import ALL_BITS
+from .origins import COMPUTED, LoadedBytes
 from .warp import Split
 
 __all__ = ["run_tracked"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
-_NONE = np.uint64(0)
 
 
 def run_tracked(s: Split, block: CodeBlock, first: Op | None = None) -> Any:
@@ -63,14 +60,8 @@ def _following(s: Split, block: CodeBlock) -> int | None:
     return block.taken if bool(s.frame.p[place.row, s.lane]) != negated else block.next
 
 
-class _Tracked:
+class _Tracked(BitRules):
     """The execution of one block by one split."""
-
-    def __init__(self, s: Split, block: CodeBlock) -> None:
-        self.s, self.block, self.frame, self.code = s, block, s.frame, block.code
-        self.undefined = s.frame.registers.undefined
-        self.span = s.frame.span
-        self.mask = np.ones(s.frame.columns, np.bool_) if s.k is None else s.k
 
     # --- one instruction ----------------------------------------------------------------------
 
@@ -95,9 +86,11 @@ class _Tracked:
             return outcome
         if op.semantic.collective == "membermask":
             return self._exchange(position, op, flow, lanes)
-        found = self._results(op, flow, lanes)
+        if op.semantic.per != "value":
+            self._check(op, flow, lanes)
+        found = self.results(op, flow)
         outcome = self._execute(position)
-        self._put(flow, lanes, found)
+        self._put(lanes, found)
         if unsure is not None:
             self._unsure(instruction, flow, unsure)
         return outcome
@@ -134,11 +127,17 @@ class _Tracked:
             return
         origins = row.origins[self.span].copy()
         for dest in flow.dests:
-            self.undefined.set(dest.place, self.span, unsure, self._all(dest.place, unsure), origins)
+            self.undefined.set(
+                dest.place, self.span, unsure, self.all_bits(dest.place, unsure), origins | COMPUTED
+            )
 
     def _define(self, flow: BitFlow, lanes: Mask) -> None:
         for index in self.undefined.rows.keys() & flow.writes:
             self.undefined.define(index, self.span, lanes)
+
+    def _put(self, lanes: Mask, found: list[tuple[Dest, Array, Array]]) -> None:
+        for dest, bits, origins in found:
+            self.undefined.set(dest.place, self.span, lanes, bits, origins)
 
     # --- uses ---------------------------------------------------------------------------------
 
@@ -185,175 +184,6 @@ class _Tracked:
         for index in self.undefined.rows.keys() - read:
             self.undefined.define(index, self.span, self.mask)
 
-    # --- values -------------------------------------------------------------------------------
-
-    def _all(self, place: RegisterPlace, flags: Mask) -> Array:
-        """Return all bits of a register in the threads that ``flags`` marks, and none in the others."""
-        bits = np.where(flags, ALL_BITS[place.cls], _NONE)
-        return np.stack([bits, bits], axis=1) if place.cls == "128" else bits
-
-    def _results(self, op: Op, flow: BitFlow, lanes: Mask) -> list[tuple[Dest, Array, Array]]:
-        """Return the undefined bits of each result, and their origins, in all threads."""
-        sources = flow.sources
-        flags, origins = self._gather(sources, carry=flow.propagation.reads_carry)
-        self._check_addresses(op, flow, lanes)
-        if flow.rule is Rule.MOVED:
-            others = tuple(source for source in sources if source.name not in flow.propagation.operands)
-            control, _ = self._gather(others)
-            if not (control & lanes).any():
-                return self._moved(op, flow, origins)
-        elif flow.rule is Rule.BITWISE:
-            return self._bitwise(op, flow, origins)
-        elif flow.rule is Rule.UPWARD:
-            return self._upward(flow, origins)
-        elif flow.rule is Rule.EACH and _packed(flow):
-            return self._each_element(flow, origins)
-        return [(dest, self._all(dest.place, flags), origins) for dest in flow.dests]
-
-    def _check_addresses(self, op: Op, flow: BitFlow, lanes: Mask) -> None:
-        if op.semantic.per != "value":
-            self._check(op, flow, lanes)
-
-    def _gather(self, sources: tuple[Source, ...], *, carry: bool = False) -> tuple[Mask, Array]:
-        """Return in which threads some register of ``sources`` has undefined bits, and their origins.
-
-        With ``carry``, the carry flag counts, too.
-        """
-        flags = np.zeros(self.frame.columns, np.bool_)
-        origins = np.zeros(self.frame.columns, np.int64)
-        places = [place for source in sources for place in source.places]
-        for place in (*places, CARRY) if carry else places:
-            more = self.undefined.flags(place.index, self.span)
-            if more is not None:
-                known = self.undefined.origins(place.index, self.span)
-                origins = np.where(more & ~flags, known, origins)
-                flags |= more
-        return flags, origins
-
-    def _put(self, flow: BitFlow, lanes: Mask, found: list[tuple[Dest, Array, Array]]) -> None:
-        for dest, bits, origins in found:
-            self.undefined.set(dest.place, self.span, lanes, bits, origins)
-
-    def _moved(self, op: Op, flow: BitFlow, origins: Array) -> list[tuple[Dest, Array, Array]]:
-        """Compute the undefined bits of the results as the form moves them."""
-        if op.semantic.per == "value":
-            lanes = None
-            values = operands_function(self.block, op, select=False)(self.s, self.frame, None)
-        else:
-            lanes = np.flatnonzero(self.mask)
-            values = operands_function(self.block, op, select=True)(self.s, self.frame, lanes)
-        arguments = [
-            self._shadow(source, lanes) if source.name in flow.propagation.operands else value
-            for source, value in zip(flow.sources, values, strict=True)
-        ]
-        meaning = op.semantic
-        if meaning.per == "value":
-            result = meaning.function(op, *arguments) if meaning.wants_op else meaning.function(*arguments)
-        else:
-            result = meaning.function(self.s, op, lanes, *arguments)
-            origins = np.full(self.frame.columns, origins[np.argmax(origins > 0)])
-        return [
-            (dest, self._words(result if dest.part is None else result[dest.part], dest, lanes), origins)
-            for dest in flow.dests
-        ]
-
-    def _bitwise(self, op: Op, flow: BitFlow, origins: Array) -> list[tuple[Dest, Array, Array]]:
-        """Compute which bits of the results change if undefined bits of the operands change."""
-        values = operands_function(self.block, op, select=False)(self.s, self.frame, None)
-        shadows = [self._shadow(source, None) if source.places else None for source in flow.sources]
-        meaning = op.semantic
-
-        def evaluate(chosen: tuple[bool, ...]) -> Any:
-            given = [
-                value ^ shadow if flip and shadow is not None else value
-                for value, shadow, flip in zip(values, shadows, chosen, strict=True)
-            ]
-            return meaning.function(op, *given) if meaning.wants_op else meaning.function(*given)
-
-        known = evaluate((False,) * len(values))
-        changing = [(False, True) if shadow is not None else (False,) for shadow in shadows]
-        changed: Any = known ^ known
-        for chosen in product(*changing):
-            if any(chosen):
-                changed = changed | (evaluate(chosen) ^ known)
-        return [(dest, self._words(changed, dest, None), origins) for dest in flow.dests]
-
-    def _upward(self, flow: BitFlow, origins: Array) -> list[tuple[Dest, Array, Array]]:
-        together = np.zeros(self.frame.columns, np.uint64)
-        for source in flow.sources:
-            for place in source.places:
-                bits = self.undefined.bits(place.index, self.span)
-                if bits is not None:
-                    together |= bits
-        bits = together | (~together + np.uint64(1))
-        bits[together == 0] = 0
-        return [(dest, bits & ALL_BITS[dest.place.cls], origins) for dest in flow.dests]
-
-    def _each_element(self, flow: BitFlow, origins: Array) -> list[tuple[Dest, Array, Array]]:
-        """Apply the rule to each element of packed operands."""
-        (dest,) = flow.dests
-        width = dest.kind.bits // dest.kind.lanes
-        element = np.uint64((1 << width) - 1)
-        bits = np.zeros(self.frame.columns, np.uint64)
-        for source in flow.sources:
-            for place in source.places:
-                more = self.undefined.bits(place.index, self.span)
-                for start in range(0, dest.kind.bits if more is not None else 0, width):
-                    assert more is not None
-                    part = element << np.uint64(start)
-                    bits |= np.where(more & part != 0, part, _NONE)
-        return [(dest, bits, origins)]
-
-    # --- conversions between flags and values -------------------------------------------------
-
-    def _shadow(self, source: Source, lanes: Array | None) -> Any:
-        """Return the undefined bits of an operand as a value of the operand's type."""
-        operand, dtype = source.operand, source.kind.register_dtype
-        if isinstance(operand, Vector):
-            value = np.stack([self._shadow_of(element, dtype) for element in operand.elements])
-        elif isinstance(operand, Register | Element | Minus | Negated):
-            value = self._shadow_of(operand, dtype)
-        else:
-            return np.zeros((), dtype)[()]
-        return value if lanes is None else value[..., lanes]
-
-    def _shadow_of(self, operand: Operand, dtype: np.dtype[Any]) -> Array:
-        if isinstance(operand, Minus | Negated | Element):
-            operand = operand.operand if isinstance(operand, Minus) else operand.register
-        bits = None
-        if isinstance(operand, Register):
-            place = self.code.places[operand.name]
-            bits = self.undefined.bits(place.index, self.span)
-        if bits is None:
-            return np.zeros(self.frame.columns, dtype)
-        value: Array
-        if dtype == WIDE:
-            value = np.ascontiguousarray(bits).view(WIDE)[:, 0]
-        elif dtype == np.bool_:
-            value = bits != 0
-        else:
-            value = bits.astype(f"u{dtype.itemsize}").view(dtype)
-        return value
-
-    def _words(self, value: Any, dest: Dest, lanes: Array | None) -> Array:
-        """Return a computed value as undefined bits of a register, in all threads."""
-        value = np.asarray(value)
-        if dest.place.cls == "128":
-            found = np.ascontiguousarray(np.broadcast_to(value, value.shape or (1,))).view(np.uint64)
-            found = found.reshape(-1, 2)
-        elif value.dtype.kind == "i":
-            found = value.astype(np.int64).view(np.uint64) & ALL_BITS[dest.place.cls]
-        else:
-            raw = value.view(f"u{value.dtype.itemsize}") if value.dtype.kind == "f" else value
-            found = raw.astype(np.uint64) & ALL_BITS[dest.place.cls]
-        shape = (self.frame.columns, 2) if dest.place.cls == "128" else (self.frame.columns,)
-        if lanes is None:
-            everywhere: Array = np.broadcast_to(found, shape)
-            return everywhere
-        spread = np.zeros(shape, np.uint64)
-        spread[lanes] = found
-        return spread
-
     # --- collectives --------------------------------------------------------------------------
 
     def _exchange(self, position: int, op: Op, flow: BitFlow, lanes: Mask) -> Any:
@@ -361,7 +191,7 @@ class _Tracked:
         s = self.s
         self._check(op, flow, lanes)
         data = tuple(source for source in flow.sources if source.name != "membermask")
-        flags, origins = self._gather(data)
+        flags, origins = self.gather(data)
         bad = flags & lanes
         number = int(origins[np.argmax(bad)]) if bad.any() else 0
         meeting = s.rendezvous or s.warp.rendezvous
@@ -370,8 +200,8 @@ class _Tracked:
             meeting.undefined = meeting.undefined or number
             outcome = self._execute(position)
             every = lanes if meeting.undefined else np.zeros_like(lanes)
-            origins = np.full(self.frame.columns, meeting.undefined, np.int64)
-            found = [(dest, self._all(dest.place, every), origins) for dest in flow.dests]
+            origins = np.full(self.frame.columns, meeting.undefined | COMPUTED, np.int64)
+            found = [(dest, self.all_bits(dest.place, every), origins) for dest in flow.dests]
         elif not number:
             outcome = self._execute(position)
             found = []
@@ -379,40 +209,49 @@ class _Tracked:
         else:
             found = self._exchanged(op, flow, lanes, bad, origins)
             outcome = self._execute(position)
-        self._put(flow, lanes, found)
+        self._put(lanes, found)
         return outcome
 
     def _exchanged(
         self, op: Op, flow: BitFlow, lanes: Mask, bad: Mask, origins: Array
     ) -> list[tuple[Dest, Array, Array]]:
         number = origins[np.argmax(bad)]
-        others = tuple(source for source in flow.sources if source.name not in flow.propagation.operands)
-        control, _ = self._gather(others)
-        if flow.rule is Rule.MOVED and not (control & lanes).any():
-            active = np.flatnonzero(lanes)
-            values = operands_function(self.block, op, select=True)(self.s, self.frame, active)
-            moved = flow.propagation.operands
-
-            def exchange(how: Any) -> Any:
-                given = [
-                    how(source) if source.name in moved else value
-                    for source, value in zip(flow.sources, values, strict=True)
-                ]
-                result = op.semantic.function(self.s, op, active, *given)
-                return result[0] if isinstance(result, tuple) else result
-
-            bits = exchange(lambda source: self._shadow(source, active))
-            spread = np.zeros(self.frame.columns, np.int64)
-            spread[active] = exchange(lambda source: origins[active])
-            found = []
-            for dest in flow.dests:
-                value = bits if dest.part in (None, 0) else np.zeros(len(active), np.bool_)
-                found.append((dest, self._words(value, dest, active), spread))
-            return found
+        if flow.rule is Rule.MOVED:
+            return self._shuffled(op, flow, lanes, origins)
         # Every lane of the warp gets a result that depends on all of them.
         warps = np.repeat(bad.reshape(-1, 32).any(axis=1), 32)
-        everywhere = np.full(self.frame.columns, number)
-        return [(dest, self._all(dest.place, warps), everywhere) for dest in flow.dests]
+        everywhere = np.full(self.frame.columns, number | COMPUTED)
+        return [(dest, self.all_bits(dest.place, warps), everywhere) for dest in flow.dests]
+
+    def _shuffled(
+        self, op: Op, flow: BitFlow, lanes: Mask, origins: Array
+    ) -> list[tuple[Dest, Array, Array]]:
+        """Compute marks and origins of a shuffle's results as the shuffle moves them."""
+        active = np.flatnonzero(lanes)
+        values = operands_function(self.block, op, select=True)(self.s, self.frame, active)
+        moved = flow.propagation.operands
+
+        def exchange(how: Callable[[Source], Array]) -> Any:
+            given = [
+                how(source) if source.name in moved else value
+                for source, value in zip(flow.sources, values, strict=True)
+            ]
+            result = op.semantic.function(self.s, op, active, *given)
+            return result[0] if isinstance(result, tuple) else result
+
+        bits = exchange(lambda source: self.shadow(source, active))
+        spread = np.zeros(self.frame.columns, np.int64)
+        spread[active] = exchange(lambda source: origins[active])
+        # An undefined source lane makes the whole result undefined.
+        control, known = self.gather(controls(flow))
+        control &= lanes
+        spread = np.where(control, known | COMPUTED, spread)
+        found = []
+        for dest in flow.dests:
+            value = bits if dest.part in (None, 0) else np.zeros(len(active), np.bool_)
+            marks = self.words(value, dest, active) | self.all_bits(dest.place, control)
+            found.append((dest, marks, spread))
+        return found
 
     # --- memory -------------------------------------------------------------------------------
 
@@ -431,7 +270,7 @@ class _Tracked:
         if not noted:
             self._define(flow, lanes)
             return outcome
-        view = _FlagsView(s, op)
+        view = FlagsView(s, op)
         if op.semantic.team:
             what = transfer_of(op)
             missing = view.missing(active, values[0], what.nbytes)
@@ -442,7 +281,7 @@ class _Tracked:
                 part = dest.part or 0
                 origins = np.zeros(self.frame.columns, np.int64)
                 origins[active] = numbers[:, part]
-                words = self._words(bits[:, part], dest, active)
+                words = self.words(bits[:, part], dest, active)
                 self.undefined.set(dest.place, self.span, lanes, words, origins)
             return outcome
         result = op.semantic.function(view, op, active, *values)
@@ -450,7 +289,7 @@ class _Tracked:
         number = numbers[int(np.argmax(view.flags.any(axis=1))), 0]
         origins = np.full(self.frame.columns, number)
         for dest in flow.dests:
-            words = self._words(result if dest.part is None else result[dest.part], dest, active)
+            words = self.words(result if dest.part is None else result[dest.part], dest, active)
             self.undefined.set(dest.place, self.span, lanes, words, origins)
         return outcome
 
@@ -460,7 +299,7 @@ class _Tracked:
             for place in source.places:
                 self._use(place, lanes, f"used as {what} of {op.name}", op.location)
 
-    def _origin(self, op: Op, view: _FlagsView, element: int) -> Array:
+    def _origin(self, op: Op, view: FlagsView, element: int) -> Array:
         """Store the load that ``view`` has seen; return the number of each element, ``[thread, element]``."""
         s, threads = self.s, np.array(view.lanes)
         loaded = LoadedBytes(
@@ -475,15 +314,15 @@ class _Tracked:
     def _store(self, op: Op, flow: BitFlow, lanes: Mask) -> None:
         """Mark bytes that were stored with undefined bits as unwritten. In global memory this is an error."""
         (data,) = [source for source in flow.sources if source.name in flow.propagation.operands]
-        flags, origins = self._gather((data,))
+        flags, origins = self.gather((data,))
         bad = flags & lanes
         if not bad.any():
             return
         s = self.s
         active = np.flatnonzero(lanes)
         values = operands_function(self.block, op, select=True)(s, self.frame, active)
-        shadow = self._shadow(data, active)
-        view = _FlagsView(s, op, origins[active])
+        shadow = self.shadow(data, active)
+        view = FlagsView(s, op, origins[active])
         if op.semantic.team:
             what = transfer_of(op)
             raw = np.ascontiguousarray(shadow.T if what.count else shadow, what.dtype)
@@ -500,94 +339,7 @@ class _Tracked:
             view.first = int(origins[np.argmax(bad)])
             op.semantic.function(view, op, active, *arguments)
         if view.in_global:
+            wrong = np.zeros(self.frame.columns, np.bool_)
+            wrong[list(view.in_global)] = True
             for place in data.places:
-                self._use(place, lanes, f"stored to global memory with {op.name}", op.location)
-
-
-def _packed(flow: BitFlow) -> bool:
-    """True if the result and all registers that the instruction reads have the same number of elements."""
-    if len(flow.dests) != 1:
-        return False
-    kind = flow.dests[0].kind
-    kinds = [source.kind for source in flow.sources if source.places]
-    return kind.lanes > 1 and all(k.lanes == kind.lanes and k.bits == kind.bits for k in kinds)
-
-
-class _FlagsView:
-    """Stands for a split when the function of a load or store runs on the flags of unwritten bytes.
-
-    Its segments hold 255 for an unwritten byte and 0 for any other.
-    """
-
-    def __init__(self, s: Split, op: Op, origins: Array | None = None) -> None:
-        self._s, self._op, self._origins = s, op, origins
-        self.acting: Any = None
-        #: For a store: the origin of bytes if it is not known for each lane, and whether it was to global
-        #: memory.
-        self.first = 0
-        self.in_global = False
-        #: What was loaded: the threads, bytes of each, their segments and offsets, and the unwritten bytes.
-        self.lanes: Array = np.zeros(0, np.int64)
-        self.size = 0
-        self.segments: list[Segment] = []
-        self.offsets: Array = np.zeros(0, np.int64)
-        self.flags: Mask = np.zeros((0, 0), np.bool_)
-
-    def access(
-        self, kind: AccessKind, op: Op, lanes: Array, address: Array, size: int, align: int | None = None
-    ) -> list[tuple[Any, Any, Array]]:
-        """Return the spans of an access that the split has already made, with segments of flags."""
-        spans = self._s.access(AccessKind.PROBE, op, lanes, address, size, align=align, check_written=False)
-        if kind is AccessKind.READ:
-            self._note(lanes, size, spans)
-        return [(which, _Flags(self, segment), offsets) for which, segment, offsets in spans]
-
-    def _note(self, lanes: Array, size: int, spans: list[tuple[Any, Segment, Array]]) -> None:
-        self.lanes, self.size = lanes, size
-        count = len(lanes)
-        segments: list[Any] = [None] * count
-        self.offsets = np.zeros(count, np.int64)
-        self.flags = np.zeros((count, size), np.bool_)
-        for which, segment, offsets in spans:
-            for position in np.arange(count)[which].tolist():
-                segments[position] = segment
-            self.offsets[which] = offsets
-            self.flags[which] = segment.missing(offsets[:, None] + np.arange(size))
-        self.segments = segments
-
-    def missing(self, lanes: Array, address: Array, size: int) -> Mask:
-        """Return which bytes of a load by each lane are unwritten."""
-        self.access(AccessKind.READ, self._op, lanes, address, size)
-        return self.flags
-
-    def put(self, lanes: Array, address: Array, undefined: Mask, kept: Mask) -> None:
-        """Record which bytes of a store by each lane are undefined; only ``kept`` ones are stored."""
-        assert self._origins is not None
-        size = undefined.shape[1]
-        spans = self._s.access(AccessKind.PROBE, self._op, lanes, address, size, check_written=False)
-        each = np.flatnonzero(kept)
-        for which, segment, offsets in spans:
-            self.store(segment, offsets[:, None] + each, undefined[which][:, each], self._origins[which])
-
-    def store(self, segment: Segment, places: Array, undefined: Mask, origins: Array | int) -> None:
-        if segment.space is StateSpace.GLOBAL:
-            self.in_global |= bool(undefined.any())
-        else:
-            segment.store_undefined(places, undefined, np.asarray(origins))
-
-
-class _Flags:
-    """The flags of a segment's bytes in place of the segment; ``data`` is this object itself."""
-
-    def __init__(self, view: _FlagsView, segment: Segment) -> None:
-        self._view, self._segment = view, segment
-
-    @property
-    def data(self) -> _Flags:
-        return self
-
-    def __getitem__(self, places: Array) -> Array:
-        return self._segment.missing(places) * np.uint8(255)
-
-    def __setitem__(self, places: Array, value: Array) -> None:
-        self._view.store(self._segment, places, value != 0, self._view.first)
+                self._use(place, wrong & lanes, f"stored to global memory with {op.name}", op.location)

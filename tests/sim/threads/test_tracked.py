@@ -77,7 +77,8 @@ def unused(body: str, threads: int = 32, schedule: str = "eager", functions: str
 
 USES = {
     "a global store": "st.global.u32 [to], w2; // use",
-    "a global store of a vector": "st.global.v2.u32 [to], {w0, w2}; // use",
+    "a global store of a vector": "st.global.v2.u32 [to], {w3, w2}; // use",
+    "a global store of a computed element": "add.u32 y, w2, 1;\nst.global.v2.u32 [to], {w0, y}; // use",
     "a branch": "setp.eq.u32 r, w2, 7;\n@r bra DONE; // use",
     "a guard of an effect": "setp.eq.u32 r, w2, 7;\n@r st.shared.u32 [a], t; // use",
     "an address": "add.u32 y, a, w2;\nst.shared.u32 [y], t; // use",
@@ -139,6 +140,8 @@ UNUSED = {
     "a predicate that the other decides": "setp.eq.u32 r, w2, 7; and.pred r, r, q;\n@r bra DONE;",
     "a shuffle of words": "shfl.sync.bfly.b32 y, w2, 1, 31, -1; shfl.sync.bfly.b32 x, w1, 1, 31, -1;",
     "a vote": "setp.eq.u32 r, w2, 7; vote.sync.ballot.b32 y, r, -1; redux.sync.add.u32 z, w3, -1;",
+    "a copy of a padded structure": "st.global.v2.u32 [to], {w0, w2}; mov.b64 d, {w1, w3}; st.global.u64 [to], d;",
+    "a copy through shared memory": "st.shared.v4.u32 [a], {w0, w1, w2, w3}; ld.shared.v2.u64 {d, e}, [a]; mov.b128 b, {d, e}; mov.b128 {d, e}, b; st.shared.v2.u64 [a], {d, e};",
     "a register that is loaded again": "ld.shared.v2.u32 {w2, w3}, [a]; add.u32 x, w2, w3;",
 }
 
@@ -199,7 +202,7 @@ PASSED = {
     "a part of a vector in shared memory": "st.shared.v4.u32 [a], {t, t, w3, t}; ld.shared.v2.u32 {x, y}, [a+8];",
     "another thread": "st.shared.u32 [a+4], w2; bar.warp.sync -1; xor.b32 y, a, 16; ld.shared.u32 x, [y+4];",
     "local memory": "st.local.u32 [own+8], w2; ld.local.u32 x, [own+8];",
-    "bytes in local memory": "st.local.u32 [own+8], t; st.local.u8 [own+10], w2; ld.local.u32 x, [own+8];",
+    "bytes in local memory": "st.local.u32 [own+8], t; st.local.u8 [own+10], w2; ld.local.u32 x, [own+8]; add.u32 x, x, 1;",
     "copied twice": "st.shared.u32 [a+4], w2; ld.shared.u32 y, [a+4]; st.local.u32 [own], y; ld.local.u32 x, [own];",
 }
 
