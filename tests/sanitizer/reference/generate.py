@@ -9,7 +9,7 @@ from .building import Builder
 from .legality import legal
 from .program import Program, Statement
 from .reference import Judge
-from .templates import TEMPLATES
+from .templates import RARE, TEMPLATES
 
 __all__ = ["generate"]
 
@@ -35,7 +35,7 @@ def generate(seed: int) -> Judge:
     chance = random.Random(seed)
     while True:
         program = _program(chance)
-        if chance.random() < 0.25:
+        if chance.random() < 0.15:
             program = _mutant(program, chance)
         judge = legal(program)
         if judge is not None:
@@ -43,10 +43,18 @@ def generate(seed: int) -> Judge:
 
 
 def _program(chance: random.Random) -> Program:
-    flaws = chance.choice((0.0, 0.15, 0.35))
+    """Without flaws and large, so that many entries decide; with flaws; or one template alone, with flaws."""
     ctas, apart = chance.choice(_CLUSTERS)
+    way = chance.random()
+    if way < 0.4:
+        flaws, weights, count = 0.0, TEMPLATES, chance.choice((3, 4))
+    elif way < 0.6:
+        flaws, weights, count = chance.choice((0.15, 0.35)), TEMPLATES, chance.choice((1, 2, 3))
+    else:
+        flaws, weights, count = chance.choice((0.25, 0.4)), RARE, 1
+        ctas, apart = chance.choice(_CLUSTERS[2:])
+    templates = chance.choices(list(weights), list(weights.values()), k=count)
     builder = Builder(chance, ctas, chance.choice((1, 2, 2, 3)), flaws, apart=apart)
-    templates = chance.choices(list(TEMPLATES), list(TEMPLATES.values()), k=chance.choice((1, 2, 2, 3)))
     for template in templates:
         template(builder)
     return builder.finished()

@@ -12,7 +12,7 @@ from .building import Builder
 from .handover import handover, lane_of, two_threads
 from .program import Operand, Thread
 
-__all__ = ["TEMPLATES"]
+__all__ = ["RARE", "TEMPLATES"]
 
 
 def _proxy_fence(b: Builder, thread: Thread, space: str) -> None:
@@ -165,6 +165,8 @@ def far_to_async(b: Builder) -> None:
 
 def narrow(b: Builder) -> None:
     """Message passing through a flag of which one side names a scope that is too small for two CTAs."""
+    if not b.flaws:
+        return generic_to_generic(b)
     producer, consumer = two_threads(b, far=0.8, anywhere=True)
     data, flag = Operand(b.global_(16)), Operand(b.global_(4))
     scopes = ["cta" if b.linked else b.pick("cta", "cluster"), b.pick("gpu", "sys")]
@@ -173,6 +175,25 @@ def narrow(b: Builder) -> None:
     b.emit(producer, "st", to=flag, value=1, sem="release", scope=scopes[0])
     b.emit(consumer, "poll", to=flag, value=1, sem="acquire", scope=scopes[1])
     b.emit(consumer, "ld", to=data)
+    return None
+
+
+def acquired_late(b: Builder) -> None:
+    """A flag that is polled by a relaxed load, then acquired by a second load or a fence, then reset."""
+    producer, consumer = two_threads(b, anywhere=True)
+    data, flag = Operand(b.global_(16)), Operand(b.global_(4))
+    scope = "gpu" if not b.flaw(0.2) else "cta"
+    b.emit(producer, "st", to=data, value=1)
+    b.emit(producer, "st", to=flag, value=1, sem="release", scope="gpu")
+    b.emit(consumer, "poll", to=flag, value=1, sem="relaxed", scope=scope)
+    way = b.chance.random()
+    if way < 0.4:
+        b.emit(consumer, "ld", to=flag, sem="acquire", scope="gpu")
+        b.emit(consumer, "ld", to=data)
+    elif way < 0.5:
+        b.emit(consumer, "fence", sem="acq_rel", scope="gpu")
+        b.emit(consumer, "ld", to=data)
+    b.emit(consumer, "st", to=flag, value=0)
 
 
 def global_to_async(b: Builder) -> None:
@@ -564,18 +585,30 @@ def barrier_ends(b: Builder) -> None:
 
 def relaxed_async(b: Builder) -> None:
     """The data of a bulk load, handed on by relaxed operations: for review, whatever the mechanism."""
+    if not b.flaws:
+        return async_to_generic(b)
     thread, reader = two_threads(b)
     buffer, bar = b.shared(16), b.mbarrier(1)
     _load(b, thread, buffer, bar)
+    way = b.chance.random()
+    if way < 0.3 and thread[0] == reader[0]:
+        b.emit(reader, "mbarrier.wait", mbarrier=Operand(bar), sem="relaxed", scope=b.pick("cta", "cluster"))
+        b.emit(reader, "ld", to=Operand(buffer))
+        return None
     _wait(b, thread, bar)
-    if thread[0] != reader[0] and b.maybe(0.5):
+    if thread[0] != reader[0] and way < 0.6:
         b.everywhere("cluster.arrive", sem="relaxed")
         b.everywhere("cluster.wait")
+    elif way < 0.6:
+        again = b.mbarrier(1)
+        b.emit(thread, "mbarrier.arrive", mbarrier=Operand(again), sem="relaxed", scope="cta")
+        b.emit(reader, "mbarrier.wait", mbarrier=Operand(again))
     else:
         flag = Operand(b.global_(4))
         b.emit(thread, "st", to=flag, value=1, sem=b.pick("relaxed", "release"), scope="gpu")
         b.emit(reader, "poll", to=flag, value=1, sem="relaxed", scope="gpu")
     b.emit(reader, "ld", to=_at(b, buffer, thread[0], reader))
+    return None
 
 
 def counter(b: Builder) -> None:
@@ -649,10 +682,29 @@ TEMPLATES: dict[Callable[[Builder], None], float] = {
     reductions: 2,
     noncoherent: 1,
     barrier_ends: 2,
-    relaxed_async: 1,
+    relaxed_async: 1.5,
     counter: 1,
     neighbor: 1.5,
     far_to_async: 2,
-    narrow: 0.8,
+    narrow: 0.6,
+    acquired_late: 0.6,
     lanes_of_one_store: 1.3,
+}
+#: Templates for programs of one template, whose entries of the table hardly decide a program beside others.
+RARE: dict[Callable[[Builder], None], float] = {
+    atomics: 5,
+    reductions: 3,
+    counter: 1,
+    neighbor: 5,
+    barrier_ends: 2.5,
+    narrow: 1,
+    noncoherent: 0.5,
+    global_to_async: 0.7,
+    far_to_async: 3,
+    async_to_async: 2,
+    cp_async: 3.5,
+    remote_async_stores: 2,
+    lanes_of_one_store: 2,
+    relaxed_async: 4,
+    acquired_late: 1,
 }
