@@ -46,9 +46,9 @@ def _program(chance: random.Random) -> Program:
     """Without flaws and large, so that many entries decide; with flaws; or one template alone, with flaws."""
     ctas, apart = chance.choice(_CLUSTERS)
     way = chance.random()
-    if way < 0.4:
+    if way < 0.32:
         flaws, weights, count = 0.0, TEMPLATES, chance.choice((3, 4))
-    elif way < 0.6:
+    elif way < 0.57:
         flaws, weights, count = chance.choice((0.15, 0.35)), TEMPLATES, chance.choice((1, 2, 3))
     else:
         flaws, weights, count = chance.choice((0.25, 0.4)), RARE, 1

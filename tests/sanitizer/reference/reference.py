@@ -33,6 +33,12 @@ class Judge:
         self._pairs = _conflicts(self.graph.accesses)
         #: For each node the nodes that are executed after it, as bits.
         self.executed = self._reach(0, causal=False)
+        self._causal = self._reach(0, causal=True)
+        #: The entries that some edge needs.
+        self._edges = 0
+        for successors in self.graph.edges:
+            for _, needs, off, _ in successors:
+                self._edges |= needs | off
 
     def findings(self, off: int = 0) -> frozenset[Finding]:
         """The findings.
@@ -40,8 +46,9 @@ class Judge:
         Args:
             off: entries of the table to leave out, as :func:`~.edges.bits`.
         """
-        causal = self._reach(off, causal=True)
-        executed = self._reach(off, causal=False) if off else self.executed
+        same = not off & self._edges
+        causal = self._causal if same else self._reach(off, causal=True)
+        executed = self.executed if same else self._reach(off, causal=False)
         found: set[Finding] = set()
         for first, second in self._pairs:
             rule = self._pair(first, second, off, causal, executed)
@@ -55,16 +62,8 @@ class Judge:
     def decisive(self) -> list[str]:
         """The entries whose absence changes the findings."""
         base = self.findings()
-        used = self._used()
+        used = self._edges | bits(*(name for name, entry in TABLE.items() if entry.kind != "edge"))
         return [name for name in TABLE if bits(name) & used and self.findings(bits(name)) != base]
-
-    def _used(self) -> int:
-        """The entries that can matter: those that an edge needs, and all that are not edges."""
-        used = bits(*(name for name, entry in TABLE.items() if entry.kind != "edge"))
-        for successors in self.graph.edges:
-            for _, needs, off, _ in successors:
-                used |= needs | off
-        return used
 
     def _reach(self, off: int, *, causal: bool) -> list[int]:
         """For each node the set of nodes that come after it, as bits."""

@@ -18,7 +18,7 @@ def _times(judge: Judge, seed: int) -> list[int]:
 def test_no_execution_contradicts_the_order() -> None:
     """What the graph orders happens in this order in every execution, and much of the rest in either order."""
     orders = either = 0
-    for seed in range(40):
+    for seed in range(30):
         judge = generate(seed)
         graph = judge.graph
         instances = judge.execution.instances()
@@ -32,5 +32,5 @@ def test_no_execution_contradicts_the_order() -> None:
                     orders += 1
                 elif first.number < second.number and first.thread != second.thread:
                     either += any(before) and not all(before)
-    assert orders > 10_000
-    assert either > 2_000
+    assert orders > 5_000
+    assert either > 1_000
