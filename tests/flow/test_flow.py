@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyptx.core.errors import TraceError
 from pyptx.core.source import SourceLocation
-from pyptx.flow import accesses, control_flow, maybe_undefined, reconvergence
+from pyptx.flow import accesses, control_flow, maybe_undefined, read_after, reconvergence
 from pyptx.flow.graph import EXIT, Graph
 from pyptx.ir import Function, Instruction, LabelStatement, Raw, parse_module
 from tests.sim.build import Kernel
@@ -265,3 +265,32 @@ def test_what_an_instruction_reads_and_writes(text: str, reads: list[str], write
     )
     found = accesses(instruction)
     assert ([r.name for r in found[0]], [r.name for r in found[1]]) == (reads, writes)
+
+
+@pytest.mark.parametrize(("body", "read"), [
+    ("add.u32 b, a, 1", True),
+    ("mov.u32 a, 1\nadd.u32 b, a, 1", False),
+    ("@p mov.u32 a, 1\nadd.u32 b, a, 1", True),
+    ("@p bra L\nmov.u32 a, 1\nL:\nadd.u32 b, a, 1", True),
+    ("@p bra L\nmov.u32 a, 1\nL:\nmov.u32 a, 1\nadd.u32 b, a, 1", False),
+])  # fmt: skip
+def test_reads_after_a_write(body: str, read: bool) -> None:
+    f = function(f".reg u32 a b\n.reg pred p\nmov.u32 a, 2\n{body}\nret")
+    assert read_after(control_flow(f), 0, frozenset({"a"})) is read
+
+
+@pytest.mark.parametrize(("body", "read"), [
+    ("@p bra L\nL:", False),
+    ("@p bra L\nmov.u32 a, 1\nL:", True),
+    ("@p bra L\nbra M\nL:\nbra M\nmov.u32 a, 1\nM:", False),
+    ("@p bra L\nbra M\nL:\nmov.u32 a, 1\nM:", True),
+    ("@p bra L\n@q bra M\nL:\nM:", False),
+    ("@p bra L\n@q bra M\nL:\nmov.u32 a, 1\nM:", True),
+    ("L:\n@p bra L", True),
+    ("@p bra L\nM:\nbra M\nL:", True),
+    ("@p bra L\nL:\n@p mov.u32 a, 1", True),
+    ("@p ret", True),
+])  # fmt: skip
+def test_a_branch_that_leads_to_one_place_reads_nothing(body: str, read: bool) -> None:
+    f = function(f".reg u32 a\n.reg pred p q\nsetp.eq.u32 p, a, 0\n{body}\nret")
+    assert read_after(control_flow(f), 0, frozenset({"p"})) is read
