@@ -7,6 +7,7 @@ launch, :class:`Request`. :func:`run` turns requests into reports, for one launc
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -26,6 +27,7 @@ from ..code.program import EntryProgram
 from ..machine.machine import Machine
 from ..machine.schedule import make_policy
 from ..memory.segments import Fault
+from ..sanitizer.sanitizer import Sanitizer
 from ..threads.grid import Grid
 from .arguments import Mapped, bind_arguments, unwritten_outputs
 from .every_schedule import EVERY_SCHEDULE, LaunchBuffer, Outcome, run_every_schedule
@@ -300,6 +302,8 @@ def _run(
         )
     target = max((program.target for program in programs), key=lambda target: target.number)
     machine = Machine(target, policy, options.limits, progress=options.progress, started=began)
+    if options.sanitize and os.environ.get("PYPTX_RACES"):
+        machine.observe(Sanitizer(machine))
     for observer in options.observers:
         machine.observe(observer)
     mapped = _fill(machine, requests, programs)

@@ -81,9 +81,9 @@ class LaunchOptions:
             raise SpecError(f"schedule is {self.schedule!r}: expected a name such as 'eager'")
         if self.schedule != EVERY_SCHEDULE:
             make_policy(self.schedule, seed)
-        if self.sanitize is not True and not (isinstance(self.sanitize, str) and self.sanitize == "strict"):
+        if not isinstance(self.sanitize, bool) and self.sanitize != "strict":
             raise SpecError(
-                f"sanitize is {self.sanitize!r}: expected True or 'strict'",
+                f"sanitize is {self.sanitize!r}: expected True, 'strict' or False",
                 hint="bounds, alignment and initialization are always checked",
             )
         _check_timeout(self.timeout)

@@ -97,7 +97,9 @@ class _Copy:
         size = self.size
         items = np.zeros(len(self.threads), word_dtype(size))
         if self.taken is None:
-            for which, segment, offsets in self._access(AccessKind.READ, StateSpace.GLOBAL, self.src, size):
+            for which, segment, offsets in self._access(
+                AccessKind.READ, StateSpace.GLOBAL, self.src, size, self.threads
+            ):
                 items[which] = segment.words(size)[offsets // size]
             return items
         data = items.view(np.uint8).reshape(-1, size)
@@ -105,7 +107,9 @@ class _Copy:
             rows = np.flatnonzero(self.taken == taken)
             # If no byte is taken, the address is not accessed.
             for which, segment, offsets in (
-                self._access(AccessKind.READ, StateSpace.GLOBAL, self.src[rows], taken) if taken else ()
+                self._access(AccessKind.READ, StateSpace.GLOBAL, self.src[rows], taken, self.threads[rows])
+                if taken
+                else ()
             ):
                 data[rows[which], :taken] = segment.data[offsets[:, None] + np.arange(taken)]
         return items
@@ -115,20 +119,25 @@ class _Copy:
         self.copied.write(self._put)
 
     def _put(self, items: Array) -> None:
-        for which, segment, offsets in self._access(AccessKind.WRITE, StateSpace.SHARED, self.dst, self.size):
+        for which, segment, offsets in self._access(
+            AccessKind.WRITE, StateSpace.SHARED, self.dst, self.size, self.threads
+        ):
             segment.words(self.size)[offsets // self.size] = items[which]
 
     def _access(
-        self, kind: AccessKind, space: StateSpace, address: Array, size: int
+        self, kind: AccessKind, space: StateSpace, address: Array, size: int, threads: Array
     ) -> list[tuple[Any, Segment, Array]]:
         """Access ``size`` bytes at each address, in all allocations that contain such an address.
 
         The required alignment is the copy's size, even if fewer bytes are read.
         """
         cta = self.owner.cta
-        return cta.machine.memory.access_each(
+        self.operation.moves_for = threads
+        found = cta.machine.memory.access_each(
             kind, space, address, size, self.operation, cta.cluster_memory, align=self.size
         )
+        self.operation.moves_for = None
+        return found
 
 
 class ThreadCopies(CtaUnit):

@@ -68,7 +68,7 @@ def _issue(
     cta = s.warp.cta
     memory = cta.machine.memory
     size = data.shape[1]
-    scope = op.scope or Scope.NONE
+    scope = op.scope or (Scope.CLUSTER if order is MemoryOrder.RELAXED else Scope.NONE)
     space = StateSpace.SHARED if barriers is not None else op.space
     steps: list[Step] = []
     for number, one in enumerate(address.tolist()):
@@ -78,7 +78,7 @@ def _issue(
         def happen(one: int = one, given: Bytes = data[number], operation: Any = operation) -> None:
             kind = AccessKind.RMW if modify else AccessKind.WRITE
             segment, offset = memory.access(
-                kind, space, one, size, operation, cta.cluster_memory, Proxy.ASYNC, order, scope
+                kind, space, one, size, operation, cta.cluster_memory, Proxy.GENERIC, order, scope
             )
             if modify:
                 memory.changed(segment, offset, size, operation)

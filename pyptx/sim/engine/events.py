@@ -20,7 +20,7 @@ from ..memory.access import AccessKind, MemoryOrder, Scope
 from ..memory.mbarrier import Signal
 from ..memory.segments import Fault, Segment
 from .accounts import Issuer
-from .stream import NO_THREADS, EventStream, Sync, SyncKind
+from .stream import NO_THREADS, EventStream, GroupKind, Sync, SyncKind
 
 __all__ = ["AsyncOperation", "Engine", "Engines", "Step", "StepKind", "nothing"]
 
@@ -52,7 +52,18 @@ class AsyncOperation:
     Implements :class:`~.memory.Actor`.
     """
 
-    __slots__ = ("engine", "issuer", "lanes", "location", "name", "takes_padding", "unwritten")
+    __slots__ = (
+        "engine",
+        "group",
+        "issuer",
+        "lanes",
+        "location",
+        "moves_for",
+        "name",
+        "observed",
+        "takes_padding",
+        "unwritten",
+    )
 
     def __init__(
         self,
@@ -63,7 +74,14 @@ class AsyncOperation:
         location: SourceLocation | None,
         *,
         takes_padding: bool = False,
+        group: GroupKind | None = None,
     ) -> None:
+        #: The kind of groups by which threads wait for the operation; None if it only signals mbarriers.
+        self.group = group
+        #: For a copy of several threads: the threads whose bytes are accessed now, one for each piece.
+        self.moves_for: NDArray[np.int64] | None = None
+        #: What an observer keeps about the operation.
+        self.observed: Any = None
         #: True if the operation copies bytes unchanged, so that unwritten padding may be among them.
         self.takes_padding = takes_padding
         #: The first unwritten byte that the operation has read: its segment and offset, the size of the read,
@@ -85,8 +103,9 @@ class AsyncOperation:
         """Return the numbers, in their CTA, of the threads that issued the operation."""
         return np.asarray(self.lanes, np.int64) + 32 * self.issuer.warp
 
-    def thread_numbers(self) -> None:
-        """Return None: an engine, not a thread, accesses memory."""
+    def thread_numbers(self) -> NDArray[np.int64] | None:
+        """Return the threads for which a copy of several threads acts now; None for other engines."""
+        return self.moves_for
 
     def description(self, lane: int | None = None) -> str:
         del lane
@@ -139,10 +158,12 @@ class Step:
     __slots__ = (
         "action",
         "after",
+        "assumed",
         "done",
         "edges",
         "kind",
         "nbytes",
+        "observed",
         "operation",
         "ordered",
         "part_of",
@@ -160,10 +181,16 @@ class Step:
         signal: Signal | None = None,
         *,
         nbytes: int | None = None,
+        assumed: tuple[Step, ...] = (),
     ) -> None:
         self.operation, self.kind, self.action, self.signal = operation, kind, action, signal
+        #: Those of the earlier steps that only this machine orders before the step, not the ISA.
+        self.assumed = assumed
+        #: What an observer keeps about the step.
+        self.observed: Any = None
         self.nbytes = nbytes
         self.done: bool = False
+        after = [*after, *assumed]
         self.after = [step for step in after if not step.done]
         #: Until the step is issued: all steps that it is ordered after, including those that have happened.
         self.ordered = after
@@ -254,7 +281,7 @@ class Engines:
         if self._stream.active:
             self._tell(steps)
         for step in steps:
-            step.ordered = []
+            step.ordered, step.assumed = [], ()
 
     def _tell(self, steps: list[Step]) -> None:
         """Announce each operation of ``steps`` to the observers once, together with its steps."""

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.source import SourceLocation
-from ..memory.access import Access, MemoryOrder, Scope
+from ..memory.access import Access, MemoryOrder, Scope, StateSpace
 
 if TYPE_CHECKING:
     from .events import AsyncOperation, Step
@@ -29,6 +29,7 @@ __all__ = [
     "NO_THREADS",
     "EventStream",
     "Fence",
+    "FenceKind",
     "GroupKind",
     "Life",
     "LifeKind",
@@ -60,13 +61,15 @@ class SyncKind(enum.Enum):
     GROUP_WAIT = "wait_group"
     LAUNCH_DEPENDENTS = "griddepcontrol.launch_dependents"
     GRID_WAIT = "griddepcontrol.wait"
+    REGISTERS_USED = "use of loaded registers"
 
 
 class GroupKind(enum.Enum):
     """The kind of the operations in a group. It is part of ``Sync.object`` for a commit and a wait of groups.
 
     A wait for ``BULK_READ`` covers only the reads of the sources. Loads and stores of tcgen05 have no groups:
-    a wait for them covers all earlier ones of the thread.
+    a wait for them covers all earlier ones of the thread. ``TCGEN05_COMMIT`` marks the operations that a
+    ``tcgen05.commit`` of the thread covers; threads wait for its signal on an mbarrier.
     """
 
     CP_ASYNC = "cp.async"
@@ -75,6 +78,7 @@ class GroupKind(enum.Enum):
     WGMMA = "wgmma"
     TCGEN05_LD = "tcgen05.ld"
     TCGEN05_ST = "tcgen05.st"
+    TCGEN05_COMMIT = "tcgen05.commit"
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -106,25 +110,46 @@ class Sync:
     location: SourceLocation | None = None
 
 
+class FenceKind(enum.Enum):
+    """What a fence orders."""
+
+    MEMORY = "memory accesses"
+    MBARRIER_INIT = "initializations of mbarriers"
+    ASYNC_PROXY = "generic and async proxy"
+    ALIAS_PROXY = "accesses through aliased addresses"
+    TENSORMAP_RELEASE = "writes of tensor maps"
+    TENSORMAP_ACQUIRE = "uses of a tensor map"
+    WGMMA = "registers of wgmma"
+    TCGEN05_BEFORE = "tcgen05 operations before a synchronization"
+    TCGEN05_AFTER = "tcgen05 operations after a synchronization"
+
+
 @dataclass(frozen=True, eq=False, slots=True)
 class Fence:
     """The event that threads execute a fence.
 
     Attributes:
         name: the instruction as written, without operands: ``fence.proxy.async.shared::cta``.
+        kind: what the fence orders.
         form: id of the fence's form in the instruction table.
         modifiers: chosen value of each modifier, by the modifier's name in the table.
         cta: as in :class:`Sync`.
         threads: as in :class:`Sync`.
+        semantics, scope: memory order of the fence, and the threads to which it applies.
+        spaces: for a proxy fence, the state spaces of the accesses that it orders.
         footprint: for a fence of the tensor-map proxy, address and size of the bytes that it names.
         location: the line of the instruction.
     """
 
     name: str
+    kind: FenceKind
     form: str
     modifiers: dict[str, str]
     cta: tuple[int, int]
     threads: Threads
+    semantics: MemoryOrder = MemoryOrder.ACQ_REL
+    scope: Scope = Scope.CTA
+    spaces: tuple[StateSpace, ...] = ()
     footprint: tuple[int, int] | None = None
     location: SourceLocation | None = None
 

@@ -311,15 +311,20 @@ class Memory:
             pass
         found: dict[int, tuple[Segment, list[int], list[int]]] = {}
         acting = getattr(actor, "acting", None)
+        moves_for = getattr(actor, "moves_for", None)
         for position, one in enumerate(address.tolist()):
             if acting is not None:
                 actor.acting = acting[position : position + 1]  # type: ignore[attr-defined]
+            if moves_for is not None:
+                actor.moves_for = moves_for[position : position + 1]  # type: ignore[attr-defined]
             segment, offset = self.access(kind, space, one, size, actor, cluster, **how)
             _, positions, offsets = found.setdefault(id(segment), (segment, [], []))
             positions.append(position)
             offsets.append(offset)
         if acting is not None:
             actor.acting = acting  # type: ignore[attr-defined]
+        if moves_for is not None:
+            actor.moves_for = moves_for  # type: ignore[attr-defined]
         return [(np.array(p), segment, np.array(o, np.int64)) for segment, p, o in found.values()]
 
     def _read_barriers(self, segment: Segment, offset: int | Offsets, size: int, actor: Actor) -> None:

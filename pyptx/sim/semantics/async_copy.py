@@ -28,7 +28,7 @@ def _threads(s: Split, lanes: Array) -> Array:
 def _issue(s: Split, lanes: Array, dst: Array, src: Array, size: Any, taken: Any) -> None:
     cta = s.warp.cta
     cta.unit(ThreadCopies).issue(
-        cta.machine.operation(s, Engine.CP, takes_padding=True),
+        cta.machine.operation(s, Engine.CP, takes_padding=True, group=GroupKind.CP_ASYNC),
         size.item(),
         _threads(s, lanes),
         dst.copy(),

@@ -113,6 +113,7 @@ def grouped(
     """
     held: list[Copied] = []
     machine = s.warp.cta.machine
+    operation.group = GroupKind.BULK
 
     def take() -> None:
         held.append(Copied(machine, operation, read, to_global=True))

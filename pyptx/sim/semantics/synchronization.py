@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from ..code.semantic import Op, executes
-from ..engine.stream import SyncKind
+from ..engine.stream import FenceKind, SyncKind
 from ..engine.waits import Condition
-from ..memory.access import AccessKind, MemoryOrder, Scope
+from ..memory.access import AccessKind, MemoryOrder, Scope, StateSpace
 from ..memory.segments import Fault
 from ..threads.collectives import unnamed_lanes
 from ..threads.events import announce_fence, announce_sync
@@ -171,33 +171,86 @@ def _meet(s: Split, op: Op, mask: int, lanes: Any) -> Condition | None:
 
 # --- fences -------------------------------------------------------------------------------------
 
+_BOTH = (StateSpace.SHARED, StateSpace.GLOBAL)
+_LEVELS = {"cta": Scope.CTA, "gl": Scope.GPU, "sys": Scope.SYS}
+
+
+@executes("fence", fidelity="ordering", per="warp", team=True)
+@executes(
+    "fence.acquire.sync_restrict", fidelity="ordering", per="warp", team=True, traits=MemoryOrder.ACQUIRE
+)
+@executes(
+    "fence.release.sync_restrict", fidelity="ordering", per="warp", team=True, traits=MemoryOrder.RELEASE
+)
+def fence(s: Split, op: Op, lanes: Any) -> None:
+    """Send observers the fence. The default order is acq_rel; sync_restrict has the cluster's scope."""
+    order = op.order or op.traits or MemoryOrder.ACQ_REL
+    announce_fence(s, op, lanes, FenceKind.MEMORY, order=(order, op.scope or Scope.CLUSTER))
+
+
+@executes("membar", fidelity="ordering", per="warp", team=True)
+def membar(s: Split, op: Op, lanes: Any) -> None:
+    order = (MemoryOrder.SC, _LEVELS[op.chosen["level"]])
+    announce_fence(s, op, lanes, FenceKind.MEMORY, order=order)
+
+
+@executes("fence.mbarrier_init", fidelity="ordering", per="warp", team=True)
+def fence_mbarrier_init(s: Split, op: Op, lanes: Any) -> None:
+    announce_fence(s, op, lanes, FenceKind.MBARRIER_INIT, order=(MemoryOrder.RELEASE, Scope.CLUSTER))
+
 
 @executes(
-    "fence",
-    "fence.acquire.sync_restrict",
-    "fence.release.sync_restrict",
-    "fence.mbarrier_init",
     "fence.proxy.alias",
     "fence.proxy.alias.sem",
     "fence.proxy.fabric",
-    "fence.proxy.async",
-    "fence.proxy.tensormap.release",
-    "fence.proxy.async_generic.acquire",
-    "fence.proxy.async_generic.release",
-    "fence.proxy.async_generic.release.read",
-    "membar",
-    "membar.proxy",
     fidelity="ordering",
     per="warp",
     team=True,
 )
-def fence(s: Split, op: Op, lanes: Any) -> None:
-    announce_fence(s, op, lanes)
+def fence_alias(s: Split, op: Op, lanes: Any) -> None:
+    announce_fence(s, op, lanes, FenceKind.ALIAS_PROXY)
+
+
+@executes("fence.proxy.async", fidelity="ordering", per="warp", team=True)
+def fence_async(s: Split, op: Op, lanes: Any) -> None:
+    named = op.chosen.get("space")
+    spaces = _BOTH if named is None else (StateSpace(named.partition("::")[0]),)
+    announce_fence(s, op, lanes, FenceKind.ASYNC_PROXY, spaces=spaces)
+
+
+@executes("membar.proxy", fidelity="ordering", per="warp", team=True)
+def membar_proxy(s: Split, op: Op, lanes: Any) -> None:
+    if op.chosen["kind"] == "async":
+        announce_fence(s, op, lanes, FenceKind.ASYNC_PROXY, spaces=_BOTH)
+    else:
+        announce_fence(s, op, lanes, FenceKind.ALIAS_PROXY)
+
+
+@executes(
+    "fence.proxy.async_generic.acquire",
+    "fence.proxy.async_generic.release",
+    "fence.proxy.async_generic.release.read",
+    fidelity="ordering",
+    per="warp",
+    team=True,
+)
+def fence_async_generic(s: Split, op: Op, lanes: Any) -> None:
+    """Send observers a one-way fence between the two proxies, in shared memory."""
+    announce_fence(s, op, lanes, FenceKind.ASYNC_PROXY, spaces=(StateSpace.SHARED,))
+
+
+@executes("fence.proxy.tensormap.release", fidelity="ordering", per="warp", team=True)
+def fence_tensormap_release(s: Split, op: Op, lanes: Any) -> None:
+    order = (MemoryOrder.RELEASE, op.scope or Scope.CTA)
+    announce_fence(s, op, lanes, FenceKind.TENSORMAP_RELEASE, order=order)
 
 
 @executes("fence.proxy.tensormap.acquire", fidelity="ordering", per="warp", team=True)
 def fence_tensormap(s: Split, op: Op, lanes: Any, address: Any, size: Any) -> None:
     """Send observers the fence. The bytes that it names must be in an allocation."""
+    order = (MemoryOrder.ACQUIRE, op.scope or Scope.CTA)
     for number, one in enumerate(np.asarray(address).tolist()):
-        announce_fence(s, op, lanes[number : number + 1], (one, int(size)))
+        footprint = (one, int(size))
+        lane = lanes[number : number + 1]
+        announce_fence(s, op, lane, FenceKind.TENSORMAP_ACQUIRE, order=order, footprint=footprint)
     s.access(AccessKind.PROBE, op, lanes, address, int(size), align=1)

@@ -18,7 +18,7 @@ from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import fragment
 from ..code.semantic import Op, executes
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
-from ..engine.stream import GroupKind, SyncKind
+from ..engine.stream import FenceKind, GroupKind, SyncKind
 from ..engine.waits import Condition, StepsDone
 from ..memory.access import AccessKind
 from ..memory.mbarrier import MBarrier, Signal, SignalOrigin
@@ -99,6 +99,7 @@ def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Conditi
     tensor = s.warp.cta.unit(TensorMemory)
     where, count = _uniform(s, op, address), _uniform(s, op, columns)
     first = tensor.check_free(where, count, _exclusive(op), s)
+    tensor.announce_free(first, count, s)
     request = PairRequest(s, op.name, f"of {count} columns at {where:#x}", tensor.free)
     return execute_as_pair(group, request, lambda: first, lambda: "")
 
@@ -124,7 +125,7 @@ def commit(s: Split, op: Op, lane: int, mbar: int, mask: int | None = None) -> N
         barriers = [live_barrier(s, op, mbar)]
     else:
         barriers = [_barrier_of(s, op, mbar, rank) for rank in range(32) if mask >> rank & 1]
-    operation = cta.machine.operation(s, Engine.MMA)
+    operation = cta.machine.operation(s, Engine.MMA, group=GroupKind.TCGEN05_COMMIT)
     mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
     restricted = "restrict" in op.chosen
     before = mine.reading() if restricted else mine.tracked()
@@ -174,13 +175,13 @@ def issue(s: Split, group: tuple[CTA, ...], steps: list[Step]) -> None:
 def cp(s: Split, op: Op, lane: int, address: int, descriptor: int) -> None:
     group = group_of(s, op)
     cta, chosen = s.warp.cta, op.chosen
-    operation = cta.machine.operation(s, Engine.CP)
+    operation = cta.machine.operation(s, Engine.CP, group=GroupKind.TCGEN05_COMMIT)
     shape = chosen["shape"]
     work = Copy(group, address, descriptor, shape, chosen.get("multicast"), chosen.get("src_fmt"))
     mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
     read = Step(operation, StepKind.READ, lambda: work.read(operation), [])
-    before = mine.before_copy(refresh=shape == "4x256b")
-    write = Step(operation, StepKind.WRITE, lambda: work.write(operation), [read, *before])
+    before, assumed = mine.before_copy(refresh=shape == "4x256b")
+    write = Step(operation, StepKind.WRITE, lambda: work.write(operation), [read, *before], assumed=assumed)
     mine.copy(write)
     issue(s, group, [read, write])
 
@@ -189,7 +190,7 @@ def cp(s: Split, op: Op, lane: int, address: int, descriptor: int) -> None:
 def shift(s: Split, op: Op, lane: int, address: int) -> None:
     group = group_of(s, op)
     cta = s.warp.cta
-    operation = cta.machine.operation(s, Engine.MMA)
+    operation = cta.machine.operation(s, Engine.MMA, group=GroupKind.TCGEN05_COMMIT)
     mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
     step = Step(operation, StepKind.SHIFT, lambda: shift_down(group, address, operation), mine.before_shift())
     mine.shift(step)
@@ -302,7 +303,7 @@ _LOW = np.uint32(0xFFFF)
 def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     packed = "pack" in op.chosen
     access, first = _access(s, op, address, lanes, split, packed)
-    operation = s.warp.cta.machine.operation(s, Engine.LD)
+    operation = s.warp.cta.machine.operation(s, Engine.LD, group=GroupKind.TCGEN05_LD)
     cells, frame = s.warp.cta.unit(TensorMemory).cells, s.frame
     where = _registers(op.dests["r"], lanes)
 
@@ -314,7 +315,7 @@ def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
             words = words & _LOW | cells[access.lanes, columns + 1] << np.uint32(16)
         frame.u32[where] = words
 
-    _load(s, Step(operation, StepKind.READ, read, [], nbytes=access.nbytes))
+    _load(s, op, Step(operation, StepKind.READ, read, [], nbytes=access.nbytes), "r")
 
 
 @executes(
@@ -328,7 +329,7 @@ def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
 def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     """Load each thread's registers, and return the minimum or maximum of the values that it loaded."""
     access, first = _access(s, op, address, lanes, split, False)
-    operation = s.warp.cta.machine.operation(s, Engine.LD)
+    operation = s.warp.cta.machine.operation(s, Engine.LD, group=GroupKind.TCGEN05_LD)
     cells, frame = s.warp.cta.unit(TensorMemory).cells, s.frame
     where, reduced = _registers(op.dests["r"], lanes), _registers((op.dests["redval"],), lanes)
     chosen = op.chosen
@@ -339,7 +340,7 @@ def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> Non
         frame.u32[where] = words
         frame.u32[reduced] = _extreme(words, chosen)
 
-    _load(s, Step(operation, StepKind.READ, read, [], nbytes=access.nbytes))
+    _load(s, op, Step(operation, StepKind.READ, read, [], nbytes=access.nbytes), "r", "redval")
 
 
 def _extreme(words: NDArray[np.uint32], chosen: dict[str, str]) -> NDArray[np.uint32]:
@@ -363,8 +364,9 @@ def _registers(dests: Any, lanes: Any) -> Any:
     return slice(targets[0], targets[-1] + 1) if whole else targets
 
 
-def _load(s: Split, step: Step) -> None:
-    s.warp.unit(TensorTransfers).own(step)
+def _load(s: Split, op: Op, step: Step, *names: str) -> None:
+    rows = frozenset(place.row for name in names for place in np.ravel(op.dests[name]).tolist())
+    s.warp.unit(TensorTransfers).load(s, step, rows)
     s.warp.cta.machine.issue(s.warp.cta, [step])
 
 
@@ -389,7 +391,7 @@ def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) 
     unpacked = "unpack" in op.chosen
     access, first = _access(s, op, address, lanes, split, unpacked)
     cta = s.warp.cta
-    operation = cta.machine.operation(s, Engine.ST)
+    operation = cta.machine.operation(s, Engine.ST, group=GroupKind.TCGEN05_ST)
     cells = cta.unit(TensorMemory).cells
     # The instruction reads its registers at issue: a later write to them does not change the stored values.
     held = np.array(values, np.uint32)
@@ -431,10 +433,11 @@ def wait(s: Split, op: Op, lanes: Any) -> StepsDone | None:
 @executes("tcgen05.fence", fidelity="ordering", per="warp")
 def fence(s: Split, op: Op, lanes: Any) -> None:
     """Execute ``tcgen05.fence``: order operations of synchronized threads as if one thread issued them."""
-    announce_fence(s, op, lanes)
+    after = op.chosen["op"] == "fence::after_thread_sync"
+    announce_fence(s, op, lanes, FenceKind.TCGEN05_AFTER if after else FenceKind.TCGEN05_BEFORE)
     tensor = s.warp.cta.unit(TensorMemory)
     released = tensor.released
-    if op.chosen["op"] == "fence::after_thread_sync":
+    if after:
         if released.in_flight():
             for lane in lanes.tolist():
                 tensor.issued_by(s.warp.index, lane).learn(released)

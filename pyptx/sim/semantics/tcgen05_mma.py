@@ -11,6 +11,7 @@ from typing import Any
 
 from ..code.semantic import Bound, Op, executes
 from ..engine.events import Engine, Step, StepKind
+from ..engine.stream import GroupKind
 from ..tcgen05 import MmaOperation, Operands, group_of
 from ..tcgen05.tensor_memory import TensorMemory
 from ..threads.warp import Split
@@ -62,13 +63,13 @@ def _scales(s: Split, op: Op, a: int, b: int, idesc: int) -> tuple[int, int, int
 def _issue(s: Split, op: Op, lane: int, operands: Operands) -> None:
     group = group_of(s, op)
     cta = s.warp.cta
-    operation = cta.machine.operation(s, Engine.MMA)
+    operation = cta.machine.operation(s, Engine.MMA, group=GroupKind.TCGEN05_COMMIT)
     work = MmaOperation(group, _kind(op), operands, operation)
     mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
-    before, earlier = mine.before_product(work.accumulator)
+    before, earlier, assumed = mine.before_product(work.accumulator)
     kind = StepKind.READ if operands.a_in_tensor_memory else StepKind.READ_A
     read = Step(operation, kind, lambda: work.read(operation), before)
-    write = Step(operation, StepKind.WRITE, lambda: work.write(operation), [read, *earlier])
+    write = Step(operation, StepKind.WRITE, lambda: work.write(operation), [read, *earlier], assumed=assumed)
     steps = [read, write]
     if "ashift" in op.chosen:
         after = [read, *mine.before_shift()]

@@ -31,7 +31,7 @@ from ...layout.wgmma_descriptor import WgmmaDescriptor
 from ..code.function import FunctionCode
 from ..code.semantic import Op, executes
 from ..engine.events import Engine, Step, StepKind
-from ..engine.stream import GroupKind, SyncKind
+from ..engine.stream import FenceKind, GroupKind, SyncKind
 from ..matrices.kept_elements import KeptElements
 from ..matrices.register_matrices import Gather, Scatter
 from ..matrices.shared_operand import Extents, read_codes
@@ -189,7 +189,7 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
     state = warp.unit(WgmmaState)
     earlier = state.before(s, plan.registers, plan.shape)
 
-    operation = machine.operation(s, Engine.MMA)
+    operation = machine.operation(s, Engine.MMA, group=GroupKind.WGMMA)
     first = warp.index % 4 * 16
     tiles: list[Array] = []
 
@@ -219,7 +219,7 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
 @executes("wgmma.fence", fidelity="ordering", per="warp", collective="warp")
 def fence(s: Split, op: Op, lanes: Array) -> None:
     check_warpgroup(s, op, lanes)
-    announce_fence(s, op, lanes)
+    announce_fence(s, op, lanes, FenceKind.WGMMA)
     s.warp.unit(WgmmaState).fence()
 
 

@@ -107,16 +107,20 @@ class Issued:
         self.uncommitted.append(step)
         self._unseen[step.operation.location] = (step.operation, self.commits)
 
-    def before_product(self, accumulator: Hashable) -> tuple[list[Step], list[Step]]:
-        """Return the steps before an mma's read of its operands, and the steps before its write of D."""
+    def before_product(self, accumulator: Hashable) -> tuple[list[Step], list[Step], tuple[Step, ...]]:
+        """Return the steps before an mma's read of its operands, and the steps before its write of D.
+
+        The third part is a step that only this module orders before the write, not the ISA.
+        """
         if self.copies:
             self.copies = self._kept(self.copies)
         if self.shifts:
             self.shifts = self._kept(self.shifts)
         earlier = self.products.get(accumulator, [])
-        if self.last is not None and (self._all or not self.last.done):
-            earlier = [*earlier, self.last]
-        return self.copies + self.shifts, earlier
+        assumed: tuple[Step, ...] = ()
+        if self.last is not None and self.last not in earlier and (self._all or not self.last.done):
+            assumed = (self.last,)
+        return self.copies + self.shifts, earlier, assumed
 
     def product(self, accumulator: Hashable, write: Step) -> None:
         """Record the write of D by an mma that is issued now."""
@@ -124,9 +128,12 @@ class Issued:
         self.last = write
         self._issue(write)
 
-    def before_copy(self, refresh: bool) -> list[Step]:
-        """Return the steps that must happen before the write of a cp. ``refresh``: the cp is a cp.4x256b."""
-        return self._all_products() + (self._kept(self.shifts) if refresh else [])
+    def before_copy(self, refresh: bool) -> tuple[list[Step], tuple[Step, ...]]:
+        """Return the steps that must happen before the write of a cp. ``refresh``: the cp is a cp.4x256b.
+
+        The second part are mma, which only this module orders before the write, not the ISA.
+        """
+        return (self._kept(self.shifts) if refresh else []), tuple(self._all_products())
 
     def copy(self, write: Step) -> None:
         """Record the write of a cp that is issued now."""

@@ -38,8 +38,8 @@ _CELL = 4
 class TensorStorage:
     """The tensor memory of a multiprocessor: its cells, flags of written cells, and allocated columns."""
 
-    #: The state space, and the base of offsets, for observers.
-    space, base = StateSpace.TENSOR, 0
+    #: For observers: the state space, the base of offsets, the size in bytes, a name, and no named buffers.
+    space, base, size, name, parts = StateSpace.TENSOR, 0, _CELL * LANES * COLUMNS, "tensor memory", None
 
     def __init__(self) -> None:
         #: First column of each live allocation -> its width, and the CTA that owns it.
@@ -188,6 +188,11 @@ class TensorMemory(CtaUnit):
                 actor,
             )
         return first
+
+    def announce_free(self, first: int, columns: int, actor: Actor) -> None:
+        """Send observers the access by which a warp frees its allocation: it ends the use of all cells."""
+        if self.cta.machine.stream.active:
+            self._announce(AccessKind.INVAL, np.arange(LANES), first, columns, actor)
 
     def free(self, first: int) -> None:
         """Free the allocation that begins at column ``first``."""

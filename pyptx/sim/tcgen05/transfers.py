@@ -9,6 +9,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ..engine.events import Step
+from ..engine.stream import SyncKind
+from ..threads.events import announce_sync
 from ..threads.units import RegisterOwner
 
 if TYPE_CHECKING:
@@ -24,6 +26,14 @@ class TensorTransfers(RegisterOwner):
     def __init__(self) -> None:
         super().__init__()
         self._stores: list[Step] = []
+        #: For observers: loads whose registers no instruction has used yet, with the rows of these registers.
+        self._unused: list[tuple[Step, frozenset[int]]] = []
+
+    def load(self, s: Split, step: Step, rows: frozenset[int]) -> None:
+        """Add a load in flight, which writes these rows of 32-bit registers."""
+        self.own(step)
+        if s.warp.cta.machine.stream.active:
+            self._unused.append((step, rows))
 
     def store(self, step: Step) -> None:
         """Add a store in flight."""
@@ -36,5 +46,16 @@ class TensorTransfers(RegisterOwner):
 
     def touch(self, s: Split, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
         """Complete the loads in flight before an instruction accesses registers that they write."""
+        if self._unused:
+            self._tell(s, rows)
         if self.steps:
             self.complete(s.warp.cta.machine.engines)
+
+    def _tell(self, s: Split, rows: tuple[int, ...]) -> None:
+        """Tell observers that an instruction uses registers of some loads: it waits for these loads."""
+        used = [step for step, theirs in self._unused if not theirs.isdisjoint(rows)]
+        if used:
+            self._unused = [(step, theirs) for step, theirs in self._unused if step not in used]
+            serials = tuple(step.serial for step in used)
+            lanes = range(32)
+            announce_sync(s, SyncKind.REGISTERS_USED, None, lanes=lanes, steps=serials)

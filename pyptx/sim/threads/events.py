@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 
 from ..code.semantic import Op
-from ..engine.stream import Fence, Sync, SyncKind
-from ..memory.access import MemoryOrder, Scope
+from ..engine.stream import Fence, FenceKind, Sync, SyncKind
+from ..memory.access import MemoryOrder, Scope, StateSpace
 from .warp import Split
 
 __all__ = ["announce_fence", "announce_sync"]
@@ -42,11 +42,24 @@ def announce_sync(
         stream.sync(Sync(kind, object, phase, s.cta_key, threads, *order, amount, steps, s.location))
 
 
-def announce_fence(s: Split, op: Op, lanes: Any, footprint: tuple[int, int] | None = None) -> None:
-    """Send observers an event for a fence that ``lanes`` execute; see :class:`Fence`."""
+def announce_fence(
+    s: Split,
+    op: Op,
+    lanes: Any,
+    kind: FenceKind,
+    *,
+    order: tuple[MemoryOrder, Scope] = (MemoryOrder.ACQ_REL, Scope.CTA),
+    spaces: tuple[StateSpace, ...] = (),
+    footprint: tuple[int, int] | None = None,
+) -> None:
+    """Send observers an event for a fence that ``lanes`` execute; see :class:`Fence`.
+
+    ``order`` is (semantics, scope).
+    """
     stream = s.warp.cta.machine.stream
     if stream.active:
         threads = np.asarray(lanes, np.int64) + 32 * s.warp.index
+        form, chosen = op.binding.form_id, dict(op.chosen)
         stream.fence(
-            Fence(op.name, op.binding.form_id, dict(op.chosen), s.cta_key, threads, footprint, op.location)
+            Fence(op.name, kind, form, chosen, s.cta_key, threads, *order, spaces, footprint, op.location)
         )

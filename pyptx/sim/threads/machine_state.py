@@ -19,7 +19,7 @@ from ...isa import Target
 from ..code.function import FunctionCode
 from ..engine.accounts import LaunchAccount
 from ..engine.events import AsyncOperation, Engine, Engines, Step
-from ..engine.stream import EventStream, Life, LifeKind, Observer
+from ..engine.stream import EventStream, GroupKind, Life, LifeKind, Observer
 from ..memory.address_space import Memory
 from ..memory.segments import Fault, Segment
 from .choices import ScheduleChoices
@@ -228,11 +228,23 @@ class MachineState:
         """Called after ``steps`` were put in flight. The schedule may execute steps that are ready."""
         raise NotImplementedError
 
-    def operation(self, split: Split, engine: Engine, *, takes_padding: bool = False) -> AsyncOperation:
-        """Return a new operation of ``engine`` on behalf of the split's current instruction."""
+    def operation(
+        self,
+        split: Split,
+        engine: Engine,
+        *,
+        takes_padding: bool = False,
+        group: GroupKind | None = None,
+    ) -> AsyncOperation:
+        """Return a new operation of ``engine`` on behalf of the split's current instruction.
+
+        ``group`` is the kind of groups by which threads wait for it, if there is one.
+        """
         assert split.op is not None
         issuer, actors, location = split.warp.issuer, split.actors, split.location
-        return AsyncOperation(split.op.name, engine, issuer, actors, location, takes_padding=takes_padding)
+        return AsyncOperation(
+            split.op.name, engine, issuer, actors, location, takes_padding=takes_padding, group=group
+        )
 
     def _changed(self) -> None:
         self.memory.version += 1

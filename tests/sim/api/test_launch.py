@@ -55,7 +55,7 @@ def test_launch_options_that_do_not_fit(options: dict[str, Any], said: str) -> N
     ({"schedule": None}, "schedule is None"), ({"schedule": ["eager"]}, "schedule is \\['eager'"),
     ({"seed": [1]}, "seed is \\[1\\]"), ({"seed": 1.5}, "seed is 1.5"), ({"seeds": -1}, "seeds is -1"),
     ({"progress": 3}, "progress is 3: expected a function"),
-    ({"sanitize": "stric"}, "sanitize is 'stric': expected True or 'strict'"), ({"sanitize": False}, "sanitize is"),
+    ({"sanitize": "stric"}, "sanitize is 'stric': expected True, 'strict' or False"), ({"sanitize": 3}, "sanitize is"),
     ({"uninitialized": [9]}, "uninitialized contains 9, but there are 2 arguments"), ({"uninitialized": "x"}, "a list of pos"),
     ({"uninitialized": [-1]}, "at least 0"), ({"uninitialized": [1]}, "uninitialized names argument 1, which is 1: expected an array"),
     ({"uninitialized": 0}, "a list of positions"), ({"outputs": [2]}, "outputs contains 2, but there are 2 arguments"),

@@ -1,0 +1,439 @@
+"""Brings each access of a run to the examiner: of threads, of warp teams, of engines, and to mbarriers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..engine.events import AsyncOperation, Step
+from ..engine.stream import GroupKind, Sync
+from ..memory.access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
+from ..memory.segments import Segment
+from .agents import CtaAgent, LaneGroup, Released, Source, WarpAgent
+from .clocks import NOTHING, Level, join_levels
+from .examine import Examiner
+from .issuing import Copies, CopyPart
+from .operations import Token
+from .order import Current, View
+from .records import ALL_LANES, CODES, Record
+from .release import acquire, release, release_levels, releases
+from .shadow import Shadow
+from .world import World, mask_of
+
+__all__ = ["Accesses"]
+
+_FULL = 0xFFFFFFFF
+#: Spaces that only one thread accesses, or that nothing writes.
+_SKIPPED = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST)
+_BARRIER_BYTES = 8
+_ALL: Any = slice(None)
+
+
+class Accesses:
+    """The accesses of one run, and the shadow of the segments.
+
+    ``beyond`` is called with an access to another CTA's shared memory that is not ordered after the start of
+    that CTA.
+    """
+
+    def __init__(self, world: World, examiner: Examiner, beyond: Callable[[Current, CtaAgent], None]) -> None:
+        self._world, self._examiner, self._beyond = world, examiner, beyond
+        self._shadows: dict[int, Shadow] = {}
+        #: For live mbarriers, by the key of their events: where they are.
+        self._barriers: dict[Any, tuple[Shadow, int]] = {}
+        #: Accesses of operations before their issue, such as the read of a tensor map.
+        self._early: dict[int, list[Access]] = {}
+        self._step: Step | None = None
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def _shadow(self, segment: Segment, actor: Any) -> Shadow:
+        found = self._shadows.get(id(segment))
+        if found is None:
+            owner = None
+            if segment.space is StateSpace.SHARED:
+                cluster = self._world.machine.residency.live[actor.cta_key].cluster
+                owner = cluster.ctas[segment.base >> 24].key
+            found = self._shadows[id(segment)] = Shadow(segment, owner)
+        return found
+
+    def end_cta(self, key: tuple[int, int]) -> None:
+        """Forget the shared memory of a CTA."""
+        self._shadows = {number: shadow for number, shadow in self._shadows.items() if shadow.owner != key}
+
+    def end_segment(self, base: int) -> None:
+        """Forget a segment of global memory."""
+        self._shadows = {
+            number: shadow
+            for number, shadow in self._shadows.items()
+            if shadow.owner is not None or shadow.segment.base != base
+        }
+
+    # --- any access -----------------------------------------------------------------------------
+
+    def access(self, access: Access) -> None:
+        if access.space in _SKIPPED:
+            return
+        actor = access.actor
+        if not isinstance(actor, AsyncOperation):
+            self._of_threads(access)
+        elif actor.observed is None:
+            self._early.setdefault(id(actor), []).append(access)
+        elif isinstance(actor.observed, Copies):
+            self._of_copies(access, actor.observed)
+        else:
+            step = self._step
+            assert step is not None and step.operation is actor, actor.name
+            self._of_engine(access, actor, step.observed)
+
+    def issued(self, operation: AsyncOperation) -> None:
+        """Check the accesses that an operation made before its issue: its first step makes them."""
+        for access in self._early.pop(id(operation), ()):
+            self._of_engine(access, operation, operation.observed)
+
+    def happens(self, step: Step) -> None:
+        """The next accesses are those of this step."""
+        self._step = step
+
+    @property
+    def step(self) -> Step | None:
+        """The step that happens now."""
+        return self._step
+
+    def _current(self, access: Access, shadow: Shadow) -> Current:
+        owner = None if shadow.owner is None else self._world.ctas.get(shadow.owner)
+        strong = access.semantics is not MemoryOrder.WEAK or access.kind is AccessKind.RMW
+        address = shadow.segment.base + int(access.footprint.starts[0])
+        return Current(
+            access,
+            access.kind,
+            access.proxy,
+            access.footprint.size,
+            strong,
+            access.scope,
+            False,
+            owner,
+            address,
+        )
+
+    def _record(self, access: Access, key: int, time: int, mask: int, name: str) -> Record:
+        return self._world.records.add(
+            Record(
+                0,
+                key,
+                time,
+                mask,
+                access.kind,
+                access.proxy,
+                access.semantics,
+                access.scope,
+                access.footprint.size,
+                access.actor.cta_key,
+                self._world.launches[access.actor.cta_key[0]],
+                name,
+                access.actor.location,
+            )
+        )
+
+    def _reach(self, current: Current, view: View) -> None:
+        """Check an access to another CTA's shared memory against that CTA's start."""
+        owner = current.owner
+        if owner is not None and owner is not view.cta:
+            clock = view.levels.get(Level.EXECUTION, {})
+            if clock.get(owner.start, 0) < 1:
+                self._beyond(current, owner)
+
+    # --- threads --------------------------------------------------------------------------------
+
+    def _of_threads(self, access: Access) -> None:
+        actor: Any = access.actor
+        cta = self._world.ctas[actor.cta_key]
+        threads = access.threads
+        if threads is None:
+            self._of_whole_warp(access, cta.warps[actor.warp.index])
+            return
+        low, high = int(threads[0]) >> 5, int(threads[-1]) >> 5
+        lanes = threads & 31
+        if low == high:
+            self._of_warp(access, cta.warps[low], lanes, _ALL)
+            return
+        warps = threads >> 5
+        if all(len(cta.warps[number].groups) == 1 for number in range(low, high + 1)):
+            self._of_team(access, cta, low, warps, lanes)
+            return
+        for number in np.unique(warps).tolist():
+            chosen = np.flatnonzero(warps == number)
+            self._of_warp(access, cta.warps[number], lanes[chosen], chosen)
+
+    def _of_warp(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], which: Any) -> None:
+        groups = warp.groups_of(mask_of(np.unique(lanes) if len(lanes) > 32 else lanes))
+        if len(groups) == 1:
+            self._of_group(access, groups[0], lanes, which)
+            return
+        positions = np.arange(len(lanes)) if which is _ALL else which
+        for group in groups:
+            inside = (group.mask >> lanes & 1).astype(np.bool_)
+            self._of_group(access, group, lanes[inside], positions[inside])
+
+    def _of_group(self, access: Access, group: LaneGroup, lanes: NDArray[Any], which: Any) -> None:
+        shadow = self._shadow(access.segment, access.actor)
+        grains = shadow.places(access.footprint)
+        if which is not _ALL:
+            grains = grains[which]
+        elif len(grains) < len(lanes):
+            # The lanes of a warp access one place together.
+            grains = np.broadcast_to(grains, (len(lanes), grains.shape[1]))
+        current = self._current(access, shadow)
+        warp = group.warp
+        values, record = self._values(access, warp, lanes, grains)
+        view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
+        self._reach(current, view)
+        self._examiner.access(shadow, grains, values, None, lanes, [view], record, current)
+        if current.strong or shadow.flags:
+            self._flags(access, shadow, group, lanes, which, current)
+        if access.kind is AccessKind.INIT:
+            self._begin_barrier(access, shadow)
+
+    def _begin_barrier(self, access: Access, shadow: Shadow) -> None:
+        """Remember where an mbarrier is, by the key of its events."""
+        actor: Any = access.actor
+        cta = actor.warp.cta
+        for offset in access.footprint.starts.tolist():
+            key = (cta.grid.number, cta.cluster.number, shadow.segment.base + offset)
+            self._barriers[key] = shadow, offset
+
+    def _of_team(
+        self, access: Access, cta: CtaAgent, low: int, warps: NDArray[Any], lanes: NDArray[Any]
+    ) -> None:
+        shadow = self._shadow(access.segment, access.actor)
+        grains = shadow.places(access.footprint)
+        current = self._current(access, shadow)
+        present = np.unique(warps).tolist()
+        values = np.empty(len(lanes), np.int32)
+        views: list[View] = []
+        record: Record | None = None
+        for number in range(low, int(warps[-1]) + 1):
+            warp = cta.warps[number]
+            group = warp.groups[0]
+            if number in present:
+                chosen = warps == number
+                values[chosen], record = self._values(access, warp, lanes[chosen], grains[chosen])
+            views.append(View(group.levels, cta, warp.key, warp.time, group.ordered))
+        assert record is not None
+        self._reach(current, views[0])
+        units = (warps - low).astype(np.int32)
+        self._examiner.access(shadow, grains, values, units, lanes, views, record, current)
+        if current.strong or shadow.flags:
+            for number in present:
+                chosen = np.flatnonzero(warps == number)
+                group = cta.warps[number].groups[0]
+                self._flags(access, shadow, group, lanes[chosen], chosen, current)
+
+    def _of_whole_warp(self, access: Access, warp: WarpAgent) -> None:
+        """An access of a whole warp together: it frees tensor memory, and with it the shadow of the cells."""
+        shadow = self._shadow(access.segment, access.actor)
+        grains = shadow.places(access.footprint)
+        current = self._current(access, shadow)
+        levels = NOTHING
+        for group in warp.groups_of(warp.full):
+            levels = join_levels(levels, group.snapshot(group.mask))
+        warp.advance()
+        view = View(levels, warp.cta, -1, 0, set())
+        record = self._record(access, warp.key, warp.time, warp.full, _name(warp))
+        values = np.full(len(grains), CODES * record.number + ALL_LANES, np.int32)
+        self._examiner.access(shadow, grains, values, None, None, [view], record, current)
+        if access.kind is AccessKind.INVAL:
+            shadow.writes[grains] = 0
+
+    def _values(
+        self, access: Access, warp: WarpAgent, lanes: NDArray[Any], grains: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], Record]:
+        """Return the shadow's value for each piece, and a record of the access."""
+        warp.advance()
+        starts = grains[:, 0]
+        if len(starts) > 1 and not (starts[1:] > starts[:-1]).all():
+            found, places = np.unique(starts, return_inverse=True)
+            if len(found) < len(starts):
+                return self._shared_values(access, warp, lanes, places.reshape(-1))
+        record = self._thread_record(access, warp, _FULL)
+        return (CODES * record.number + lanes).astype(np.int32), record
+
+    def _shared_values(
+        self, access: Access, warp: WarpAgent, lanes: NDArray[Any], places: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int32], Record]:
+        """Return the values of an access in which several lanes touch the same bytes."""
+        masks = np.zeros(int(places.max()) + 1, np.int64)
+        np.bitwise_or.at(masks, places, np.left_shift(np.int64(1), lanes.astype(np.int64)))
+        values = np.empty(len(lanes), np.int32)
+        record: Record | None = None
+        for mask in np.unique(masks).tolist():
+            record = self._thread_record(access, warp, mask)
+            values[masks[places] == mask] = CODES * record.number + ALL_LANES
+        assert record is not None
+        return values, record
+
+    def _thread_record(self, access: Access, warp: WarpAgent, mask: int) -> Record:
+        """Return the record of this instruction in the warp's current time."""
+        key = (
+            id(access.actor.location),
+            access.kind,
+            access.footprint.size,
+            access.semantics,
+            access.proxy,
+            mask,
+        )
+        found = warp.records.get(key)
+        if found is None:
+            found = self._record(access, warp.key, warp.time, mask, _name(warp))
+            warp.records[key] = found
+        return found
+
+    # --- flags in memory ------------------------------------------------------------------------
+
+    def _flags(
+        self,
+        access: Access,
+        shadow: Shadow,
+        group: LaneGroup,
+        lanes: NDArray[Any],
+        which: Any,
+        current: Current,
+    ) -> None:
+        """Let strong accesses release and acquire through the bytes that they access."""
+        starts = access.footprint.starts[which].tolist()
+        if not current.strong:
+            if current.kind is not AccessKind.READ:
+                for start in starts:
+                    shadow.flags.pop(start, None)
+            return
+        order, scope = access.semantics, access.scope
+        warp = group.warp
+        for start, lane in zip(starts, lanes.tolist(), strict=True):
+            board: Released | None = shadow.flags.get(start)
+            mine = group if group.mask == 1 << lane else warp.groups_of(1 << lane)[0]
+            kept: Released = {}
+            if current.kind is not AccessKind.WRITE and board:
+                acquire(mine, board, order, scope, self._world.ctas)
+                kept = dict(board)
+            if current.kind is AccessKind.READ:
+                continue
+            if releases(order) or mine.fence is not None:
+                release(kept, mine, 1 << lane, order, scope)
+            else:
+                release_levels(kept, Source(False, scope, warp.cta.key), mine.snapshot(1 << lane))
+            shadow.flags[start] = kept
+        warp.merge()
+
+    # --- engines --------------------------------------------------------------------------------
+
+    def _of_engine(self, access: Access, operation: AsyncOperation, token: Token) -> None:
+        cta = token.cta
+        shadow = self._shadow(access.segment, operation)
+        grains = shadow.places(access.footprint)
+        current = self._current(access, shadow)
+        current.pipelined = operation.group is GroupKind.TCGEN05_COMMIT
+        view = View(token.levels, cta, -1, 0, token.ordered, token)
+        self._reach(current, view)
+        key = (access.kind, id(access.segment), access.footprint.size, access.proxy)
+        record = token.records.get(key)
+        if record is None:
+            name = f"{operation.name} by {operation.threads}"
+            record = self._record(access, token.key, token.time, 0, name)
+            record.reads_only, record.stream = token.reads, token.stream
+            record.waited = operation.group is not GroupKind.TCGEN05_LD
+            token.records[key] = record
+        values = np.full(len(grains), CODES * record.number + ALL_LANES, np.int32)
+        self._examiner.access(shadow, grains, values, None, None, [view], record, current)
+
+    def _of_copies(self, access: Access, copies: Copies) -> None:
+        """An access of a ``cp.async``, in which each lane's copy is an operation of its own."""
+        assert access.threads is not None
+        shadow = self._shadow(access.segment, access.actor)
+        grains = shadow.places(access.footprint)
+        current = self._current(access, shadow)
+        lanes, warps = access.threads & 31, access.threads >> 5
+        for number in np.unique(warps).tolist():
+            part = copies.parts[number]
+            record = self._copy_record(access, part)
+            for group in part.groups:
+                chosen = np.flatnonzero((warps == number) & (group.mask >> lanes & 1).astype(np.bool_))
+                if len(chosen):
+                    warp = part.warp
+                    view = View(group.levels, warp.cta, warp.key, part.issued, group.ordered)
+                    values = (CODES * record.number + lanes[chosen]).astype(np.int32)
+                    self._examiner.access(
+                        shadow, grains[chosen], values, None, lanes[chosen], [view], record, current
+                    )
+
+    def _copy_record(self, access: Access, part: CopyPart) -> Record:
+        key = (access.kind, id(access.segment), access.footprint.size)
+        record = part.records.get(key)
+        if record is None:
+            actor: Any = access.actor
+            record = self._record(access, part.key, 1, part.mask, f"{actor.name} by {actor.threads}")
+            record.bound = part.bound
+            part.records[key] = record
+        return record
+
+    # --- mbarriers ------------------------------------------------------------------------------
+
+    def use_barrier(self, sync: Sync, kind: AccessKind) -> None:
+        """Check an operation of threads on an mbarrier as an atomic access to its 8 bytes."""
+        where = self._barriers.get(sync.object)
+        if where is None or not len(sync.threads):
+            return
+        shadow, offset = where
+        cta = self._world.ctas[sync.cta]
+        for warp, mask in self._world.warps_of(cta, sync.threads):
+            for group in warp.groups_of(mask):
+                self._use_barrier(sync, kind, shadow, offset, group)
+            warp.merge()
+
+    def _use_barrier(
+        self, sync: Sync, kind: AccessKind, shadow: Shadow, offset: int, group: LaneGroup
+    ) -> None:
+        warp = group.warp
+        warp.advance()
+        record = self._world.records.add(
+            Record(
+                0,
+                warp.key,
+                warp.time,
+                group.mask,
+                kind,
+                Proxy.GENERIC,
+                MemoryOrder.RELAXED,
+                Scope.SYS,
+                _BARRIER_BYTES,
+                warp.cta.key,
+                self._world.launches[warp.cta.launch],
+                _name(warp),
+                sync.location,
+                barrier=True,
+            )
+        )
+        lanes = np.flatnonzero(np.unpackbits(np.array([group.mask], "<u4").view(np.uint8), bitorder="little"))
+        footprint = Footprint(np.full(len(lanes), offset, np.int64), _BARRIER_BYTES)
+        grains = shadow.places(footprint)
+        owner = None if shadow.owner is None else self._world.ctas.get(shadow.owner)
+        current = Current(
+            None,
+            kind,
+            Proxy.GENERIC,
+            _BARRIER_BYTES,
+            True,
+            Scope.SYS,
+            True,
+            owner,
+            shadow.segment.base + offset,
+        )
+        view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
+        values = np.full(len(lanes), CODES * record.number + ALL_LANES, np.int32)
+        self._examiner.access(shadow, grains, values, None, lanes, [view], record, current)
+
+
+def _name(warp: WarpAgent) -> str:
+    return f"CTA {warp.cta.coordinates} warp {warp.index}"

@@ -1,0 +1,194 @@
+"""The agents of a run: warps with their lanes, and the CTAs that they belong to.
+
+Lanes are threads: each has its own knowledge. Lanes that know the same share one :class:`LaneGroup`, so a
+warp that runs and synchronizes as a whole costs as much as one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from ..memory.access import Scope
+from .clocks import LANES_KEY, Clock, Level, Levels, extended, join_levels
+from .records import Record
+
+__all__ = ["CtaAgent", "LaneGroup", "Released", "Source", "WarpAgent", "bits_of", "includes"]
+
+#: Sets of record numbers above this size are not copied.
+_FEW = 100
+_OWN = (Level.SYNC, Level.WIDE, Level.EXECUTION)
+
+
+def bits_of(mask: int) -> Iterator[int]:
+    """Yield the numbers of the bits that are set, ascending."""
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Who released something, and how.
+
+    Attributes:
+        released: True for a release, False for a relaxed operation.
+        scope: the scope of the operation.
+        cta: the CTA of the thread or of the operation's issuer.
+        engine: True for a signal that an asynchronous operation brings.
+    """
+
+    released: bool
+    scope: Scope
+    cta: tuple[int, int]
+    engine: bool = False
+
+
+#: What several agents have released into one object, by source.
+Released = dict[Source, Levels]
+
+
+class LaneGroup:
+    """Lanes of one warp that know the same.
+
+    Attributes:
+        mask: the lanes.
+        levels: what they know of other agents.
+        ordered: numbers of records, with the class of the access, that were found to be ordered before.
+        fence: scope of the last release fence, and what the lanes knew then; None before the first.
+        seen: what relaxed reads have observed; an acquire fence makes it known.
+    """
+
+    __slots__ = ("_snapshot", "fence", "levels", "mask", "ordered", "seen", "warp")
+
+    def __init__(self, warp: WarpAgent, mask: int, levels: Levels) -> None:
+        self.warp, self.mask, self.levels = warp, mask, levels
+        self.ordered: set[int] = set()
+        self.fence: tuple[Scope, Levels] | None = None
+        self.seen: Released = {}
+        self._snapshot: tuple[int, int, Levels, Levels] | None = None
+
+    def part(self, mask: int) -> LaneGroup:
+        """Split off the lanes of ``mask``."""
+        other = LaneGroup(self.warp, mask, self.levels)
+        other.ordered = set(self.ordered) if len(self.ordered) < _FEW else set()
+        other.fence, other.seen = self.fence, dict(self.seen)
+        self.mask &= ~mask
+        self._snapshot = None
+        return other
+
+    def learn(self, levels: Levels) -> None:
+        """Add what another agent has released."""
+        self.levels = join_levels(self.levels, levels)
+
+    def snapshot(self, mask: int) -> Levels:
+        """Return what the lanes of ``mask`` know, their own accesses included."""
+        warp = self.warp
+        known = self._snapshot
+        if known is not None and known[:2] == (warp.time, mask) and known[2] is self.levels:
+            warp.released = True
+            return known[3]
+        own = warp.own(mask)
+        whole = warp.key in own
+        done: dict[int, Clock] = {}
+        made = dict(self.levels)
+        for level in _OWN:
+            clock = self.levels.get(level, {})
+            found = done.get(id(clock))
+            if found is None:
+                if whole and len(self.warp.groups) > 1:
+                    clock = {
+                        key: time for key, time in clock.items() if not warp.key < key <= warp.key + LANES_KEY
+                    }
+                found = done[id(self.levels.get(level, {}))] = extended(clock, own)
+            made[level] = found
+        warp.released = True
+        self._snapshot = warp.time, mask, self.levels, made
+        return made
+
+
+class WarpAgent:
+    """One warp: its key in clocks, its time, and its lanes in groups that know the same."""
+
+    __slots__ = ("cta", "full", "groups", "index", "key", "records", "released", "time")
+
+    def __init__(self, cta: CtaAgent, index: int, key: int, full: int, levels: Levels) -> None:
+        self.cta, self.index, self.key, self.full = cta, index, key, full
+        self.time = 1
+        #: True if the current time was released: the next access gets a later one.
+        self.released = False
+        self.groups = [LaneGroup(self, full, levels)]
+        #: Records of the current time, by the instruction and the kind of access.
+        self.records: dict[tuple[object, ...], Record] = {}
+
+    def own(self, mask: int) -> Clock:
+        """Return the keys and times by which others know the accesses of these lanes until now."""
+        if mask & self.full == self.full:
+            return {self.key: self.time}
+        own = {self.key + 1 + lane: self.time for lane in bits_of(mask)}
+        own[self.key + LANES_KEY] = self.time
+        return own
+
+    def advance(self) -> None:
+        """Begin a new time if the current one was released."""
+        if self.released:
+            self.time += 1
+            self.released = False
+            self.records.clear()
+
+    def groups_of(self, mask: int) -> list[LaneGroup]:
+        """Return groups that consist of exactly the lanes of ``mask``; split groups if necessary."""
+        found = []
+        for group in self.groups:
+            both = group.mask & mask
+            if both == group.mask:
+                found.append(group)
+            elif both:
+                found.append(group.part(both))
+        self.groups.extend(group for group in found if group not in self.groups)
+        return found
+
+    def merge(self) -> None:
+        """Merge groups that know the same."""
+        if len(self.groups) == 1:
+            return
+        kept: list[LaneGroup] = []
+        for group in self.groups:
+            for other in kept:
+                if (
+                    other.levels is group.levels
+                    and other.fence == group.fence
+                    and not other.seen
+                    and not group.seen
+                ):
+                    other.mask |= group.mask
+                    other.ordered &= group.ordered
+                    break
+            else:
+                kept.append(group)
+        self.groups = kept
+
+
+@dataclass(eq=False, slots=True)
+class CtaAgent:
+    """One CTA: its warps, its cluster, and its key in clocks, which stands for its start."""
+
+    key: tuple[int, int]
+    start: int
+    cluster: tuple[int, int]
+    coordinates: tuple[int, int, int]
+    warps: list[WarpAgent] = field(default_factory=list)
+
+    @property
+    def launch(self) -> int:
+        return self.key[0]
+
+
+def includes(scope: Scope, one: CtaAgent, other: CtaAgent) -> bool:
+    """True if ``scope`` of a thread of CTA ``one`` includes the threads of CTA ``other``."""
+    if one is other:
+        return True
+    if scope is Scope.CLUSTER:
+        return one.cluster == other.cluster
+    return scope in (Scope.GPU, Scope.SYS)

@@ -1,0 +1,142 @@
+"""Vector clocks: what an agent knows to have happened, on several levels of order.
+
+A :data:`Clock` maps a key to a time: all events of this key up to the time have happened before. Clocks are
+never changed once they are shared; :func:`join` makes new ones.
+
+A warp has 64 keys: the first one stands for all of its lanes, the next 32 for single lanes. So the arrival of
+one elected lane releases only this lane's accesses. A chain of asynchronous operations has 64 keys as well:
+the first one for whole operations, :data:`READ_KEY` for their reads alone.
+
+:data:`Levels` are the clocks of one agent. ``SYNC`` is causality order: release and acquire with scopes that
+include each other. ``WIDE`` ignores scopes, ``EXECUTION`` also takes what relaxed operations order. A level
+``Fenced`` holds what a proxy fence has made visible to the async proxy. ``TENSOR`` and ``SENT`` follow
+``tcgen05.fence``, ``INITIALIZED`` follows ``fence.mbarrier_init``.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Hashable, Mapping
+from typing import NamedTuple
+
+from ..memory.access import StateSpace
+
+__all__ = [
+    "KEYS",
+    "LANES_KEY",
+    "NOTHING",
+    "READ_KEY",
+    "Clock",
+    "Fenced",
+    "Level",
+    "Levels",
+    "MapFenced",
+    "extended",
+    "join",
+    "join_levels",
+]
+
+#: Number of keys of one warp or of one chain.
+KEYS = 64
+#: Within a warp: the key of the latest time of any single lane.
+LANES_KEY = 33
+#: Within a chain: the key of the reads alone.
+READ_KEY = 40
+
+Clock = dict[int, int]
+
+
+class Level(enum.Enum):
+    """Orders from the strongest to the weakest, and the two of tensor memory."""
+
+    SYNC = "release and acquire"
+    WIDE = "release and acquire of any scope"
+    EXECUTION = "execution"
+    TENSOR = "tcgen05 operations that a fence::after_thread_sync orders before"
+    SENT = "tcgen05 operations that a fence::before_thread_sync has sent"
+    INITIALIZED = "mbarriers whose initialization a fence.mbarrier_init has released"
+    MAP_RELEASED = "what a release fence of the tensor-map proxy has released"
+
+    __hash__ = object.__hash__
+
+
+class Fenced(NamedTuple):
+    """The level of what a proxy fence for ``space``, executed by a thread of ``cta``, has ordered."""
+
+    space: StateSpace
+    cta: tuple[int, int]
+
+
+class MapFenced(NamedTuple):
+    """The level of what an acquire fence of the tensor-map proxy has ordered, for the bytes it names."""
+
+    address: int
+    size: int
+
+    def holds(self, address: int, size: int) -> bool:
+        """True if these bytes are among those that the fence names."""
+        return self.address <= address and address + size <= self.address + self.size
+
+
+#: The clocks of an agent by level. Absent levels know nothing.
+Levels = Mapping[Hashable, Clock]
+NOTHING: Levels = {}
+
+
+def join(a: Clock, b: Clock) -> Clock:
+    """Return the later time of each key: one of the two clocks itself, if it contains the other."""
+    if a is b or not b:
+        return a
+    if not a:
+        return b
+    if len(a) < len(b):
+        a, b = b, a
+    get = a.get
+    news = {key: time for key, time in b.items() if get(key, 0) < time}
+    if not news:
+        return a
+    if len(b) == len(a):
+        find = b.get
+        if all(find(key, 0) >= time for key, time in a.items()):
+            return b
+    merged = a.copy()
+    merged.update(news)
+    return merged
+
+
+def extended(clock: Clock, own: Clock) -> Clock:
+    """Return ``clock`` with the times of ``own``, which are the latest of their keys."""
+    merged = clock.copy()
+    merged.update(own)
+    return merged
+
+
+def join_levels(a: Levels, b: Levels) -> Levels:
+    """Return the join of each level."""
+    if a is b or not b:
+        return a
+    if not a:
+        return b
+    done: dict[tuple[int, int], Clock] = {}
+    merged: dict[Hashable, Clock] = {}
+    same = True
+    for level, clock in a.items():
+        other = b.get(level)
+        if other is None or other is clock:
+            merged[level] = clock
+            continue
+        key = (id(clock), id(other))
+        found = done.get(key)
+        if found is None:
+            found = done[key] = join(clock, other)
+        same = same and found is clock
+        merged[level] = found
+    for level, other in b.items():
+        if level not in merged:
+            merged[level] = other
+            same = False
+    if same:
+        return a
+    if len(merged) == len(b) and all(merged[level] is clock for level, clock in b.items()):
+        return b
+    return merged

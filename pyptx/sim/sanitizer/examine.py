@@ -1,0 +1,274 @@
+"""Compares an access with the shadow of its bytes, and then records it there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory.access import AccessKind
+from .agents import CtaAgent
+from .order import Current, View, broken_rule, known_lanes, level_of, may_conflict
+from .records import ALL_LANES, CODES, Record, Records
+from .shadow import Shadow, ValueSets
+
+__all__ = ["Conflict", "Examiner"]
+
+_FULL = 0xFFFFFFFF
+Grains = NDArray[np.int64]
+Values = NDArray[np.int32]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """Two accesses that break a rule: the earlier record and its lane, the later lane, and the place."""
+
+    rule: str
+    record: Record
+    lane: int
+    my_lane: int
+    offset: int
+
+
+def _distinct(values: Any) -> list[int]:
+    """Return the distinct elements, in any order."""
+    first = values.flat[0]
+    if (values == first).all():
+        return [int(first)]
+    found: list[int] = np.unique(values).tolist()
+    return found
+
+
+class Examiner:
+    """Compares accesses with shadow memory.
+
+    ``report`` is called with each conflict and the access's own record.
+    """
+
+    def __init__(
+        self,
+        records: Records,
+        agents: dict[tuple[int, int], CtaAgent],
+        report: Callable[[Conflict, Record, Current, Shadow], None],
+    ) -> None:
+        self._records, self._agents, self._report = records, agents, report
+        self._sets = ValueSets()
+
+    def access(
+        self,
+        shadow: Shadow,
+        grains: Grains,
+        values: Values,
+        units: Values | None,
+        lanes: NDArray[np.int64] | None,
+        views: list[View],
+        record: Record,
+        current: Current,
+    ) -> None:
+        """Check one access, and store it.
+
+        Args:
+            grains: the grains of each piece, (pieces, grains of a piece).
+            values: the value that the shadow gets for each piece.
+            units: for each piece, the number of its agent in ``views``; None if there is one.
+            lanes: the lane of each piece; None for an engine.
+            views: what the agents know.
+            record: a record of the access, for messages.
+            current: the access.
+        """
+        written = shadow.writes[grains]
+        reading = current.kind is AccessKind.READ
+        if written.any():
+            self._compare(shadow, written, grains, units, lanes, views, record, current)
+        if not reading:
+            read = shadow.reads[grains]
+            if read.any():
+                self._compare(shadow, read, grains, units, lanes, views, record, current)
+        wide = np.broadcast_to(values[:, None], grains.shape)
+        if reading:
+            read = shadow.reads[grains]
+            if read.any():
+                wide = self._merged(read, wide, units, lanes, views, current)
+            shadow.reads[grains] = wide
+            return
+        if written.any() and (current.strong or current.barrier or current.kind is AccessKind.RMW):
+            wide = self._merged(written, wide, units, lanes, views, current)
+        shadow.writes[grains] = wide
+        shadow.reads[grains] = 0
+
+    # --- comparing ------------------------------------------------------------------------------
+
+    def _compare(
+        self,
+        shadow: Shadow,
+        old: Values,
+        grains: Grains,
+        units: Values | None,
+        lanes: NDArray[np.int64] | None,
+        views: list[View],
+        record: Record,
+        current: Current,
+    ) -> None:
+        if old.min() < 0:
+            for value in np.unique(old[old < 0]).tolist():
+                chosen = old == value
+                for member in self._sets.members(value):
+                    self._compare_pairs(
+                        shadow, np.where(chosen, member, 0), grains, units, lanes, views, record, current
+                    )
+            old = np.where(old < 0, 0, old)
+        self._compare_pairs(shadow, old, grains, units, lanes, views, record, current)
+
+    def _compare_pairs(
+        self,
+        shadow: Shadow,
+        old: Values,
+        grains: Grains,
+        units: Values | None,
+        lanes: NDArray[np.int64] | None,
+        views: list[View],
+        record: Record,
+        current: Current,
+    ) -> None:
+        numbers = old // CODES
+        pairs: Any = numbers if units is None else numbers * len(views) + units[:, None]
+        found = _distinct(pairs)
+        several = 1 if units is None else len(views)
+        kind = current.number
+        for pair in found:
+            number, unit = divmod(pair, several)
+            if not number:
+                continue
+            view = views[unit]
+            key = number * 8 + kind
+            if key in view.ordered:
+                continue
+            earlier = self._records[number]
+            if not may_conflict(earlier, current, view, self._agents):
+                continue
+            clock = level_of(earlier, current, view)
+            if known_lanes(earlier, clock, view, 0) == _FULL and self._simple(earlier, current, view):
+                view.ordered.add(key)
+                continue
+            here = pairs == pair
+            self._compare_lanes(shadow, earlier, old, here, grains, lanes, view, record, current)
+
+    @staticmethod
+    def _simple(earlier: Record, current: Current, view: View) -> bool:
+        """True if being in the clock of :func:`level_of` is enough."""
+        return not current.needs_more(earlier)
+
+    def _compare_lanes(
+        self,
+        shadow: Shadow,
+        earlier: Record,
+        old: Values,
+        here: NDArray[np.bool_],
+        grains: Grains,
+        lanes: NDArray[np.int64] | None,
+        view: View,
+        record: Record,
+        current: Current,
+    ) -> None:
+        """Compare the lanes of one pair of record and agent; report the first conflict of each rule."""
+        theirs = old[here] - CODES * earlier.number
+        mine = (
+            np.full(theirs.shape, -1) if lanes is None else np.broadcast_to(lanes[:, None], old.shape)[here]
+        )
+        codes = theirs * 64 + (mine + 1)
+        reported: set[str] = set()
+        for code in np.unique(codes).tolist():
+            lane, my_lane = code // 64, code % 64 - 1
+            rule = broken_rule(earlier, lane, current, my_lane, view)
+            if rule and rule not in reported:
+                reported.add(rule)
+                at = int(np.argmax(codes == code))
+                offset = int(grains[here][at]) * shadow.grain
+                self._report(Conflict(rule, earlier, lane, my_lane, offset), record, current, shadow)
+        if not reported and not earlier.mask and lanes is None:
+            view.ordered.add(earlier.number * 8 + current.number)
+
+    # --- storing --------------------------------------------------------------------------------
+
+    def _merged(
+        self,
+        old: Values,
+        new: Values,
+        units: Values | None,
+        lanes: NDArray[np.int64] | None,
+        views: list[View],
+        current: Current,
+    ) -> Values:
+        """Return values for the new accesses and for those old ones that are not ordered before them."""
+        result = np.array(new)
+        left = self._uncovered(old, units, lanes, views, current)
+        if not left.any():
+            return result
+        if lanes is None:
+            for before in _distinct(old[left]):
+                result[left & (old == before)] = self._together(
+                    before, int(new.flat[0]), -1, views[0], current
+                )
+            return result
+        rows, columns = np.nonzero(left)
+        done: dict[tuple[int, int], int] = {}
+        for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
+            before = int(old[row, column])
+            value = done.get((before, row))
+            if value is None:
+                view = views[0 if units is None else int(units[row])]
+                value = self._together(before, int(new[row, column]), int(lanes[row]), view, current)
+                done[before, row] = value
+            result[row, column] = value
+        return result
+
+    def _uncovered(
+        self,
+        old: Values,
+        units: Values | None,
+        lanes: NDArray[np.int64] | None,
+        views: list[View],
+        current: Current,
+    ) -> NDArray[np.bool_]:
+        """Return where the old value may have to be kept: most records are ordered before as a whole."""
+        left: NDArray[np.bool_] = old != 0
+        numbers = np.where(old > 0, old // CODES, 0)
+        pairs: Any = numbers if units is None else numbers * len(views) + units[:, None] * (numbers > 0)
+        for pair in _distinct(pairs):
+            number, unit = divmod(pair, 1 if units is None else len(views))
+            if not number:
+                continue
+            view, earlier = views[unit], self._records[number]
+            if earlier.proxy is not current.proxy or current.needs_more(earlier):
+                continue
+            if number * 8 + current.number in view.ordered or (
+                known_lanes(earlier, level_of(earlier, current, view), view, 0) == _FULL
+            ):
+                left &= pairs != pair
+            elif lanes is not None and earlier.key == view.warp_key and earlier.time <= view.limit:
+                left &= (pairs != pair) | (old - CODES * number != lanes[:, None])
+        return left
+
+    def _together(self, before: int, value: int, my_lane: int, view: View, current: Current) -> int:
+        """Return the value for the members of ``before`` that must be kept, and for ``value``."""
+        kept = {
+            member
+            for member in self._sets.members(before)
+            if not self._covered(member, my_lane, view, current)
+        }
+        kept.add(value)
+        return self._sets.number(frozenset(kept))
+
+    def _covered(self, value: int, my_lane: int, view: View, current: Current) -> bool:
+        """True if an older access may be forgotten: what is ordered after the new one is also after it."""
+        number, lane = divmod(value, CODES)
+        earlier = self._records[number]
+        if earlier.proxy is not current.proxy:
+            return False
+        return not broken_rule(earlier, lane, current, my_lane, view)
+
+
+assert ALL_LANES < CODES

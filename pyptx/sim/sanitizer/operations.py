@@ -1,0 +1,134 @@
+"""Asynchronous operations as agents: their tokens, and the chains whose times stand for them.
+
+A token is one part of an operation that is observed as a whole: a copy's read and write in one CTA, an MMA.
+Each token has a key and a time. Tokens of one chain have ascending times, and knowing one means knowing all
+earlier ones. Operations for which a thread waits in order of issue (bulk groups, wgmma, tcgen05 loads and
+stores, the operations of a commit) form one chain for each issuer. A copy that signals an mbarrier takes
+over a chain whose last token its issuer knows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...core.source import SourceLocation
+from .agents import CtaAgent
+from .clocks import KEYS, READ_KEY, Clock, Level, Levels, extended
+from .records import Record
+
+__all__ = ["Chain", "Chains", "Stream", "Token"]
+
+_ORDERS = (Level.SYNC, Level.WIDE, Level.EXECUTION)
+
+
+@dataclass(eq=False, slots=True)
+class Chain:
+    """A key, and the time of its last token."""
+
+    key: int
+    time: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Stream:
+    """The operations of one kind that one issuer waits for in order: their chain, and their groups.
+
+    Attributes:
+        groups: for each committed group, the time of its last operation.
+        recent: tokens whose order among themselves comes from the edges of their steps.
+    """
+
+    chain: Chain
+    groups: list[int] = field(default_factory=list)
+    recent: list[Token] = field(default_factory=list)
+
+
+@dataclass(eq=False, slots=True)
+class Token:
+    """One part of an operation: its key and time, and what is ordered before it.
+
+    Attributes:
+        reads: True for a read that is observed apart from the write of the operation.
+        levels: what the issuer knew at the issue, and the earlier steps.
+        stream: for the operations of a commit: their stream, whose tokens are ordered by ``after`` alone.
+        serials: serial numbers of the steps.
+        used: for a load of tensor memory: True if an instruction has used its registers.
+        after: tokens of the stream that the ISA orders directly before.
+        assumed: tokens of the stream that only this machine orders directly before.
+        records: records of the accesses, by kind, segment and size.
+        ordered: numbers of records that were found to be ordered before.
+    """
+
+    key: int
+    time: int
+    reads: bool
+    levels: Levels
+    cta: CtaAgent
+    name: str
+    location: SourceLocation | None
+    stream: Stream | None = None
+    serials: tuple[int, ...] = ()
+    used: bool = False
+    after: tuple[Token, ...] = ()
+    assumed: tuple[Token, ...] = ()
+    records: dict[tuple[object, ...], Record] = field(default_factory=dict)
+    ordered: set[int] = field(default_factory=set)
+
+    def own(self) -> Clock:
+        """Return the key and time by which others know the token."""
+        return {self.key + READ_KEY if self.reads else self.key: self.time}
+
+    def knowledge(self) -> Levels:
+        """Return what an agent knows that is ordered after the token."""
+        own = self.own()
+        made = dict(self.levels)
+        done: dict[int, Clock] = {}
+        for level in _ORDERS:
+            clock = self.levels.get(level, {})
+            if id(clock) not in done:
+                done[id(clock)] = extended(clock, own)
+            made[level] = done[id(clock)]
+        if self.stream is not None:
+            made[Level.SENT] = extended(made.get(Level.SENT, {}), own)
+        return made
+
+    def reaches(self, other_key: int, other_time: int, *, assumed: bool) -> bool:
+        """True if edges lead from the token back to one of its stream with this time."""
+        seen: set[int] = set()
+        waiting: list[Token] = [self]
+        while waiting:
+            token = waiting.pop()
+            for earlier in (*token.after, *(token.assumed if assumed else ())):
+                if earlier.key == other_key and earlier.time == other_time:
+                    return True
+                if earlier.time > other_time and id(earlier) not in seen:
+                    seen.add(id(earlier))
+                    waiting.append(earlier)
+        return False
+
+
+class Chains:
+    """Makes keys, and finds chains for copies that signal mbarriers."""
+
+    def __init__(self) -> None:
+        self._next = KEYS
+        self._of_issuer: dict[object, list[Chain]] = {}
+
+    def new_key(self) -> int:
+        """Return the first key of a new warp or chain."""
+        key = self._next
+        self._next += KEYS
+        return key
+
+    def chain(self) -> Chain:
+        return Chain(self.new_key())
+
+    def free(self, issuer: object, levels: Levels) -> Chain:
+        """Return a chain of the issuer whose last token it knows: a new one if there is none."""
+        chains = self._of_issuer.setdefault(issuer, [])
+        known = levels.get(Level.SYNC, {})
+        for chain in chains:
+            if known.get(chain.key, 0) >= chain.time:
+                return chain
+        chains.append(self.chain())
+        return chains[-1]

@@ -1,0 +1,265 @@
+"""Decides whether an earlier access is ordered before a later one, and if not, which rule is broken.
+
+:class:`View` is what the later access's agent knows. :func:`ordered` compares clocks; :func:`broken_rule` is
+called only for two accesses that the quick comparison did not find to be ordered.
+
+Source: PTX ISA, `#memory-consistency-model`, `#async-proxy`, `#tcgen05-memory-consistency-model`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass
+
+from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, Scope, StateSpace
+from .agents import CtaAgent, bits_of, includes
+from .clocks import LANES_KEY, READ_KEY, Clock, Fenced, Level, Levels, MapFenced
+from .operations import Token
+from .records import ALL_LANES, Record
+
+__all__ = ["Current", "View", "broken_rule", "may_conflict", "known_lanes", "level_of"]
+
+_FULL = 0xFFFFFFFF
+_NO_CLOCK: Clock = {}
+
+
+@dataclass(eq=False, slots=True)
+class View:
+    """What an agent knows when it accesses memory.
+
+    Attributes:
+        levels: its clocks. cta: its CTA. warp_key: key of its warp, or -1 for an engine that acts for no
+        single lanes. limit: the latest time of its warp's own lanes that counts as its past. token: the
+        token of an operation; None for threads. ordered: numbers of records that were found to be ordered
+        before: 8 times the number, plus the class of
+            the access.
+    """
+
+    levels: Levels
+    cta: CtaAgent
+    warp_key: int
+    limit: int
+    ordered: set[int]
+    token: Token | None = None
+
+
+@dataclass(eq=False, slots=True)
+class Current:
+    """The access that is checked now.
+
+    Attributes:
+        access: the event; None for an operation on an mbarrier.
+        barrier: True for an operation on an mbarrier.
+        owner: the CTA whose shared memory is accessed, or None.
+        address: the first byte.
+        pipelined: True for operations of tcgen05 that a thread's earlier ones come before without a wait.
+    """
+
+    access: Access | None
+    kind: AccessKind
+    proxy: Proxy
+    size: int
+    strong: bool
+    scope: Scope
+    barrier: bool
+    owner: CtaAgent | None
+    address: int
+    pipelined: bool = False
+
+    @property
+    def space(self) -> StateSpace:
+        """The state space of the bytes."""
+        return StateSpace.SHARED if self.access is None else self.access.space
+
+    @property
+    def number(self) -> int:
+        """A number below 8 for accesses that need the same order after the same record."""
+        return (
+            (self.proxy is Proxy.ASYNC)
+            + 2 * (self.kind is AccessKind.READ)
+            + 4 * (self.proxy is Proxy.TENSOR)
+        )
+
+    def needs_more(self, record: Record) -> bool:
+        """True if being in the clock of :func:`level_of` is not enough to be ordered well."""
+        return self.proxy in _SPECIAL or record.proxy is Proxy.READONLY
+
+
+#: Accesses that begin or end the life of an mbarrier or of tensor memory.
+_LIVES = (AccessKind.INIT, AccessKind.INVAL)
+_SPECIAL = (Proxy.TENSOR, Proxy.TENSORMAP, Proxy.READONLY)
+
+
+def may_conflict(
+    record: Record, current: Current, view: View, agents: dict[tuple[int, int], CtaAgent]
+) -> bool:
+    """False if the two accesses may be simultaneous, or the earlier one's launch is complete.
+
+    Accesses may be simultaneous that both read, or that are morally strong (``#morally-strong-operations``).
+    """
+    if record.kind is AccessKind.READ and current.kind is AccessKind.READ:
+        return False
+    if record.barrier and current.barrier:
+        return False
+    token = view.token
+    if token is not None and record.key == token.key and record.time == token.time:
+        return False
+    if record.launch in view.levels.get(Level.SYNC, _NO_CLOCK):
+        return False
+    if record.proxy is Proxy.ASYNC and current.proxy is Proxy.ASYNC:
+        return not (record.kind is AccessKind.RMW and current.kind is AccessKind.RMW)
+    if record.kind in _LIVES or current.kind in _LIVES:
+        return True
+    if record.proxy is not current.proxy or record.semantics is MemoryOrder.WEAK or not current.strong:
+        return True
+    if record.size != current.size:
+        return True
+    other = agents[record.cta]
+    return not (includes(record.scope, other, view.cta) and includes(current.scope, view.cta, other))
+
+
+def level_of(record: Record, current: Current, view: View) -> Clock:
+    """Return the clock that must contain the record: for most pairs, that of causality order."""
+    levels = view.levels
+    if current.proxy is Proxy.TENSOR:
+        return levels.get(Level.EXECUTION, _NO_CLOCK)
+    if current.proxy is Proxy.ASYNC and record.proxy is Proxy.GENERIC:
+        found = levels.get(Fenced(current.space, view.cta.key))
+        if found is None and current.owner is not None:
+            found = levels.get(Fenced(current.space, current.owner.key))
+        return found or _NO_CLOCK
+    return levels.get(Level.SYNC, _NO_CLOCK)
+
+
+def known_lanes(record: Record, clock: Clock, view: View, lanes: int) -> int:
+    """Return those of ``lanes`` (a mask) of the record that ``clock`` contains."""
+    get = clock.get
+    key, time = record.key, record.time
+    if get(key, 0) >= time or (record.reads_only and get(key + READ_KEY, 0) >= time):
+        return _FULL
+    known = 0
+    if get(key + LANES_KEY, 0) < time and not record.bound:
+        return 0
+    for lane in bits_of(lanes):
+        if get(key + 1 + lane, 0) >= time:
+            known |= 1 << lane
+        elif record.bound and lane in record.bound:
+            bound, when = record.bound[lane]
+            if get(bound, 0) >= when or get(bound + 1 + lane, 0) >= when:
+                known |= 1 << lane
+    return known
+
+
+def _contains(record: Record, lane: int, my_lane: int, clock: Clock, view: View) -> bool:
+    """True if ``clock`` contains the record's access by ``lane``, or the agent itself made the access."""
+    lanes = record.mask if lane == ALL_LANES else 1 << lane
+    if _own(record, lane, my_lane, view):
+        return True
+    known = known_lanes(record, clock, view, lanes)
+    return known == _FULL or (bool(lanes) and not lanes & ~known)
+
+
+def _own(record: Record, lane: int, my_lane: int, view: View) -> bool:
+    """True if the record is an earlier access of the same thread."""
+    if my_lane < 0 or (lane != my_lane and record.mask != 1 << my_lane):
+        return False
+    if record.key == view.warp_key and record.time <= view.limit:
+        return True
+    return my_lane in record.bound and record.bound[my_lane][0] == view.warp_key
+
+
+def broken_rule(record: Record, lane: int, current: Current, my_lane: int, view: View) -> str:
+    """Return the rule that the two accesses break, or "" if they are ordered well enough.
+
+    ``lane`` is the record's lane (:data:`ALL_LANES` for all of its lanes), ``my_lane`` the lane of the
+    current access, or -1 for an engine.
+    """
+    levels = view.levels
+
+    def in_level(level: Hashable) -> bool:
+        return _contains(record, lane, my_lane, levels.get(level, _NO_CLOCK), view)
+
+    if Proxy.READONLY in (record.proxy, current.proxy):
+        return "data-race"
+    if current.proxy is Proxy.TENSOR and record.proxy is Proxy.TENSOR:
+        return _tensor_rule(record, current, view, in_level(Level.EXECUTION), in_level(Level.TENSOR))
+    if current.proxy is Proxy.TENSORMAP:
+        return _map_rule(record, lane, current, my_lane, view, in_level(Level.SYNC))
+    causal = in_level(Level.SYNC)
+    if record.proxy is Proxy.GENERIC and current.proxy is Proxy.ASYNC:
+        if causal or in_level(Level.EXECUTION):
+            return _fence_rule(record, lane, current, my_lane, view, causal)
+        return "data-race"
+    if causal or (record.barrier and in_level(Level.EXECUTION)):
+        return ""
+    if record.kind is AccessKind.INIT and in_level(Level.EXECUTION) and in_level(Level.INITIALIZED):
+        return ""
+    if record.proxy is Proxy.ASYNC:
+        if record.stream is not None and view.token is not None and record.stream is view.token.stream:
+            return _stream_rule(record, view.token)
+        return _handover_rule(record, current, in_level(Level.WIDE), in_level(Level.EXECUTION))
+    if not record.mask and in_level(Level.WIDE):
+        # The data of st.async, whose completion releases at cluster scope.
+        return "relaxed-handover"
+    return "data-race"
+
+
+def _handover_rule(record: Record, current: Current, wide: bool, executed: bool) -> str:
+    """The rule for an access of the async proxy that no release and acquire of fitting scopes hands over.
+
+    An arrival with the scope of a CTA is what compilers emit to hand stages over between CTAs of a cluster.
+    """
+    both = current.proxy is Proxy.ASYNC
+    if wide:
+        return "" if both else "relaxed-handover"
+    if executed and both and (record.kind is AccessKind.READ or current.kind is not AccessKind.READ):
+        return "relaxed-handover"
+    return "data-race"
+
+
+def _stream_rule(record: Record, token: Token) -> str:
+    """The rule for two operations of one thread: only the edges of their steps order them."""
+    if token.reaches(record.key, record.time, assumed=False):
+        return ""
+    return "assumed-order" if token.reaches(record.key, record.time, assumed=True) else "data-race"
+
+
+def _tensor_rule(record: Record, current: Current, view: View, executed: bool, fenced: bool) -> str:
+    token = view.token
+    if token is not None and record.stream is not None and record.stream is token.stream:
+        rule = _stream_rule(record, token)
+        if not rule or not executed:
+            return rule
+    if not executed:
+        return "" if fenced and current.pipelined and record.stream is not None else "data-race"
+    if fenced or current.kind is AccessKind.INVAL:
+        return ""
+    return "tcgen05-fence-missing" if record.waited else "tcgen05-wait-missing"
+
+
+def _fence_rule(record: Record, lane: int, current: Current, my_lane: int, view: View, causal: bool) -> str:
+    """The rule for an ordinary access before one of the async proxy, if time orders the two."""
+    reads = record.kind is AccessKind.READ
+    if not causal:
+        return "proxy-fence-open" if reads else "data-race"
+    here = {view.cta.key} | ({current.owner.key} if current.owner is not None else set())
+    elsewhere = False
+    for level, clock in view.levels.items():
+        if not isinstance(level, Fenced) or level.space is not current.space:
+            continue
+        if _contains(record, lane, -1, clock, view):
+            if level.cta in here:
+                return ""
+            elsewhere = True
+    return "proxy-fence-open" if reads or elsewhere else "proxy-fence-missing"
+
+
+def _map_rule(record: Record, lane: int, current: Current, my_lane: int, view: View, causal: bool) -> str:
+    """The rule for a write before the tensor-map proxy reads a map."""
+    if not causal:
+        return "data-race"
+    for level, clock in view.levels.items():
+        named = isinstance(level, MapFenced) and level.holds(current.address, current.size)
+        if named and _contains(record, lane, -1, clock, view):
+            return ""
+    return "proxy-fence-missing"

@@ -1,0 +1,77 @@
+"""Records of accesses: what shadow memory stores about the last accesses to each byte.
+
+A record stands for all accesses of one instruction of one warp (or of one step of an asynchronous
+operation) in one time of its agent. Shadow memory stores numbers: 33 times the number of the record plus
+the lane, or plus :data:`ALL_LANES` if the whole record is meant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from ...core.source import SourceLocation
+from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope
+
+__all__ = ["ALL_LANES", "CODES", "Record", "Records"]
+
+#: A shadow value is ``CODES * number + lane``.
+CODES = 33
+#: In place of a lane: all lanes of the record together, or an engine.
+ALL_LANES = 32
+
+
+@dataclass(eq=False, slots=True)
+class Record:
+    """One access.
+
+    Attributes:
+        number: position among the records of the run, from 1.
+        key: key in clocks of the warp, or of the chain of the asynchronous operation.
+        time: the time of this key at which the access happened.
+        mask: the lanes, for a value with :data:`ALL_LANES`; 0 for an engine.
+        reads_only: True if the access is the read of an operation that also writes: knowing the chain's
+            :data:`~.clocks.READ_KEY` is enough.
+        bound: for copies that a thread has waited for: key and time of its warp at the wait, by lane.
+        size: bytes of one piece.
+        launch: the key in clocks that stands for the completion of the access's launch.
+        barrier: True for an operation on an mbarrier: such operations are atomic among themselves.
+        waited: False for a load of tensor memory that no ``tcgen05.wait::ld`` has waited for.
+        name: what accessed, for messages: the CTA, the warp and the lanes, or the operation.
+    """
+
+    number: int
+    key: int
+    time: int
+    mask: int
+    kind: AccessKind
+    proxy: Proxy
+    semantics: MemoryOrder
+    scope: Scope
+    size: int
+    cta: tuple[int, int]
+    launch: int
+    name: str
+    location: SourceLocation | None
+    reads_only: bool = False
+    barrier: bool = False
+    waited: bool = True
+    stream: object = None
+    bound: dict[int, tuple[int, int]] = field(default_factory=dict)
+
+
+class Records:
+    """All records of a run, by number."""
+
+    def __init__(self) -> None:
+        self._all: list[Record | None] = [None]
+
+    def __getitem__(self, number: int) -> Record:
+        found = self._all[number]
+        assert found is not None
+        return found
+
+    def add(self, record: Record) -> Record:
+        """Give the record its number, and keep it."""
+        record.number = len(self._all)
+        self._all.append(record)
+        return record

@@ -1,0 +1,66 @@
+"""Findings of the sanitizer: both accesses, the bytes by their buffer's name, and what would order them."""
+
+from __future__ import annotations
+
+from ...core.findings import RULES, Finding
+from ..memory.access import AccessKind, Proxy
+from .agents import CtaAgent
+from .examine import Conflict
+from .order import Current
+from .records import ALL_LANES, Record
+from .shadow import Shadow
+
+__all__ = ["conflict_finding", "lifetime_finding"]
+
+_VERBS = {
+    AccessKind.READ: "read",
+    AccessKind.WRITE: "write",
+    AccessKind.RMW: "atomic operation",
+    AccessKind.INIT: "mbarrier.init",
+    AccessKind.INVAL: "end of life",
+}
+
+
+def _what(record: Record, lane: int) -> str:
+    verb = "operation on the mbarrier" if record.barrier else _VERBS[record.kind]
+    proxy = " by the async proxy" if record.proxy is Proxy.ASYNC else ""
+    who = record.name
+    if lane not in (ALL_LANES, -1):
+        who += f" lane {lane}"
+    return f"{verb}{proxy} by {who}"
+
+
+def conflict_finding(conflict: Conflict, record: Record, current: Current, shadow: Shadow) -> Finding:
+    """Return the finding for two accesses that break a rule. The later line of the text comes first."""
+    rule = RULES[conflict.rule]
+    sides = [(record, conflict.my_lane), (conflict.record, conflict.lane)]
+    sides.sort(key=lambda side: (-_line(side[0]), side[0].kind.value))
+    (first, first_lane), (second, second_lane) = sides
+    segment = shadow.segment
+    parts = getattr(segment, "parts", None)
+    where = f"{segment.name} + {conflict.offset:#x}" if parts is None else parts.describe(conflict.offset)
+    message = f"{_what(first, first_lane)} of {where}: {rule.summary}"
+    return Finding(
+        rule,
+        message,
+        first.location,
+        first.name,
+        ((f"{_what(second, second_lane)}", second.location),),
+    )
+
+
+def _line(record: Record) -> int:
+    return 0 if record.location is None else record.location.line
+
+
+def lifetime_finding(current: Current, owner: CtaAgent) -> Finding:
+    """Return the finding for an access to another CTA's shared memory before that CTA may have started."""
+    access = current.access
+    assert access is not None
+    return Finding(
+        RULES["cluster-lifetime"],
+        f"{_VERBS[access.kind]} of shared memory of CTA {owner.coordinates}, which nothing orders after the "
+        "start of this CTA",
+        access.actor.location,
+        access.actor.description(),
+    )

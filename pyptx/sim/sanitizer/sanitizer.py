@@ -1,0 +1,138 @@
+"""The sanitizer: an observer of a run that reports accesses which nothing orders.
+
+It follows the happens-before order of threads and engines with vector clocks (:mod:`.clocks`), keeps the last
+accesses to each byte in shadow memory (:mod:`.shadow`), and compares each access with them (:mod:`.examine`).
+The order comes from what was issued, never from what has happened: so a run under one schedule shows the
+races of all schedules in which the same instructions execute and the same waits end.
+
+Source: PTX ISA, `#memory-consistency-model`, `#async-proxy`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ...core.findings import Finding
+from ..engine.events import AsyncOperation, Step
+from ..engine.stream import Fence, Life, LifeKind, Observer, Sync, SyncKind
+from ..memory.access import Access, AccessKind
+from .accesses import Accesses
+from .agents import CtaAgent
+from .examine import Conflict, Examiner
+from .issuing import Issuing, learn_own
+from .order import Current
+from .records import Record
+from .report import conflict_finding, lifetime_finding
+from .shadow import Shadow
+from .synchronization import Synchronization
+from .world import World
+
+if TYPE_CHECKING:
+    from ..threads.machine_state import MachineState
+
+__all__ = ["Sanitizer"]
+
+_ARRIVALS = {
+    SyncKind.BAR_ARRIVE: "bar",
+    SyncKind.WARP_ARRIVE: "bar.warp",
+    SyncKind.CLUSTER_ARRIVE: "barrier.cluster",
+}
+_WAITS = {
+    SyncKind.BAR_WAIT: "bar",
+    SyncKind.WARP_WAIT: "bar.warp",
+    SyncKind.CLUSTER_WAIT: "barrier.cluster",
+}
+
+
+class Sanitizer(Observer):
+    """Checks the order of all accesses of one run; reports to the machine."""
+
+    def __init__(self, machine: MachineState) -> None:
+        self._machine = machine
+        self._world = World(machine)
+        self._issuing = Issuing(self._world)
+        self._synchronization = Synchronization(self._world, self._issuing)
+        examiner = Examiner(self._world.records, self._world.ctas, self._conflict)
+        self._accesses = Accesses(self._world, examiner, self._beyond)
+        self._reported: set[tuple[object, ...]] = set()
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def begin(self, life: Life) -> None:
+        if life.kind is LifeKind.GRID:
+            assert isinstance(life.key, int)
+            self._world.begin_grid(life.key)
+        elif life.kind is LifeKind.CTA:
+            assert isinstance(life.key, tuple)
+            self._world.begin_cta(life.key, life.size)
+
+    def end(self, life: Life) -> None:
+        if life.kind is LifeKind.CTA:
+            assert isinstance(life.key, tuple)
+            self._accesses.end_cta(life.key)
+        elif life.kind is LifeKind.SEGMENT:
+            assert isinstance(life.key, int)
+            self._accesses.end_segment(life.key)
+
+    def access(self, access: Access) -> None:
+        self._accesses.access(access)
+
+    def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
+        self._issuing.issue(operation, steps)
+        self._accesses.issued(operation)
+
+    def happens(self, step: Step) -> None:
+        self._accesses.happens(step)
+
+    def fence(self, fence: Fence) -> None:
+        self._synchronization.fence(fence)
+
+    def sync(self, sync: Sync) -> None:
+        kind = sync.kind
+        if kind is SyncKind.MBARRIER_WAIT:
+            self._synchronization.wait("mbarrier", sync)
+            self._accesses.use_barrier(sync, AccessKind.READ)
+        elif kind in (SyncKind.MBARRIER_ARRIVE, SyncKind.MBARRIER_COMPLETE_TX):
+            self._accesses.use_barrier(sync, AccessKind.RMW)
+            self._synchronization.arrive("mbarrier", sync, self._accesses.step)
+        elif kind is SyncKind.MBARRIER_EXPECT_TX:
+            self._accesses.use_barrier(sync, AccessKind.RMW)
+        elif kind in _ARRIVALS:
+            self._synchronization.arrive(_ARRIVALS[kind], sync, None)
+        elif kind in _WAITS:
+            self._synchronization.wait(_WAITS[kind], sync)
+        elif kind is SyncKind.GROUP_COMMIT:
+            self._issuing.commit(sync)
+        elif kind is SyncKind.GROUP_WAIT:
+            self._issuing.wait(sync)
+        elif kind is SyncKind.REGISTERS_USED:
+            self._issuing.registers_used(sync)
+        elif kind is SyncKind.GRID_WAIT:
+            self._grid_wait(sync)
+
+    def _grid_wait(self, sync: Sync) -> None:
+        """Let threads know that the previous launch is complete."""
+        assert isinstance(sync.object, int)
+        own = {self._world.launches[sync.object]: 1}
+        cta = self._world.ctas[sync.cta]
+        for warp, mask in self._world.warps_of(cta, sync.threads):
+            for group in warp.groups_of(mask):
+                learn_own(group, own)
+            warp.merge()
+
+    # --- findings -------------------------------------------------------------------------------
+
+    def _conflict(self, conflict: Conflict, record: Record, current: Current, shadow: Shadow) -> None:
+        finding = conflict_finding(conflict, record, current, shadow)
+        places = [finding.location, *(location for _, location in finding.other)]
+        self._report((conflict.rule, *map(str, places)), finding)
+
+    def _beyond(self, current: Current, owner: CtaAgent) -> None:
+        finding = lifetime_finding(current, owner)
+        self._report(("cluster-lifetime", str(finding.location)), finding)
+
+    def _report(self, key: tuple[object, ...], finding: Finding) -> None:
+        if key not in self._reported:
+            self._reported.add(key)
+            self._machine.report(finding)

@@ -1,0 +1,87 @@
+"""Shadow memory: for each piece of a segment, the last writes and the reads since then.
+
+The grain of a segment's shadow is the largest power of two, at most 16 bytes, that divides the starts and the
+sizes of all accesses so far. Each grain has a value for its writes and one for its reads: 0, the value of a
+:class:`~.records.Record`, or a negative number: several values, kept once in :class:`ValueSets`.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory.access import Footprint, StateSpace
+from ..memory.segments import Segment
+
+__all__ = ["Shadow", "ValueSets"]
+
+Values = NDArray[np.int32]
+_COARSE = 16
+
+
+class ValueSets:
+    """Sets of several values: each set is stored once, and has a negative number."""
+
+    def __init__(self) -> None:
+        self._sets: list[frozenset[int]] = [frozenset()]
+        self._numbers: dict[frozenset[int], int] = {}
+
+    def members(self, value: int) -> frozenset[int]:
+        """Return the values for which a value of the shadow stands."""
+        if value < 0:
+            return self._sets[-value]
+        return frozenset((value,)) if value else frozenset()
+
+    def number(self, members: frozenset[int]) -> int:
+        """Return the value that stands for all of ``members``."""
+        if len(members) <= 1:
+            return next(iter(members), 0)
+        found = self._numbers.get(members)
+        if found is None:
+            found = self._numbers[members] = -len(self._sets)
+            self._sets.append(members)
+        return found
+
+
+class Shadow:
+    """The shadow of one segment.
+
+    Attributes:
+        segment: the segment; kept, so that no other one gets its identity.
+        owner: the CTA whose shared memory it is, or None.
+        grain: bytes for one value.
+        writes, reads: values by grain.
+        flags: what strong writes released, by offset.
+        remote: values of accesses by other CTAs than the owner.
+    """
+
+    def __init__(self, segment: Segment, owner: tuple[int, int] | None) -> None:
+        self.segment, self.owner = segment, owner
+        self.space: StateSpace = segment.space
+        self.grain = _COARSE
+        count = -(-segment.size // self.grain)
+        self.writes: Values = np.zeros(count, np.int32)
+        self.reads: Values = np.zeros(count, np.int32)
+        self.flags: dict[int, Any] = {}
+        self.remote: dict[int, int] = {}
+
+    def places(self, footprint: Footprint) -> NDArray[np.int64]:
+        """Return the numbers of the grains of each piece, (pieces, grains of a piece)."""
+        starts, size = footprint.starts, footprint.size
+        union = size | int(np.bitwise_or.reduce(starts))
+        grain = union & -union
+        if grain < self.grain:
+            self._refine(grain)
+        grain = self.grain
+        first = starts // grain
+        count = size // grain
+        if count == 1:
+            return first[:, None]
+        return first[:, None] + np.arange(count)
+
+    def _refine(self, grain: int) -> None:
+        times = self.grain // grain
+        self.writes, self.reads = np.repeat(self.writes, times), np.repeat(self.reads, times)
+        self.grain = grain

@@ -1,0 +1,130 @@
+"""What the sanitizer knows about barriers, mbarriers and fences: who releases, and who learns."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+
+from ..engine.events import Engine, Step
+from ..engine.stream import Fence, FenceKind, Sync
+from ..memory.access import Scope
+from .agents import LaneGroup, Released, Source, WarpAgent, includes
+from .clocks import NOTHING, Fenced, Level, MapFenced, join, join_levels
+from .issuing import Issuing, sent
+from .release import acquire, acquires, narrower, release, release_levels, releases
+from .world import World
+
+__all__ = ["Synchronization"]
+
+#: Phases and rounds of an object that are kept.
+_KEPT = 8
+
+
+class Synchronization:
+    """Objects into which threads and engines release, and fences."""
+
+    def __init__(self, world: World, issuing: Issuing) -> None:
+        self._world, self._issuing = world, issuing
+        #: What was released, by the object with its kind, and by its phase.
+        self._boards: dict[Hashable, dict[int, Released]] = {}
+
+    # --- objects --------------------------------------------------------------------------------
+
+    def arrive(self, family: str, sync: Sync, step: Step | None) -> None:
+        """Release into the phase of an object: what threads know, or what a step's signal says."""
+        phases = self._boards.setdefault((family, sync.object), {})
+        board = phases.get(sync.phase)
+        if board is None:
+            board = phases[sync.phase] = {}
+            for old in [phase for phase in phases if phase < sync.phase - _KEPT]:
+                del phases[old]
+        if sync.steps:
+            assert step is not None and step.serial == sync.steps[0]
+            engine = step.operation.engine is not Engine.ST
+            source = Source(True, Scope.CLUSTER, sync.cta, engine)
+            release_levels(board, source, step.observed.knowledge())
+            return
+        cta = self._world.ctas[sync.cta]
+        for warp, mask in self._world.warps_of(cta, sync.threads):
+            for group in warp.groups_of(mask):
+                release(board, group, group.mask, sync.semantics, sync.scope)
+            warp.merge()
+
+    def wait(self, family: str, sync: Sync) -> None:
+        """Let threads learn what was released into the phase that they have waited for."""
+        board = self._boards.get((family, sync.object), {}).get(sync.phase)
+        if not board:
+            return
+        cta = self._world.ctas[sync.cta]
+        for warp, mask in self._world.warps_of(cta, sync.threads):
+            for group in warp.groups_of(mask):
+                acquire(group, board, sync.semantics, sync.scope, self._world.ctas)
+            warp.merge()
+
+    def forget(self, family: str, key: Hashable) -> None:
+        """Forget what was released into an object whose life begins again."""
+        self._boards.pop((family, key), None)
+
+    # --- fences ---------------------------------------------------------------------------------
+
+    def fence(self, fence: Fence) -> None:
+        """Let threads execute a fence."""
+        cta = self._world.ctas[fence.cta]
+        for warp, mask in self._world.warps_of(cta, fence.threads):
+            for group in warp.groups_of(mask):
+                self._fence(fence, warp, group)
+            warp.merge()
+
+    def _fence(self, fence: Fence, warp: WarpAgent, group: LaneGroup) -> None:
+        kind = fence.kind
+        if kind is FenceKind.MEMORY:
+            self._memory_fence(fence, group)
+        elif kind is FenceKind.MBARRIER_INIT:
+            known = group.snapshot(group.mask)[Level.SYNC]
+            released = join(known, group.levels.get(Level.INITIALIZED, {}))
+            group.levels = {**group.levels, Level.INITIALIZED: released}
+        elif kind is FenceKind.ASYNC_PROXY:
+            levels = dict(group.levels)
+            known = group.snapshot(group.mask)[Level.SYNC]
+            for space in fence.spaces:
+                level = Fenced(space, warp.cta.key)
+                levels[level] = join(known, levels.get(level, {}))
+            group.levels = levels
+        elif kind is FenceKind.TENSORMAP_RELEASE:
+            known = group.snapshot(group.mask)[Level.SYNC]
+            released = join(known, group.levels.get(Level.MAP_RELEASED, {}))
+            group.levels = {**group.levels, Level.MAP_RELEASED: released}
+        elif kind is FenceKind.TENSORMAP_ACQUIRE:
+            assert fence.footprint is not None
+            map_level = MapFenced(*fence.footprint)
+            known = join(group.levels.get(Level.MAP_RELEASED, {}), group.levels.get(map_level, {}))
+            group.levels = {**group.levels, map_level: known}
+        elif kind is FenceKind.TCGEN05_BEFORE:
+            self._before_synchronization(warp, group)
+        elif kind is FenceKind.TCGEN05_AFTER:
+            tensor = join(group.levels.get(Level.SENT, {}), group.levels.get(Level.TENSOR, {}))
+            group.levels = {**group.levels, Level.TENSOR: tensor}
+
+    def _before_synchronization(self, warp: WarpAgent, group: LaneGroup) -> None:
+        """Send the tcgen05 operations that the threads issued, and those that fences ordered before."""
+        levels = sent(group.levels)
+        clock = levels.get(Level.SENT, {})
+        for lane in range(32):
+            if group.mask >> lane & 1:
+                clock = join(clock, self._issuing.pending(warp.cta, 32 * warp.index + lane))
+        group.levels = {**levels, Level.SENT: clock}
+
+    def _memory_fence(self, fence: Fence, group: LaneGroup) -> None:
+        cta = group.warp.cta
+        if acquires(fence.semantics) and group.seen:
+            learned, left = NOTHING, {}
+            for source, levels in group.seen.items():
+                scope = narrower(source.scope, fence.scope)
+                there = self._world.ctas[source.cta]
+                if source.released and (source.engine or includes(scope, there, cta)):
+                    learned = join_levels(learned, levels)
+                else:
+                    left[source] = levels
+            group.seen = left
+            group.learn(learned)
+        if releases(fence.semantics):
+            group.fence = (fence.scope, group.snapshot(group.mask))
