@@ -199,7 +199,8 @@ _MBARRIERS = [
         "st-async-not-waited-for",
         ("completions",),
         "st.async completes its bytes on the mbarrier at the destination, where the peer waits for them",
-        f"st.shared.u32 [box], 0;\nfence.proxy.async.shared::cta;\n{_START}mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 4;\n"
+        f"st.shared.u32 [box], 0;\nfence.proxy.async.shared::cta;\n{_INIT}fence.mbarrier_init.release.cluster;\n{_MEET}\n"
+        "mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 4;\n"
         "st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [to], x, [at]; // @store\n"
         f"-{_TAKE}\n+\n{_LOAD}\n+{_TAKE}\n{_OUT}",
         anchor=_ST_ASYNC,
@@ -233,7 +234,7 @@ fence.proxy.async;
 fence.mbarrier_init.release.cluster;
 {_EXPECT}
 {_MEET}
-@p {_FILL.format("data")} // @copy
+@p {_FILL.format("data")} // @copy @before
 bar.warp.sync -1;
 """
 
@@ -273,10 +274,10 @@ _MULTICASTS = [
         "multicast-over-a-peer-that-reads",
         ("reuse", "weakened-cluster-barrier"),
         "the readers of both CTAs, and the copying thread, have fenced and met before the next copy to both",
-        f"{wait('bar', 0)}\nld.shared.u32 z, [to]; // @load\nfence.proxy.async.shared::cta;\n{_EXPECT}\n"
+        f"{wait('bar', 0)}\nld.shared.u32 z, [to]; // @before\nfence.proxy.async.shared::cta;\n{_EXPECT}\n"
         f"-{_MEET}\n+bar.sync 0;\n@p fence.proxy.async;\n@p {_FILL.format('from')} // @again\nbar.warp.sync -1;\n{wait('bar', 1)}\n"
         f"ld.shared.u32 y, [to]; sub.u32 y, y, z;\n{_OUT}",
-        lines=("load", "again"),
+        lines=("before", "again"),
         expect=np.full(64, 32, np.uint32),
     ),
 ]

@@ -230,7 +230,7 @@ bar.sync 0;
 @!lead bra END;
 setp.eq.u32 p, warp, 2; @p bra CONSUME;
 @!first bra OTHER;
-st.shared.u32 [base], 7;
+st.shared.u32 [base], 7; // @store
 {_ARRIVAL}
 bra END;
 OTHER:

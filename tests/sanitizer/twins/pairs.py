@@ -93,10 +93,10 @@ fence.mbarrier_init.release.cluster;
 ld.shared.b32 tm, [slot];
 @!first bra DRAIN;
 {expect}
-{_copy(0)} // @copy
+{_copy(0)} // @copy @before
 @!member bra OTHER;
 {wait("full", 0)}
-{_mma("never")} // @mma
+{_mma("never")} // @mma @before
 {_commit("empty")}
 {wait("empty", 0)}
 {expect.splitlines()[0].removeprefix("-")}
@@ -142,7 +142,7 @@ TWINS = [
         ("stage-handed-back-at-issue", "completions"),
         "a pair's MMA reads the peer's shared memory too: the commit arrives in both CTAs, and both wait",
         peer=f"-{wait('empty', 0)}\n+",
-        lines=("mma", "refill"),
+        lines=("before", "refill"),
     ),
     _pair(
         "bytes-of-one-half",

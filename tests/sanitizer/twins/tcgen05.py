@@ -157,7 +157,7 @@ setp.eq.u32 p, tid, 32;
 {_commit("done")}
 bra DRAIN;
 PRODUCE:
-{_fill()} // @copy
+{_fill()} // @copy @before
 {taken}
 add.u64 from, src, {_BYTES};
 {_fill("from", "again")} // @refill
@@ -192,8 +192,8 @@ _STAGES = [
         "stage-refilled-without-a-wait",
         ("completion-not-observed",),
         "the producer waits for the phase that the commit completes",
-        _stage(f"{_mma()} // @mma\n{_commit('empty')}", f"-{wait('empty', 0)}\n+"),
-        lines=("mma", "refill"),
+        _stage(f"{_mma()} // @before\n{_commit('empty')}", f"-{wait('empty', 0)}\n+"),
+        lines=("before", "refill"),
         anchor=_WAIT,
         **_TWO,
     ),
@@ -202,11 +202,11 @@ _STAGES = [
         ("relaxed-wait", "moral strength"),
         "the producer's wait acquires what the commit released",
         _stage(
-            f"{_mma()} // @mma\n{_commit('empty')}",
+            f"{_mma()} // @before\n{_commit('empty')}",
             f"-{wait('empty', 0)}\n+{wait('empty', 0, '.relaxed.cta')}",
         ),
         rules=("relaxed-handover",),
-        lines=("mma", "refill"),
+        lines=("before", "refill"),
         anchor=_WAIT,
         **_TWO,
         **_REVIEW,

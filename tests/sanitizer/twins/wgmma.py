@@ -188,7 +188,7 @@ setp.ge.u32 p, tid, 128; setp.eq.u32 member, tid, 128;
 @p bra PRODUCE;
 {wait("full", 0)}
 {_READY}
-{_mma()} // @mma
+{_mma()} // @before
 {_COMMIT}
 {_DONE}
 {arrive}
@@ -201,7 +201,7 @@ setp.ge.u32 p, tid, 128; setp.eq.u32 member, tid, 128;
 bra END;
 PRODUCE:
 @!member bra END;
-{_fill("src", "@member")}
+{_fill("src", "@member")} // @before
 {await_empty}
 add.u64 from, src, {_BYTES};
 {_fill("from", "@member")} // @refill
@@ -213,7 +213,7 @@ _ARRIVAL = "mbarrier.arrive.shared::cta.b64 _, [empty];"
 _HANDED: dict[str, Any] = {
     "rules": ("relaxed-handover",),
     "severity": "review",
-    "lines": ("mma", "refill"),
+    "lines": ("before", "refill"),
     "arrays": _halves(1, 2),
     "expect": 16 + 64,
     "block": 160,
