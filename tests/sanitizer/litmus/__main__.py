@@ -11,6 +11,7 @@ from pathlib import Path
 
 import click
 
+from .compare import compare
 from .families import FAMILIES, members
 from .kernels import kernel_of
 from .model import allowed, forbidden, racy
@@ -124,6 +125,25 @@ def run(
     }
     click.echo(json.dumps(summary))
     sys.exit(1 if violations else 0)
+
+
+@main.command("compare")
+@_families
+@_match
+@click.option("--at-most", default=60, show_default=True, help="Tests of each family; 0: all.")
+@click.option("--seeds", default=3, show_default=True, help="Random schedules beside eager.")
+def compare_all(families: tuple[str, ...], match: str, at_most: int, seeds: int) -> None:
+    """Compare the data races that the sanitizer reports with those of the model; the status is 1 if they differ."""
+    total: Counter[str] = Counter()
+    for test in _chosen(families, at_most, match):
+        results = compare(test, seeds)
+        total.update(result.kind for result in results)
+        for result in results:
+            if result.kind in ("missed", "false alarm"):
+                click.echo(f"{result.kind}: {test.name}: {_spelled(result.outcome)}")
+                break
+    click.echo(json.dumps(total))
+    sys.exit(1 if total["missed"] or total["false alarm"] else 0)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from .program import Fence, Litmus, Load, Operation, Store
 
-__all__ = ["Layout", "kernel_of", "tally"]
+__all__ = ["Layout", "kernel_of", "single", "tally"]
 
 #: Groups of warps that a CTA has of each of its threads of the test.
 _GROUPS = 4
@@ -217,6 +217,40 @@ def kernel_of(test: Litmus) -> str:
         code, first = _thread(test, number, first)
         threads.append(code)
     return _HEAD.format(ctas=max(test.ctas) + 1, hosts=_hosts(test), threads="".join(threads))
+
+
+def single(test: Litmus) -> str:
+    """A kernel that runs one instance of the test and nothing else.
+
+    Its parameters are the locations and the registers, words 16 bytes apart. Warps are threads of the test; lane 0
+    executes the thread.
+    """
+    branches, threads, first = [], [], 0
+    place = {location: f"%d0+{16 * n}" for n, location in enumerate(test.locations)}
+    for number, (operations, cta) in enumerate(zip(test.threads, test.ctas, strict=True)):
+        warp = test.ctas[:number].count(cta)
+        branches.append(
+            f"setp.eq.u32 %p0, %r0, {32 * warp};\nsetp.eq.and.u32 %p0, %r1, {cta}, %p0;\n@%p0 bra T{number};"
+        )
+        threads.append(f"T{number}:")
+        begin = first
+        for operation in operations:
+            threads.append(_instruction(operation, place, f"%v{first}"))
+            first += not isinstance(operation, (Store, Fence))
+        threads += [f"st.global.u32 [%d1+{16 * n}], %v{n};" for n in range(begin, first)]
+        threads.append("ret;")
+    lines = [
+        ".version 8.6\n.target sm_90\n.address_size 64",
+        ".visible .entry litmus(.param .u64 memory, .param .u64 out)\n{",
+        ".reg .pred %p<2>;\n.reg .b32 %r<2>;\n.reg .b32 %v<16>;\n.reg .b64 %d<2>;",
+        "ld.param.u64 %d0, [memory];\nld.param.u64 %d1, [out];",
+        "mov.u32 %r0, %tid.x;\nmov.u32 %r1, %ctaid.x;",
+        *branches,
+        "ret;",
+        *threads,
+        "}",
+    ]
+    return "\n".join(lines) + "\n"
 
 
 @dataclass(frozen=True)

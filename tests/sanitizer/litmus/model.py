@@ -17,7 +17,7 @@ from itertools import combinations, permutations, product
 
 from .program import Fence, Litmus, Load, Operation, Store, Update
 
-__all__ = ["allowed", "forbidden", "racy"]
+__all__ = ["allowed", "forbidden", "races", "racy"]
 
 Outcome = tuple[int, ...]
 #: A relation: for each event, the set of the events that it precedes.
@@ -323,16 +323,19 @@ def _finals(test: _Test, candidate: _Candidate, coherence: Relation) -> Iterator
     return product(*last)
 
 
+def _outcomes(test: _Test, candidate: _Candidate, coherence: Relation) -> Iterator[Outcome]:
+    values = candidate.values
+    assert values is not None
+    registers = tuple(values[candidate.sources[read]] for read in test.reads)
+    for last in _finals(test, candidate, coherence):
+        yield (*registers, *last)
+
+
 def allowed(test: Litmus) -> frozenset[Outcome]:
     """The outcomes that the model allows: values of registers, then of :attr:`Litmus.finals`."""
     events = _Test(test)
-    found = set()
-    for candidate, _, coherence in _executions(events):
-        values = candidate.values
-        assert values is not None
-        registers = tuple(values[candidate.sources[read]] for read in events.reads)
-        found |= {(*registers, *last) for last in _finals(events, candidate, coherence)}
-    return frozenset(found)
+    executions = _executions(events)
+    return frozenset(outcome for one, _, order in executions for outcome in _outcomes(events, one, order))
 
 
 def forbidden(test: Litmus) -> frozenset[Outcome]:
@@ -356,14 +359,26 @@ def forbidden(test: Litmus) -> frozenset[Outcome]:
     return frozenset(every) - allowed(test)
 
 
-def racy(test: Litmus) -> bool:
-    """Whether an execution of the test has a data race (#conflict-and-data-races)."""
+def races(test: Litmus) -> dict[Outcome, set[bool]]:
+    """For each outcome that the model allows: whether its executions have a data race (#conflict-and-data-races)."""
     events = _Test(test)
-    for candidate, base, _ in _executions(events):
-        cause = _causality(events, base, candidate.observation())
-        for n in events.all:
-            for m in events.same_location[n]:
-                conflict = events.events[n].writes or events.events[m].writes
-                if conflict and m not in cause[n] and n not in cause[m] and not events.morally_strong(n, m):
-                    return True
+    found: dict[Outcome, set[bool]] = {}
+    for candidate, base, coherence in _executions(events):
+        race = _has_race(events, _causality(events, base, candidate.observation()))
+        for outcome in _outcomes(events, candidate, coherence):
+            found.setdefault(outcome, set()).add(race)
+    return found
+
+
+def _has_race(test: _Test, cause: Relation) -> bool:
+    for n in test.all:
+        for m in test.same_location[n]:
+            conflict = test.events[n].writes or test.events[m].writes
+            if conflict and m not in cause[n] and n not in cause[m] and not test.morally_strong(n, m):
+                return True
     return False
+
+
+def racy(test: Litmus) -> bool:
+    """Whether an execution of the test has a data race."""
+    return any(True in found for found in races(test).values())

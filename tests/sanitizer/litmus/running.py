@@ -11,13 +11,13 @@ from pyptx import sim
 from pyptx.core.types import u32
 from pyptx.ir import Launch
 
-from .kernels import Layout, kernel_of, tally
+from .kernels import Layout, kernel_of, single, tally
 from .program import Litmus
 
 if TYPE_CHECKING:
     from pyptx.runtime.loader import LoadedKernel
 
-__all__ = ["Gpu", "layout_for", "simulate"]
+__all__ = ["Gpu", "layout_for", "simulate", "simulate_one"]
 
 #: CTAs of the teams on a GPU: few enough that all run at once.
 _TEAM_CTAS = 192
@@ -41,6 +41,21 @@ def simulate(
     )
     assert report.verdict != "incomplete", report
     return tally(layout, arrays[0], arrays[1])
+
+
+def simulate_one(test: Litmus, schedule: str = "eager", seed: int = 0) -> tuple[tuple[int, ...], set[str]]:
+    """The outcome of one instance in the simulator, and the rules of the findings."""
+    memory, out = np.zeros((len(test.locations), 4), np.uint32), np.zeros((test.registers + 1, 4), np.uint32)
+    report = sim.load(single(test)).launch(
+        grid=max(test.ctas) + 1,
+        block=32 * max(test.ctas.count(cta) for cta in test.ctas),
+        args=[memory, out],
+        schedule=schedule,
+        seed=seed,
+    )
+    finals = [int(memory[test.locations.index(location), 0]) for location in test.finals]
+    outcome = (*map(int, out[: test.registers, 0]), *finals)
+    return outcome, {finding.rule.name for finding in report.findings}
 
 
 def layout_for(test: Litmus, instances: int) -> Layout:
