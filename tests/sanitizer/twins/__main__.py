@@ -7,7 +7,7 @@ import time
 import click
 
 from .corpus import TWINS
-from .not_yet import NOT_YET
+from .not_yet import FALSE_ALARMS, NOT_YET
 
 
 @click.command(help=__doc__)
@@ -31,7 +31,7 @@ def main(schedules: str, only: str, show: bool, text: bool) -> None:
                 complaint = twin.complaint(which, outcome)
                 if which == "right" and complaint:
                     bad += 1
-                known = which == "wrong" and twin.name in NOT_YET
+                known = twin.name in (NOT_YET if which == "wrong" else FALSE_ALARMS)
                 state = "ok" if not complaint else "not yet" if known else "BAD"
                 click.echo(f"{twin.name:45} {which:5} {schedule:9} {state:7} {spent:.2f} s  {complaint}")
                 if show and complaint:

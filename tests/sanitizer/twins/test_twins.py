@@ -9,7 +9,7 @@ from pyptx.toolchain import Tool, assemble
 
 from .classes import SHIPPED, SUBJECTS, UNSEEN
 from .corpus import TWINS
-from .not_yet import NOT_YET
+from .not_yet import FALSE_ALARMS, NOT_YET
 from .twin import Twin, Which
 
 _NAMES = list(TWINS)
@@ -19,7 +19,11 @@ _NAMES = list(TWINS)
 @pytest.mark.parametrize("name", _NAMES)
 def test_right(name: str) -> None:
     outcome = TWINS[name].run("right")
-    assert not (complaint := TWINS[name].complaint("right", outcome)), f"{complaint}\n{outcome}"
+    complaint = TWINS[name].complaint("right", outcome)
+    if name in FALSE_ALARMS:
+        assert outcome.right and complaint, f"{name} is clean now: remove it from FALSE_ALARMS"
+    else:
+        assert not complaint, f"{complaint}\n{outcome}"
 
 
 @pytest.mark.sample(40)
@@ -35,7 +39,7 @@ def test_wrong(name: str) -> None:
 
 
 def test_names_of_not_yet_exist() -> None:
-    assert NOT_YET.issubset(TWINS)
+    assert (NOT_YET | FALSE_ALARMS).issubset(TWINS)
 
 
 @pytest.mark.parametrize("which", ["right", "wrong"])

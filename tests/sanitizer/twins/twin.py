@@ -7,8 +7,10 @@ kernels have the same line numbers. A comment ``// @name`` marks a line that an 
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -174,7 +176,8 @@ class Twin:
                 dependent=launch.dependent,
             )
         options = {"timeout": 20.0, **self.options, **options}
-        reports = stream.run(schedule=schedule, seed=seed, **options)
+        with _checked():
+            reports = stream.run(schedule=schedule, seed=seed, **options)
         return Outcome(reports, bool(np.array_equal(out, self.expect)))
 
     def complaint(self, which: Which, outcome: Outcome) -> str:
@@ -206,6 +209,20 @@ class Twin:
         if self.severity == "review" and any(f.severity == "error" for f in outcome.findings):
             return f"an error beside what is for review: {_summary(outcome)}"
         return ""
+
+
+@contextmanager
+def _checked() -> Iterator[None]:
+    """Turn the check for races on, which is off unless this variable is set."""
+    before = os.environ.get("PYPTX_RACES")
+    os.environ["PYPTX_RACES"] = "1"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["PYPTX_RACES"]
+        else:
+            os.environ["PYPTX_RACES"] = before
 
 
 _HEAD = ".version 8.6\n.target {target}\n.address_size 64\n"
