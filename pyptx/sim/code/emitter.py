@@ -20,7 +20,7 @@ from .function import CodeBlock, FunctionCode
 from .semantic import Op, RegisterPlace
 from .spaces import named_space
 
-__all__ = ["CLASS_BITS", "CLOCKS", "Emitter", "typed"]
+__all__ = ["CLASS_BITS", "CLOCKS", "Emitter", "touched_rows", "typed"]
 
 #: Width of a register class in bits.
 CLASS_BITS = {"p": 1, "16": 16, "32": 32, "64": 64, "128": 128}
@@ -139,17 +139,10 @@ class Emitter:
         return types[0] if types else _B32
 
     def touch(self, instruction: Instruction, op: Op) -> None:
-        """Emit a check: do asynchronous operations in flight still use registers of this instruction?
-
-        Some forms check their registers themselves; for them, nothing is emitted.
-        """
-        held = self.code.held_rows
-        if not held or op.semantic.checks_registers:
-            return
-        reads, writes = accesses(instruction, op.binding)
-        rows = sorted({held[r.name] for r in (*reads, *writes) if r.name in held})
+        """Emit a check: do asynchronous operations in flight still use registers of this instruction?"""
+        rows = touched_rows(self.code, instruction, op)
         if rows:
-            self.line(f"s.touch({self.constant(instruction.source)}, {self.constant(tuple(rows))})")
+            self.line(f"s.touch({self.constant(op, 'op')}, {self.constant(rows)})")
 
     def undefined_reads(self, instruction: Instruction, op: Op) -> None:
         """Emit checks for registers that may be read before any write; their writes set marks."""
@@ -190,6 +183,18 @@ class Emitter:
 
     def end(self, block: CodeBlock) -> None:
         raise NotImplementedError
+
+
+def touched_rows(code: FunctionCode, instruction: Instruction, op: Op) -> tuple[int, ...]:
+    """Return the rows of registers of an instruction that asynchronous operations in flight may still use.
+
+    Some forms check their registers themselves; for them, there are none.
+    """
+    held = code.held_rows
+    if not held or op.semantic.checks_registers:
+        return ()
+    reads, writes = accesses(instruction, op.binding)
+    return tuple(sorted({held[r.name] for r in (*reads, *writes) if r.name in held}))
 
 
 def typed(operand: Immediate, wanted: ScalarType) -> Any:

@@ -34,7 +34,8 @@ class Rule(enum.Enum):
     undefined bit of the operands on. ``TOGETHER``: as ``EACH``, but operands of every lane count for every
     lane. ``LOADED``: the bits that come from unwritten bytes of memory. ``STORED``: the form stores
     registers; bytes with undefined bits count as unwritten. ``CARRY``: as ``EACH``, with the carry flag as a
-    result. ``USED``: none; an undefined operand is an error.
+    result. ``TAKEN``: the form's own function passes on the undefined bits of some operands. ``USED``: none;
+    an undefined operand is an error.
     """
 
     EACH = "each"
@@ -45,12 +46,13 @@ class Rule(enum.Enum):
     LOADED = "loaded"
     STORED = "stored"
     CARRY = "carry"
+    TAKEN = "taken"
     USED = "used"
 
 
 @dataclass(frozen=True, slots=True)
 class Propagation:
-    """A rule, and for ``MOVED`` and ``STORED`` the operands whose bits move.
+    """A rule, and for ``MOVED``, ``STORED`` and ``TAKEN`` the operands whose bits move.
 
     ``copies`` is True if the results are the operands, or parts of them, and not computed from them.
     ``reads_carry`` is True if a form of the rule ``CARRY`` reads the carry flag, too.

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import fragment
+from ..code.propagation import Propagation, Rule
 from ..code.semantic import Op, executes
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import FenceKind, GroupKind, SyncKind
@@ -35,6 +36,7 @@ from ..tcgen05 import (
 )
 from ..tcgen05.tensor_memory import TensorMemory, find_room
 from ..tcgen05.transfers import TensorTransfers
+from ..tcgen05.undefined_cells import missing_bits, note_loaded, stored
 from ..threads.events import announce_fence, announce_sync
 from ..threads.warp import Split
 from .mbarrier import live_barrier
@@ -220,9 +222,10 @@ class _Access(NamedTuple):
         return 4 * self.lanes.size
 
     def check(self, s: Split, kind: AccessKind, first: int, operation: AsyncOperation) -> None:
+        """Check the access. The caller follows unwritten cells that it loads to their use."""
         tensor = s.warp.cta.unit(TensorMemory)
         for start, width in self.windows:
-            tensor.check(kind, self.rows, first + start, width, operation)
+            tensor.check(kind, self.rows, first + start, width, operation, used=False)
 
 
 def _access(s: Split, op: Op, address: Any, lanes: Any, split: Any, packed: bool) -> tuple[_Access, int]:
@@ -287,6 +290,8 @@ def _planned(s: Split, op: Op, lane: int, lanes: Any, split: Any, packed: bool) 
 
 
 _LOW = np.uint32(0xFFFF)
+#: A store's own function passes on the undefined bits of its registers.
+TAKEN = Propagation(Rule.TAKEN, ("r",))
 
 
 @executes(
@@ -304,7 +309,8 @@ def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
     packed = "pack" in op.chosen
     access, first = _access(s, op, address, lanes, split, packed)
     operation = s.warp.cta.machine.operation(s, Engine.LD, group=GroupKind.TCGEN05_LD)
-    cells, frame = s.warp.cta.unit(TensorMemory).cells, s.frame
+    tensor, frame = s.warp.cta.unit(TensorMemory), s.frame
+    cells, threads = tensor.cells, lanes.copy()
     where = _registers(op.dests["r"], lanes)
 
     def read() -> None:
@@ -314,6 +320,8 @@ def ld(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> None:
         if packed:
             words = words & _LOW | cells[access.lanes, columns + 1] << np.uint32(16)
         frame.u32[where] = words
+        found = missing_bits(tensor, access.lanes, columns, packed=packed)
+        note_loaded(operation, tensor, frame, op.dests["r"], threads, access.lanes, found)
 
     _load(s, op, Step(operation, StepKind.READ, read, [], nbytes=access.nbytes), "r")
 
@@ -330,15 +338,23 @@ def ld_red(s: Split, op: Op, lanes: Any, address: Any, split: Any = None) -> Non
     """Load each thread's registers, and return the minimum or maximum of the values that it loaded."""
     access, first = _access(s, op, address, lanes, split, False)
     operation = s.warp.cta.machine.operation(s, Engine.LD, group=GroupKind.TCGEN05_LD)
-    cells, frame = s.warp.cta.unit(TensorMemory).cells, s.frame
+    tensor, frame = s.warp.cta.unit(TensorMemory), s.frame
+    cells, threads = tensor.cells, lanes.copy()
     where, reduced = _registers(op.dests["r"], lanes), _registers((op.dests["redval"],), lanes)
     chosen = op.chosen
 
     def read() -> None:
         access.check(s, AccessKind.READ, first, operation)
-        words = cells[access.lanes, access.columns + first]
+        columns = access.columns + first
+        words = cells[access.lanes, columns]
         frame.u32[where] = words
         frame.u32[reduced] = _extreme(words, chosen)
+        bits, _ = missing_bits(tensor, access.lanes, columns, packed=False)
+        note_loaded(operation, tensor, frame, op.dests["r"], threads, access.lanes, (bits, columns))
+        # The extreme depends on all registers of a thread: its origin is the first undefined one's.
+        first_bad = np.argmax(bits != 0, axis=0)[None], np.arange(len(threads))[None]
+        found = bits[first_bad], columns[first_bad]
+        note_loaded(operation, tensor, frame, (op.dests["redval"],), threads, access.lanes[first_bad], found)
 
     _load(s, op, Step(operation, StepKind.READ, read, [], nbytes=access.nbytes), "r", "redval")
 
@@ -377,12 +393,13 @@ def _load(s: Split, op: Op, step: Step, *names: str) -> None:
     "tcgen05.st.16x256b",
     per="warp",
     collective="warp",
+    undefined=TAKEN,
 )
 def st(s: Split, op: Op, lanes: Any, address: Any, values: Any) -> None:
     _store(s, op, lanes, address, None, values)
 
 
-@executes("tcgen05.st.16x32bx2", per="warp", collective="warp")
+@executes("tcgen05.st.16x32bx2", per="warp", collective="warp", undefined=TAKEN)
 def st_twice(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) -> None:
     _store(s, op, lanes, address, split, values)
 
@@ -392,7 +409,8 @@ def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) 
     access, first = _access(s, op, address, lanes, split, unpacked)
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.ST, group=GroupKind.TCGEN05_ST)
-    cells = cta.unit(TensorMemory).cells
+    tensor = cta.unit(TensorMemory)
+    cells, undefined = tensor.cells, stored(s, op)
     # The instruction reads its registers at issue: a later write to them does not change the stored values.
     held = np.array(values, np.uint32)
 
@@ -405,6 +423,10 @@ def _store(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) 
             cells[access.lanes, columns + 1] = held >> np.uint32(16)
         else:
             cells[access.lanes, columns] = held
+        if undefined is not None:
+            undefined.write(tensor, access.lanes, columns, 0xFFFF if unpacked else 0xFFFFFFFF)
+            if unpacked:
+                undefined.write(tensor, access.lanes, columns + 1, 0xFFFF0000)
 
     step = Step(operation, StepKind.WRITE, write, [], nbytes=access.nbytes)
     s.warp.unit(TensorTransfers).store(step)

@@ -48,6 +48,8 @@ class TensorStorage:
         self.exclusive: int | None = None
         self._cells: np.ndarray[Any, np.dtype[np.uint32]] | None = None
         self._written: np.ndarray[Any, np.dtype[np.bool_]] | None = None
+        #: For unwritten cells that an instruction wrote with undefined values: where these values come from.
+        self.origins: np.ndarray[Any, np.dtype[np.int64]] | None = None
 
     @property
     def cells(self) -> np.ndarray[Any, np.dtype[np.uint32]]:
@@ -64,6 +66,13 @@ class TensorStorage:
         assert self._written is not None
         return self._written
 
+    def store_undefined(self, lanes: Any, columns: Any, undefined: Any, origins: Any) -> None:
+        """Record that cells were written, some of them with undefined values, which count as unwritten."""
+        if self.origins is None:
+            self.origins = np.zeros((LANES, COLUMNS), np.int64)
+        self.written[lanes, columns] = ~undefined
+        self.origins[lanes, columns] = np.where(undefined, origins, 0)
+
     def take(self, first: int, columns: int, exclusive: bool, owner: CTA) -> None:
         """Mark columns as allocated to ``owner``, and their cells as never written."""
         self.taken[first] = (columns, owner)
@@ -71,6 +80,8 @@ class TensorStorage:
             self.exclusive = first
         if self._written is not None:
             self._written[:, first : first + columns] = False
+        if self.origins is not None:
+            self.origins[:, first : first + columns] = 0
 
     def release(self, first: int) -> None:
         """Mark the columns of an allocation as free."""
@@ -302,11 +313,20 @@ class TensorMemory(CtaUnit):
             self._deferred.pop(key).flush(self.cells)
 
     def check(
-        self, kind: AccessKind, lanes: Any, first: int, columns: int, actor: Actor, *, flushed: bool = True
+        self,
+        kind: AccessKind,
+        lanes: Any,
+        first: int,
+        columns: int,
+        actor: Actor,
+        *,
+        flushed: bool = True,
+        used: bool = True,
     ) -> None:
         """Check an access to tensor memory: columns must be allocated, and cells written before a read.
 
-        ``lanes`` is a slice of lanes or an array of lane numbers.
+        ``lanes`` is a slice of lanes or an array of lane numbers. ``used`` is False if the caller itself
+        follows unwritten cells that it reads to their use.
 
         Reports an access outside the allocations and continues, as the hardware would; raises a fault for an
         access outside the 128 x 512 cells.
@@ -338,17 +358,20 @@ class TensorMemory(CtaUnit):
         where = (lanes, slice(first, first + columns))
         if kind is AccessKind.WRITE:
             written[where] = True
-        elif not written[where].all():
-            lane, column = np.argwhere(~written[where])[0]
-            machine.report(
-                Finding(
-                    RULES["uninitialized-read"],
-                    f"read of tensor memory lane {numbers[lane]}, column {first + column}{self._where()}: "
-                    "never written",
-                    actor.location,
-                    actor.description(),
-                )
-            )
+        elif used and not written[where].all():
+            row, column = np.argwhere(~written[where])[0]
+            lane, column = int(numbers[row]), int(first + column)
+            origins = self.storage.origins
+            if origins is not None and origins[lane, column]:
+                how = f"used by {actor.description()}"
+                machine.origins.used(int(origins[lane, column]), how, actor.location)
+                return
+            message = self.unwritten(lane, column)
+            machine.report(Finding(RULES["uninitialized-read"], message, actor.location, actor.description()))
+
+    def unwritten(self, lane: int, column: int) -> str:
+        """Return the message about a read of a cell that nothing wrote."""
+        return f"read of tensor memory lane {lane}, column {column}{self._where()}: never written"
 
     def _announce(self, kind: AccessKind, lanes: Any, first: int, columns: int, actor: Actor) -> None:
         """Send observers an access to ``columns`` columns, from column ``first``, in each of ``lanes``."""

@@ -17,6 +17,7 @@ from ...core.source import SourceLocation
 from ...flow.graph import EXIT
 from ...ir import Instruction
 from ..code.bit_flow import BitFlow, Dest, Source, bit_flow
+from ..code.emitter import touched_rows
 from ..code.function import CodeBlock
 from ..code.liveness import live_registers
 from ..code.propagation import Rule
@@ -32,18 +33,25 @@ __all__ = ["run_tracked"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
+#: Rules of forms that use their operands, except those that they pass on.
+_EFFECTS = frozenset({Rule.USED, Rule.STORED, Rule.TAKEN})
 
 
 def run_tracked(s: Split, block: CodeBlock, first: Op | None = None) -> Any:
     """Run the block from operation ``first`` on; return what its generated function would return."""
     s.scatter()
+    s.stale = False
     tracked = _Tracked(s, block)
     start = 0
     if first is not None:
         start = next(number for number, (_, op) in enumerate(block.ops) if op is first)
     outcome = None
-    for position in range(start, len(block.ops)):
-        outcome = tracked.step(position)
+    s.unwritten = False
+    try:
+        for position in range(start, len(block.ops)):
+            outcome = tracked.step(position)
+    finally:
+        s.unwritten = None
     tracked.end()
     if block.yields:
         return outcome
@@ -69,20 +77,22 @@ class _Tracked(BitRules):
         instruction, op = self.block.ops[position]
         flow = bit_flow(self.code, op)
         lanes, unsure = self._executing(instruction, op)
+        rows = touched_rows(self.code, instruction, op)
+        if rows and lanes.any():
+            # Loads in flight into these registers happen now, and may set marks.
+            self.s.touch(op, rows)
         rule = flow.rule
         if rule is Rule.LOADED:
             return self._load(position, op, flow, lanes)
         bad = not self.undefined.rows.keys().isdisjoint(flow.reads)
-        if not bad and unsure is None and not op.semantic.collective:
-            outcome = self._execute(position)
+        if rule in _EFFECTS or not (bad or unsure is not None or op.semantic.collective):
+            if rule in _EFFECTS:
+                self._check(op, flow, lanes)
+            # Before the execution: an engine may write registers in it.
             self._define(flow, lanes)
-            return outcome
-        if rule is Rule.USED or rule is Rule.STORED:
-            self._check(op, flow, lanes)
             outcome = self._execute(position)
             if rule is Rule.STORED:
                 self._store(op, flow, lanes)
-            self._define(flow, lanes)
             return outcome
         if op.semantic.collective == "membermask":
             return self._exchange(position, op, flow, lanes)
@@ -163,7 +173,7 @@ class _Tracked(BitRules):
 
     @staticmethod
     def _is_used(source: Source, flow: BitFlow) -> bool:
-        return source.is_address or source.name == "membermask" or flow.rule in (Rule.USED, Rule.STORED)
+        return source.is_address or source.name == "membermask" or flow.rule in _EFFECTS
 
     def end(self) -> None:
         """Check the branch at the end of the block, and forget registers that no path reads any more."""
@@ -263,11 +273,8 @@ class _Tracked(BitRules):
         if len(active):
             values = operands_function(self.block, op, select=True)(s, self.frame, active)
         s.unwritten = False
-        try:
-            outcome = self._execute(position)
-        finally:
-            noted, s.unwritten = s.unwritten, None
-        if not noted:
+        outcome = self._execute(position)
+        if not s.unwritten:
             self._define(flow, lanes)
             return outcome
         view = FlagsView(s, op)

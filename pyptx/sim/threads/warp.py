@@ -182,7 +182,8 @@ class Split:
         #: True if steps in flight may write registers whose old values are in ``regs``.
         self.stale = False
         self.op: Op | None = None
-        #: In code that follows undefined bits: whether the current load has read unwritten bytes.
+        #: In code that follows undefined bits: whether the last load has read unwritten bytes. None in other
+        #: code.
         self.unwritten: bool | None = None
         #: The rendezvous with lanes at other places in the code, for one collective.
         self.rendezvous: Rendezvous | None = None
@@ -209,15 +210,24 @@ class Split:
         """The carry flag of the condition code, by lane."""
         return self.frame.carry
 
-    def touch(self, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
-        """Complete writes in flight to rows of 32-bit registers. Called before an access to these rows.
+    def touch(self, op: Op, rows: tuple[int, ...]) -> None:
+        """Complete writes in flight to rows of 32-bit registers. Called before ``op`` accesses these rows.
 
-        Only registers that a :class:`RegisterOwner` may own have such writes.
+        Only registers that a :class:`RegisterOwner` may own have such writes. Raises :class:`UnwrittenLoad`
+        if registers have undefined bits now, and the running code does not follow them.
         """
         for owner in self.warp.register_owners.values():
-            owner.touch(self, location, rows)
+            owner.touch(self, op.location, rows)
+        self.follow(op)
         if self.stale:
             self.refresh()
+
+    def follow(self, op: Op) -> None:
+        """Raise :class:`UnwrittenLoad` before ``op`` if the running code must follow undefined bits."""
+        undefined = self.frame.registers.undefined
+        if undefined.rows and self.unwritten is None and undefined.in_threads(self.frame.span):
+            self.op = op
+            raise UnwrittenLoad
 
     # --- actor --------------------------------------------------------------------------------
 
@@ -446,7 +456,8 @@ class WideSplit(Split):
             self.k = mask
         self.lanes = lanes
 
-    def touch(self, location: SourceLocation | None, rows: tuple[int, ...]) -> None:
+    def touch(self, op: Op, rows: tuple[int, ...]) -> None:
         for index in range(self.warp.index, self.warp.index + self.frame.columns // 32):
             for owner in self.warp.cta.warps[index].register_owners.values():
-                owner.touch(self, location, rows)
+                owner.touch(self, op.location, rows)
+        self.follow(op)
