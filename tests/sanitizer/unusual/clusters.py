@@ -357,26 +357,26 @@ _PEER_COPY = unusual(
     {_STORE_RESULT}
     {_MEET}
     """,
-    [Out(np.uint32, (3, 64))],
+    [Out(np.uint32, (4, 64))],
     lambda found: _copied(found[0]),
     """Each reader arrives with release.cluster at the sender's mbarrier; the sender acquires it and fences to the async proxy
     before it copies again (#async-proxy), as the readers do on their side: the manual asks for a fence on the path. The same arrival tells the sender that its source was read, for the copy was complete before it
     (#data-movement-and-conversion-instructions-cp-async-bulk).""",
-    grid=(3,),
+    grid=(4,),
     block=(64,),
-    cluster=(3,),
+    cluster=(4,),
     registers=_ROOM,
 )
 
 
 def _copied(found: np.ndarray) -> bool:
     expected = []
-    for rank in range(3):
+    for rank in range(4):
         word = np.zeros(64, np.uint64)
         for turn in range(4):
             word = (
                 word * np.uint64(7)
-                + np.uint64(1000 * ((rank + 2) % 3) + 100 * turn)
+                + np.uint64(1000 * ((rank + 3) % 4) + 100 * turn)
                 + np.arange(64, dtype=np.uint64)
             )
         expected.append(word)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+import pickle
+
 import pytest
 
 from pyptx.toolchain import Tool, check_text
@@ -48,6 +51,15 @@ def test_assembles(name: str, ptxas: Tool) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_its_reason_names_the_manual(name: str) -> None:
     assert "#" in UNUSUAL[name].why
+
+
+@pytest.mark.parametrize("name", ON_GPU)
+def test_a_gpu_can_have_it(name: str) -> None:
+    """Workers of the pool get it by pickle, and drivers of CUDA 13.0 take its version."""
+    kernel = pickle.loads(pickle.dumps(UNUSUAL[name]))
+    assert kernel.module.version <= (9, 0)
+    assert kernel.text == UNUSUAL[name].text
+    assert math.prod(kernel.cluster) <= 8
 
 
 @pytest.mark.gpu
