@@ -134,6 +134,26 @@ _BARRIERS = [
     ),
 ]
 
+_COPY = "cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [{to}], [{source}], 16, [at];"
+_BARRIERS += [
+    _cluster(
+        "store-behind-the-arrival",
+        ("barriers",),
+        "barrier.cluster.arrive releases what comes before it, not what stands between arrive and wait",
+        f"{_MEET}\n-{_STORE}\nbarrier.cluster.arrive;\n+{_STORE}\nbarrier.cluster.wait;\n{_LOAD}\n{_OUT}\n{_MEET}",
+    ),
+    _cluster(
+        "copy-to-the-peer-not-waited-for",
+        ("completions",),
+        "the peer waits on its barrier for the bytes of the copy from this CTA's shared memory",
+        "st.shared.v4.u32 [base+16], {x, x, x, x}; st.shared.u32 [base], 0;\nfence.proxy.async;\n"
+        "mbarrier.init.shared::cta.b64 [bar], 1;\n"
+        f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 16;\n{_MEET}\nadd.u32 c, base, 16;\n"
+        f"{_COPY.format(to='to', source='c')} // @store\n-{wait('bar', 0)}\n+\n{_LOAD}\n+{wait('bar', 0)}\n{_OUT}\n{_MEET}",
+        anchor="data-movement-and-conversion-instructions-cp-async-bulk",
+    ),
+]
+
 # --- mbarriers of the peer --------------------------------------------------------------------
 
 _INIT = "mbarrier.init.shared::cta.b64 [bar], 1; // @init\n"

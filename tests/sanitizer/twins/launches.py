@@ -26,6 +26,49 @@ def _reader(before: str) -> Launch:
 
 _DEPENDENTS = [
     Twin(
+        name="full-boundary",
+        classes=("launches", "false-alarm"),
+        why="a launch that is not dependent starts when the one before it has completed: it needs no griddepcontrol",
+        anchor=_DEPENDENT,
+        launches=(
+            Launch("st.global.u32 [data], 7;", block=1),
+            Launch(f"-{_WAIT}\n+\nld.global.u32 y, [data]; st.global.u32 [out], y;", block=1),
+        ),
+        arrays=arrays(data=1),
+        expect=np.array([7], np.uint32),
+        rules=(),
+        severity="none",
+        lines=(),
+    ),
+    Twin(
+        name="one-thread-waits-for-the-launch",
+        classes=("launches", "barriers"),
+        why="thread 0 waits for the launch before it, and bar.sync orders that before the reads of the other threads",
+        anchor=_DEPENDENT,
+        launches=(
+            Launch(
+                "griddepcontrol.launch_dependents;\nmad.wide.u32 ptr, tid, 4, data; st.global.u32 [ptr], tid; // @store",
+                block=64,
+            ),
+            Launch(
+                f"""
+@first {_WAIT}
+-bar.sync 0;
++
+mad.wide.u32 ptr, tid, 4, data; ld.global.u32 y, [ptr]; // @load
+mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], y;
+""",
+                block=64,
+                dependent=True,
+            ),
+        ),
+        arrays=arrays(data=64),
+        expect=np.arange(64, dtype=np.uint32),
+        rules=("data-race",),
+        severity="error",
+        lines=("store", "load"),
+    ),
+    Twin(
         name="dependent-reads-too-early",
         classes=("launches",),
         why="griddepcontrol.wait waits until the launch before it has completed and its stores are visible",

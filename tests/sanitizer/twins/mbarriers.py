@@ -89,6 +89,24 @@ _ORDERS = [
         consume=f"-{wait('bar', 0)}\n+{wait('bar', 0, '.relaxed.cta')}",
     ),
     _handover(
+        "last-arrival-relaxed",
+        ("relaxed-arrival", "moral strength"),
+        "mbarrier.arrive_drop releases as mbarrier.arrive does",
+        produce=_STORE
+        + "-mbarrier.arrive_drop.shared::cta.b64 _, [bar];\n+mbarrier.arrive_drop.relaxed.cta.shared::cta.b64 _, [bar];",
+        anchor=_ARRIVE,
+    ),
+    _handover(
+        "wait-for-a-state-relaxed",
+        ("relaxed-wait",),
+        "a wait for the state of the waiting thread's own arrival acquires the other arrivals of the phase",
+        init="@first mbarrier.init.shared::cta.b64 [bar], 2;",
+        produce=_STORE + _ARRIVAL,
+        consume="mbarrier.arrive.shared::cta.b64 state, [bar];\n"
+        "-WAIT: mbarrier.try_wait.shared::cta.b64 q, [bar], state; @!q bra WAIT;\n"
+        "+WAIT: mbarrier.try_wait.relaxed.cta.shared::cta.b64 q, [bar], state; @!q bra WAIT;",
+    ),
+    _handover(
         "arrival-before-the-store",
         ("completion-not-observed",),
         "the arrival releases what its thread did before it",
@@ -348,6 +366,16 @@ _BYTES = [
         rules=("data-race",),
         lines=("copy", "load"),
         anchor=_MODEL,
+    ),
+    _loaded(
+        "copy-waited-for-by-one-lane",
+        ("one-lane-arrives", "lanes are threads"),
+        "one lane waits, and bar.warp.sync hands what it acquired to the other lanes",
+        expect_tx=_EXPECT.format(128),
+        await_it=f"@!first bra MEET;\n{wait('bar', 0)}\nMEET:\n-bar.warp.sync -1;\n+",
+        rules=("data-race",),
+        lines=("copy", "load"),
+        anchor=_WARP_BAR,
     ),
     _loaded(
         "full-barrier-waited-relaxed",

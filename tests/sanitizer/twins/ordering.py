@@ -5,6 +5,8 @@ The second CTA, warp or lane reads what the first has written.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .twin import Launch, Twin, arrays
@@ -177,6 +179,99 @@ mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], tid;
     ),
 ]
 
+
+def _swap(name: str, classes: tuple[str, ...], why: str, body: str, **arguments: Any) -> Twin:
+    """Threads of two warps exchange words of ``tile``: ``at`` is the thread's own, ``to`` the other warp's."""
+    return Twin(
+        name=name,
+        classes=classes,
+        why=why,
+        launches=(
+            Launch(
+                f"""
+.shared .align 8 .b32 tile[64];
+mov.u32 base, tile; mad.lo.u32 at, tid, 4, base; xor.b32 x, tid, 32; mad.lo.u32 to, x, 4, base;
+{body}
+mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], y;
+""",
+                block=64,
+            ),
+        ),
+        **{
+            "anchor": _BAR,
+            "expect": np.arange(64, dtype=np.uint32) ^ 32,
+            "rules": ("data-race",),
+            "severity": "error",
+            "lines": ("store", "load"),
+            **arguments,
+        },
+    )
+
+
+_BARRIERS += [
+    _swap(
+        "barrier-with-a-reduction",
+        ("barriers",),
+        "bar.red orders accesses as bar.sync does",
+        """
+st.shared.u32 [at], tid; // @store
+-bar.red.popc.u32 z, 0, lead;
++
+ld.shared.u32 y, [to]; // @load
+""",
+    ),
+    _swap(
+        "generic-addresses",
+        ("barriers",),
+        "bar.sync orders accesses by generic addresses too",
+        """
+cvt.u64.u32 wide, to; cvta.shared.u64 wide, wide;
+st.shared.u32 [at], tid; // @store
+-bar.sync 0;
++
+ld.u32 y, [wide]; // @load
+""",
+    ),
+    _swap(
+        "neighboring-bytes",
+        ("moral strength",),
+        "two warps may write neighboring bytes of one word: the accesses do not overlap",
+        """
+mov.u16 mask, 7; mad.lo.u32 at, warp, 1, base;
+-@lead st.shared.u8 [at], mask;
++setp.eq.u32 p, tid, 32; @lead st.shared.u8 [at], mask; @p st.shared.u16 [base], mask; // @store
+bar.sync 0;
+mov.u32 y, x;
+""",
+        lines=("store",),
+    ),
+    _swap(
+        "flag-acquired-by-one-thread",
+        ("barriers", "chains of releases"),
+        "thread 32 acquires, and the barrier of its warp hands that on to the other lanes",
+        """
+setp.eq.u32 p, tid, 32; setp.eq.u32 member, warp, 1;
+@first st.shared.u32 [base+4], 0;
+bar.sync 0;
+@member bra CONSUME;
+@first st.shared.u32 [base], 9; // @store
+@first st.release.cta.shared.u32 [base+4], 1;
+bra END;
+CONSUME:
+@!p bra MEET;
+POLL: ld.acquire.cta.shared.u32 z, [base+4]; setp.eq.u32 q, z, 0; @q bra POLL;
+MEET:
+-bar.warp.sync -1;
++
+ld.shared.u32 z, [base]; // @load
+@never st.global.u32 [out], z;
+END:
+mov.u32 y, x;
+""",
+        anchor=_CAUSALITY,
+    ),
+]
+
 # --- lanes are threads ------------------------------------------------------------------------
 
 
@@ -344,7 +439,7 @@ END:
                 block=1,
             ),
         ),
-        arrays=arrays(data=1, flag=1),
+        arrays=arrays(data=1, flag=2),
         expect=np.array([7], np.uint32),
         rules=("data-race",),
         severity="error",
@@ -397,6 +492,14 @@ _MESSAGES = [
         _PAIR,
         "st.release.gpu.global.u32 [flag], 1; // @store",
         "-ld.acquire.gpu.global.u32 x, [flag];\n+ld.global.u32 x, [flag]; // @load",
+        anchor=_STRONG,
+    ),
+    _message(
+        "flag-read-by-a-wider-load",
+        "accesses of one size to one address are morally strong; a wider load is not, so nothing synchronizes",
+        "st.release.gpu.global.u32 [flag], 1; // @store",
+        "-ld.acquire.gpu.global.u32 x, [flag];\n"
+        "+ld.acquire.gpu.global.u64 wide, [flag]; cvt.u32.u64 x, wide; // @load",
         anchor=_STRONG,
     ),
     _message(

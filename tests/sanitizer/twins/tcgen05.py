@@ -312,12 +312,16 @@ _SCALE = "tcgen05.cp.cta_group::1.32x128b.warpx4 [{}], state; // @cp"
 _SCALED = (
     "tcgen05.mma.cta_group::1.kind::mxf8f6f4.block_scale [tm], adesc, bdesc, word, [y], [z], never; // @mma"
 )
-_COMPLETION.append(
-    _twin(
-        "scales-not-committed",
-        ("completions",),
-        "the commit of the copying thread, which the issuing thread waits for, comes after the copies of the scales",
-        f"""
+
+
+def _with_scales(out: Any) -> dict[str, Any]:
+    """Elements and scales of 1."""
+    return {"src": np.repeat(np.array([0x38, 0x7F], np.uint8), [_BYTES, 512])}
+
+
+def _scales(thread: str, commit: str) -> str:
+    """The thread of a predicate copies the scales to tensor memory, and thread 0 issues the MMA."""
+    return f"""
 .shared .align 128 .b8 scales[512];
 mov.u32 a, scales; shr.u32 a, a, 4; cvt.u64.u32 state, a; or.b64 state, state, {128 >> 4 << 16 | 128 >> 4 << 32 | 1 << 46:#x};
 mov.u32 word, {32 >> 3 << 17 | 1 << 23 | 1 << 27:#x}; add.u32 y, tm, 32; add.u32 z, tm, 40; setp.eq.u32 p, tid, 32;
@@ -326,23 +330,67 @@ add.u64 from, src, {_BYTES};
 @first {_BULK.format(to="stage", source="src", size=_BYTES, full="full")}
 @first {_BULK.format(to="scales", source="from", size=512, full="full")}
 {wait("full", 0)}
-@p {_SCALE.format("y")}
-@p {_SCALE.format("z")}
--@p {_commit("empty")}
-+@p mbarrier.arrive.shared::cta.b64 _, [empty];
-{wait("empty", 0)}
-{_AFTER}
+@{thread} {_SCALE.format("y")}
+@{thread} {_SCALE.format("z")}
+{commit}
 @first {_SCALED}
 @first {_commit("done")}
+"""
+
+
+_SCALING: dict[str, Any] = {
+    "begin": _begin(alloc=_ALLOC.replace("], 32", "], 64")),
+    "end": _end(free=_FREE.replace("tm, 32", "tm, 64")),
+    "expect": np.full(128, 32, np.float32),
+    "arrays": _with_scales,
+}
+_COMPLETION += [
+    _twin(
+        "scales-not-committed",
+        ("completions",),
+        "the commit of the copying thread, which the issuing thread waits for, comes after the copies of the scales",
+        _scales(
+            "p",
+            f"-@p {_commit('empty')}\n+@p mbarrier.arrive.shared::cta.b64 _, [empty];\n{wait('empty', 0)}\n{_AFTER}",
+        ),
+        lines=("cp", "mma"),
+        anchor=_COMMIT,
+        **_SCALING,
+    ),
+    _twin(
+        "a-in-tensor-memory",
+        ("completions", "tensor-waits"),
+        "tcgen05.wait::st, the fences and the barrier come between the stores of A and the MMA that reads them",
+        f"""
+shl.b32 at, warp, 21; add.u32 at, at, tm; add.u32 to, at, 32; add.u32 y, tm, 32; mov.u32 x, 0x3c003c00;
+tcgen05.st.sync.aligned.32x32b.x8.b32 [to], {{x, x, x, x, x, x, x, x}}; // @st
+-tcgen05.wait::st.sync.aligned;
++
+{_BEFORE}
+{_MEET}
+{_AFTER}
+@!first bra DRAIN;
+{_fill()}
+{wait("full", 0)}
+tcgen05.mma.cta_group::1.kind::f16 [tm], [y], bdesc, word, never; // @mma
+{_commit("done")}
+DRAIN:
 """,
         begin=_begin(alloc=_ALLOC.replace("], 32", "], 64")),
         end=_end(free=_FREE.replace("tm, 32", "tm, 64")),
-        lines=("cp", "mma"),
-        anchor=_COMMIT,
-        expect=np.full(128, 32, np.float32),
-        arrays=lambda out: {"src": np.repeat(np.array([0x38, 0x7F], np.uint8), [_BYTES, 512])},
-    )
-)
+        lines=("st", "mma"),
+    ),
+    _twin(
+        "scales-of-the-issuing-thread",
+        ("completions", "false-alarm"),
+        "tcgen05.cp and tcgen05.mma of one thread are in order, with a commit between and without: no finding in either",
+        _scales("first", f"-@first {_commit('empty')}\n-{wait('empty', 0)}\n-{_AFTER}\n+\n+\n+"),
+        lines=(),
+        rules=(),
+        severity="none",
+        **_SCALING,
+    ),
+]
 
 # --- tensor memory handed over ----------------------------------------------------------------
 

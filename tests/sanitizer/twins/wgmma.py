@@ -81,16 +81,17 @@ def _wgmma(
     anchor: str = _WAIT,
     expect: float = 16,
     block: int = 128,
+    count: int = 128,
     **arguments: Any,
 ) -> Twin:
-    """One warpgroup writes its D; ``block`` may add a warp for the copies."""
+    """``count`` threads, one warpgroup or two, write their D; ``block`` may add a warp for the copies."""
     return Twin(
         name=name,
         classes=classes,
         why=why,
         anchor=anchor,
         launches=(Launch(_BEGIN + body, block=block),),
-        expect=np.full(128, expect, np.float32),
+        expect=np.full(count, expect, np.float32),
         rules=rules,
         lines=lines,
         **{"severity": "error", **arguments},
@@ -237,6 +238,60 @@ _RINGS = [
         anchor=_MBARRIER + "test-wait-try-wait",
     ),
 ]
+
+_SHARED_STAGE = """
+setp.ge.u32 p, tid, 256; setp.eq.u32 member, tid, 256;
+@p bra PRODUCE;
+{full}
+{ready}
+{first} // @before
+{commit}
+{done}
+{arrive}
+{again}
+{ready}
+{second}
+{commit}
+{done}
+{store}
+bra END;
+PRODUCE:
+@!member bra END;
+{fill} // @before
+{empty}
+add.u64 from, src, {size};
+{refill} // @refill
+END:
+"""
+_RINGS.append(
+    _wgmma(
+        "stage-of-two-warpgroups",
+        ("count-too-small", "stage-handed-back-at-issue"),
+        "the empty barrier counts the threads of both warpgroups that read the stage",
+        "-@first mbarrier.inval.shared::cta.b64 [empty];\n-@first mbarrier.init.shared::cta.b64 [empty], 256;\n+\n+\nbar.sync 0;\n"
+        + _SHARED_STAGE.format(
+            full=wait("full", 0),
+            again=wait("full", 1),
+            empty=wait("empty", 0),
+            ready=_READY,
+            first=_mma(),
+            second=_mma(1),
+            commit=_COMMIT,
+            done=_DONE,
+            store=_STORE,
+            arrive=_ARRIVAL,
+            size=_BYTES,
+            fill=_fill("src", "@member"),
+            refill=_fill("from", "@member"),
+        ),
+        lines=("before", "refill"),
+        rules=("data-race",),
+        arrays=_halves(1, 2),
+        expect=16 + 64,
+        count=256,
+        block=288,
+    )
+)
 
 _REVIEW: dict[str, Any] = {"severity": "review", "omitted": True}
 _ZERO = "mov.f32 acc0, 0f00000000; mov.f32 acc1, acc0; mov.f32 acc2, acc0; mov.f32 acc3, acc0;"
