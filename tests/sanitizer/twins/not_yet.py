@@ -27,7 +27,6 @@ NOT_YET: frozenset[str] = frozenset(
         "signal-to-a-peer-that-may-have-ended",
         "fence-restricted-to-shared-memory",
         "multicast-into-a-cta-that-may-have-ended",
-        "stage-of-two-warpgroups",
         "fence-before-the-arrival",
         "fence-after-the-wait",
         "fence-before-freeing",

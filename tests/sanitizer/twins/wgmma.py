@@ -263,6 +263,8 @@ add.u64 from, src, {size};
 {refill} // @refill
 END:
 """
+#: The second warpgroup arrives after the first one, so its arrivals are the last of the phase, or of the next one.
+_IN_TURN = f"setp.ge.u32 q, tid, 128; @q bar.sync 2, 256;\n{_ARRIVAL}\nsetp.ge.u32 q, tid, 128; @!q bar.arrive 2, 256;"
 _RINGS.append(
     _wgmma(
         "stage-of-two-warpgroups",
@@ -279,7 +281,7 @@ _RINGS.append(
             commit=_COMMIT,
             done=_DONE,
             store=_STORE,
-            arrive=_ARRIVAL,
+            arrive=_IN_TURN,
             size=_BYTES,
             fill=_fill("src", "@member"),
             refill=_fill("from", "@member"),
