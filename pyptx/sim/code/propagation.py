@@ -13,6 +13,7 @@ __all__ = [
     "BITWISE",
     "EACH",
     "LOADED",
+    "PARTS",
     "TOGETHER",
     "UPWARD",
     "USED",
@@ -28,7 +29,8 @@ class Rule(enum.Enum):
     """Which bits of the results are undefined.
 
     ``EACH``: if an operand of a lane has an undefined bit, all bits of the lane's results, or of the element
-    at the same position if all operands are packed. ``MOVED``: the form moves bits, so the form's function
+    at the same position if all operands are packed. ``PARTS``: each operand gives one element of the result,
+    the first operand the uppermost. ``MOVED``: the form moves bits, so the form's function
     computes the flags of the results from the flags of the operands. ``BITWISE``: the bits that change if
     undefined bits of the operands change. ``UPWARD``: as in a sum of integers, all bits from the lowest
     undefined bit of the operands on. ``TOGETHER``: as ``EACH``, but operands of every lane count for every
@@ -40,6 +42,7 @@ class Rule(enum.Enum):
 
     EACH = "each"
     MOVED = "moved"
+    PARTS = "parts"
     BITWISE = "bitwise"
     UPWARD = "upward"
     TOGETHER = "together"
@@ -65,6 +68,7 @@ class Propagation:
 
 
 EACH, BITWISE, UPWARD = Propagation(Rule.EACH), Propagation(Rule.BITWISE), Propagation(Rule.UPWARD)
+PARTS = Propagation(Rule.PARTS)
 TOGETHER, LOADED, USED = Propagation(Rule.TOGETHER), Propagation(Rule.LOADED), Propagation(Rule.USED)
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
-from ..code.propagation import moved
+from ..code.propagation import PARTS, moved
 from ..code.semantic import Op, executes
 from ..numbers.bits import clamped
 from ..numbers.formats import cut_f32, decoded, odd_f32, rounded, wrong_side
@@ -270,7 +270,7 @@ def _pair(a: Array, b: Array) -> Array:
     return both
 
 
-@executes("cvt.pack16", "cvt.pack16.relu", "cvt.pack16.pzo")
+@executes("cvt.pack16", "cvt.pack16.relu", "cvt.pack16.pzo", undefined=PARTS)
 def cvt_pack16(op: Op, a: Array, b: Array) -> Any:
     chosen = _modifiers(op)
     return _to_16(_pair(a, b), chosen["dtype"][:-2], chosen).view(_U32)[:, 0]

@@ -66,6 +66,8 @@ class BitRules:
             return self._bitwise(op, flow, origins)
         if flow.rule is Rule.UPWARD:
             return self._upward(flow, origins)
+        if flow.rule is Rule.PARTS:
+            return self._parts(flow, origins)
         if flow.rule is Rule.EACH and _packed(flow):
             return self._each_element(flow, origins)
         return [(dest, self.all_bits(dest.place, flags), origins) for dest in flow.dests]
@@ -154,6 +156,16 @@ class BitRules:
                     assert more is not None
                     part = element << np.uint64(start)
                     bits |= np.where(more & part != 0, part, _NONE)
+        return [(dest, bits, origins)]
+
+    def _parts(self, flow: BitFlow, origins: Array) -> list[tuple[Dest, Array, Array]]:
+        """Mark an element of the result for each operand with undefined bits."""
+        (dest,) = flow.dests
+        width = dest.kind.bits // len(flow.sources)
+        bits = np.zeros(self.frame.columns, np.uint64)
+        for number, source in enumerate(reversed(flow.sources)):
+            flags, _ = self.gather((source,))
+            bits |= np.where(flags, np.uint64(((1 << width) - 1) << number * width), _NONE)
         return [(dest, bits, origins)]
 
     # --- conversions between flags and values -------------------------------------------------

@@ -23,7 +23,7 @@ FUNCTIONS
 .visible .entry kernel(.param .u64 out)
 {
     .reg .pred p, q, r; .reg .b16 h0, h1, h2, h3; .reg .b32 t, a, w0, w1, w2, w3, x, y, z, u<8>;
-    .reg .b64 to, d, e, f; .reg .f32 g; .reg .b128 b;
+    .reg .b64 to, d, e, f; .reg .f32 g, f0; .reg .b128 b;
     .shared .align 128 .b8 area[2048]; .shared .align 128 .b8 other[2048]; .local .align 16 .b8 own[64];
     ld.param.u64 to, [out]; mov.u32 t, %tid.x; mad.wide.u32 to, t, 8, to;
     mov.u32 a, area; mad.lo.u32 a, t, 16, a;
@@ -137,6 +137,7 @@ UNUSED = {
     "logic of three": "lop3.b32 x, w2, t, t, 0xC0; lop3.b32 x, w2, w0, w1, 0xCC;",
     "the lower half of a sum": "mov.b64 d, {w1, w2}; add.u64 d, d, 5; mad.lo.u64 d, d, 3, d; cvt.u32.u64 x, d;",
     "half of a pair": "mov.b32 {h0, h1}, w2; mov.b32 {h2, h3}, w1; mov.b32 y, {h2, h1}; add.rn.f16x2 y, y, y; mov.b32 {h2, h3}, y; cvt.u32.u16 x, h2;",
+    "converted to half of a pair": "mov.b32 g, w2; mov.b32 y, 0f3F800000; mov.b32 f0, y; cvt.rn.f16x2.f32 y, g, f0; and.b32 x, y, 0xFFFF;",
     "a predicate that the other decides": "setp.eq.u32 r, w2, 7; and.pred r, r, q;\n@r bra DONE;",
     "a shuffle of words": "shfl.sync.bfly.b32 y, w2, 1, 31, -1; shfl.sync.bfly.b32 x, w1, 1, 31, -1;",
     "a vote": "setp.eq.u32 r, w2, 7; vote.sync.ballot.b32 y, r, -1; redux.sync.add.u32 z, w3, -1;",
@@ -193,6 +194,7 @@ PASSED = {
     "a shift amount": "shl.b32 x, t, w2;",
     "a comparison": "set.eq.u32.u32 x, w2, 5;",
     "half of a pair": "mov.b32 {h0, h1}, w2; mov.b32 {h2, h3}, w1; mov.b32 y, {h2, h1}; add.rn.f16x2 y, y, y; mov.b32 {h2, h3}, y; cvt.u32.u16 x, h3;",
+    "converted to half of a pair": "mov.b32 g, w2; mov.b32 f0, 0f3F800000; cvt.rn.f16x2.f32 y, g, f0; shr.u32 x, y, 16;",
     "a shuffle": "shfl.sync.idx.b32 x, w2, 3, 31, -1;",
     "a shuffle with an undefined source lane": "shfl.sync.idx.b32 x, t, w2, 31, -1;",
     "a vote": "setp.eq.u32 r, w2, 7; vote.sync.ballot.b32 x, r, -1;",
