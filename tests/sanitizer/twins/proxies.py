@@ -73,6 +73,13 @@ _SHARED = [
     ),
     _stored("fence-before-the-stores", (_GONE,), _PATH, f"+{_FENCED}\n{_STORE}\n-{_FENCED}\n{_MEET}"),
     _stored(
+        "store-behind-the-fence",
+        ("proxy-fence",),
+        "every store of the bytes stands before the fence of its thread",
+        f"st.shared.u32 [at], 7;\n-@p st.shared.u32 [at], tid;\n{_FENCED}\n+@p st.shared.u32 [at], tid; // @store\n{_MEET}",
+        expect=np.where(_LANES == 5, _LANES, np.uint32(7)),
+    ),
+    _stored(
         "fence-of-another-space",
         (_GONE,),
         "the fence names the space of the bytes that pass between the proxies",
@@ -248,6 +255,61 @@ ld.global.u32 y, [from]; st.global.u32 [ptr], y;
         **_MISSING,
     ),
 ]
+
+_FILLED += [
+    _loaded(
+        "source-of-a-copy-overwritten",
+        ("completions",),
+        "the wait for the bytes comes before the source in global memory is written again",
+        f"""
+{_MEET}
+{_EXPECT}
+{_LOAD} // @copy
+{_MEET}
+-{wait("bar", 0)}
++
+st.global.u32 [from], tid; // @store
+{wait("bar", 0)}
+ld.shared.u32 y, [at]; st.global.u32 [ptr], y;
+""",
+        _LANES + 40,
+        rules=("data-race",),
+    ),
+]
+
+
+def _tiles_of_out(out: NDArray[Any]) -> dict[str, Any]:
+    return {"map": TensorMap.tiled(out, box=(8, 4))}
+
+
+_BOXES = Twin(
+    name="boxes-side-by-side",
+    classes=("proxies", "footprints", "across CTAs"),
+    why="the boxes of the two CTAs are neighbors: rows of one lie between rows of the other, and none overlap",
+    anchor=_PROXY,
+    launches=(
+        Launch(
+            f"""
+.shared .align 128 .b32 tile[32];
+mov.u32 base, tile; mad.lo.u32 at, lane, 4, base; mov.u32 y, 0;
+-mul.lo.u32 x, cta, 4; mul.lo.u32 z, cta, 100;
++mul.lo.u32 x, cta, 0; mul.lo.u32 z, cta, 0;
+add.u32 z, z, lane;
+st.shared.u32 [at], z;
+{_FENCED}
+{_MEET}
+@first cp.async.bulk.tensor.2d.global.shared::cta.bulk_group [map, {{x, y}}], [base]; // @copy
+@first cp.async.bulk.commit_group; @first cp.async.bulk.wait_group 0;
+""",
+            grid=2,
+        ),
+    ),
+    arrays=_tiles_of_out,
+    expect=np.hstack([_LANES.reshape(8, 4), _LANES.reshape(8, 4) + 100]).astype(np.uint32),
+    rules=("data-race",),
+    severity="error",
+    lines=("copy",),
+)
 
 # --- from CTA to CTA --------------------------------------------------------------------------
 
@@ -466,4 +528,4 @@ END:
     ),
 ]
 
-TWINS = [*_SHARED, *_FILLED, *_CTAS, *_MAPS, _FLYING, *_READ_ONLY]
+TWINS = [*_SHARED, *_FILLED, _BOXES, *_CTAS, *_MAPS, _FLYING, *_READ_ONLY]

@@ -644,6 +644,18 @@ _FOOTPRINTS = [
     ),
 ]
 
+_FOOTPRINTS += [
+    _twin(
+        "accumulators-side-by-side",
+        ("completions", "footprints"),
+        "the next MMA writes columns 32 and up while the warps load column 0",
+        f"{_ISSUE}\n-add.u32 to, tm, 32;\n+mov.u32 to, tm;\n{_BEFORE}\n{_MEET}\n{_AFTER}\n"
+        f"bar.warp.sync -1;\n{wait('done', 0)}\n{_AFTER}\n@first {_mma(d='to')} // @other\n@first {_commit('empty')}",
+        begin=_begin(alloc=_ALLOC.replace("], 32", "], 64")),
+        end=_end(free=f"{wait('empty', 0)}\n{_AFTER}\n{_FREE.replace('tm, 32', 'tm, 64')}"),
+        lines=("other", "drain"),
+    ),
+]
 _WS = "tcgen05.mma.ws.cta_group::1.kind::f16 [{}], adesc, bdesc, word, never;"
 _FOOTPRINTS += [
     _twin(

@@ -265,6 +265,21 @@ END:
 """
 #: The second warpgroup arrives after the first one, so its arrivals are the last of the phase, or of the next one.
 _IN_TURN = f"setp.ge.u32 q, tid, 128; @q bar.sync 2, 256;\n{_ARRIVAL}\nsetp.ge.u32 q, tid, 128; @!q bar.arrive 2, 256;"
+_OPERANDS.append(
+    _wgmma(
+        "stages-side-by-side",
+        ("footprints", "completions"),
+        "the copy fills the second stage while the wgmma reads the first one: they do not overlap",
+        f".shared .align 128 .b8 second[{_BYTES}]; mov.u32 n, second; shr.u32 a, n, 4; cvt.u64.u32 state, a; or.b64 state, state, {_DESCRIPTOR:#x};\n"
+        f"{_fill('src')}\n{wait('full', 0)}\n{_READY}\n{_mma()} // @mma\n{_COMMIT}\n"
+        f"add.u64 from, src, {_BYTES}; mov.u32 to, n;\n-\n+mov.u32 to, base; mov.b64 state, adesc;\n"
+        f"{_fill('from').replace('[stage]', '[to]')} // @refill\n{_DONE}\n{wait('full', 1)}\n"
+        f"mov.b64 adesc, state; add.u64 bdesc, adesc, 128;\n{_READY}\n{_mma(1)}\n{_COMMIT}\n{_DONE}\n{_STORE}",
+        lines=("mma", "refill"),
+        arrays=_halves(1, 2),
+        expect=16 + 64,
+    )
+)
 _RINGS.append(
     _wgmma(
         "stage-of-two-warpgroups",
