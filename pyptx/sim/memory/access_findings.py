@@ -32,12 +32,23 @@ __all__ = [
 
 
 def out_of_bounds(
-    kind: AccessKind, space: StateSpace, address: int, size: int, actor: Actor, lane: int | None, where: str
+    kind: AccessKind,
+    space: StateSpace,
+    address: int,
+    size: int,
+    actor: Actor,
+    lane: int | None,
+    where: str,
+    *,
+    ended: bool = False,
 ) -> Fault:
-    """Return the fault of an access outside every segment. ``where`` describes the nearest segment."""
+    """Return the fault of an access outside every segment.
+
+    ``where`` describes the nearest segment. ``ended`` is True for shared memory of a CTA that has exited.
+    """
     return Fault(
         Finding(
-            RULES["out-of-bounds"],
+            RULES["cluster-lifetime" if ended else "out-of-bounds"],
             f"{kind.value} of {size} bytes at {space.value} address {address:#x}: {where}",
             actor.location,
             actor.description(lane),

@@ -400,7 +400,8 @@ class Memory:
             else:
                 raise Scattered
         where = nearest_segment(space, first, cluster, self._segments)
-        return out_of_bounds(kind, space, first, size, actor, lane, where)
+        ended = space is SHARED and first >> 24 in cluster.ended
+        return out_of_bounds(kind, space, first, size, actor, lane, where, ended=ended)
 
     def uninitialized(
         self,

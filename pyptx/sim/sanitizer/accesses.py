@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,15 +12,18 @@ from numpy.typing import NDArray
 from ..engine.events import AsyncOperation, Step
 from ..engine.stream import GroupKind, Sync
 from ..memory.access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
+from ..memory.access_findings import store_collision
+from ..memory.collisions import colliding
 from ..memory.segments import Segment
-from .agents import CtaAgent, LaneGroup, Released, Source, WarpAgent
-from .clocks import NOTHING, Level, join_levels
+from ..threads.loads import stored_values
+from .agents import CtaAgent, LaneGroup, Released, WarpAgent
+from .clocks import NOTHING, Clock, Level, MapReleased, join, join_levels
 from .examine import Examiner
 from .issuing import Copies, CopyPart
 from .operations import Token
-from .order import Current, View
+from .order import Current, View, known_lanes
 from .records import ALL_LANES, CODES, Record
-from .release import acquire, release, release_levels, releases
+from .release import acquire, release, releases
 from .shadow import Shadow
 from .world import World, mask_of
 
@@ -35,11 +39,13 @@ _ALL: Any = slice(None)
 class Accesses:
     """The accesses of one run, and the shadow of the segments.
 
-    ``beyond`` is called with an access to another CTA's shared memory that is not ordered after the start of
-    that CTA.
+    ``beyond`` is called with an access to another CTA's shared memory that is not ordered after the start, or
+    before the end, of that CTA.
     """
 
-    def __init__(self, world: World, examiner: Examiner, beyond: Callable[[Current, CtaAgent], None]) -> None:
+    def __init__(
+        self, world: World, examiner: Examiner, beyond: Callable[[Record, CtaAgent, bool], None]
+    ) -> None:
         self._world, self._examiner, self._beyond = world, examiner, beyond
         self._shadows: dict[int, Shadow] = {}
         #: For live mbarriers, by the key of their events: where they are.
@@ -47,6 +53,8 @@ class Accesses:
         #: Accesses of operations before their issue, such as the read of a tensor map.
         self._early: dict[int, list[Access]] = {}
         self._step: Step | None = None
+        #: For each CTA: accesses of other CTAs to its shared memory, the last of each instruction and warp.
+        self._remote: dict[tuple[int, int], dict[tuple[int, int, int], Record]] = {}
 
     # --- life -----------------------------------------------------------------------------------
 
@@ -61,7 +69,16 @@ class Accesses:
         return found
 
     def end_cta(self, key: tuple[int, int]) -> None:
-        """Forget the shared memory of a CTA."""
+        """Check the other CTAs' accesses to the shared memory of a CTA against its end; forget the memory."""
+        known: Clock = {}
+        for warp in self._world.ctas[key].warps:
+            for group in warp.groups:
+                known = join(known, group.snapshot(group.mask).get(Level.EXECUTION, {}))
+        for record in self._remote.pop(key, {}).values():
+            if record.key not in known or known[record.key] < record.time:
+                lanes = known_lanes(record, known, record.mask)
+                if record.mask & ~lanes:
+                    self._beyond(record, self._world.ctas[key], True)
         self._shadows = {number: shadow for number, shadow in self._shadows.items() if shadow.owner != key}
 
     def end_segment(self, base: int) -> None:
@@ -71,6 +88,12 @@ class Accesses:
             for number, shadow in self._shadows.items()
             if shadow.owner is not None or shadow.segment.base != base
         }
+
+    def allocate(self, storage: Segment, first: int, columns: int) -> None:
+        """Forget what happened to columns of tensor memory before their allocation."""
+        shadow = self._shadows.get(id(storage))
+        if shadow is not None:
+            shadow.clear_columns(first, columns)
 
     # --- any access -----------------------------------------------------------------------------
 
@@ -111,7 +134,7 @@ class Accesses:
             access,
             access.kind,
             access.proxy,
-            access.footprint.size,
+            _element_size(access),
             strong,
             access.scope,
             False,
@@ -130,7 +153,7 @@ class Accesses:
                 access.proxy,
                 access.semantics,
                 access.scope,
-                access.footprint.size,
+                _element_size(access),
                 access.actor.cta_key,
                 self._world.launches[access.actor.cta_key[0]],
                 name,
@@ -138,13 +161,20 @@ class Accesses:
             )
         )
 
-    def _reach(self, current: Current, view: View) -> None:
-        """Check an access to another CTA's shared memory against that CTA's start."""
+    def _reach(self, current: Current, view: View, record: Record, mask: int) -> None:
+        """Check an access to another CTA's shared memory against that CTA's start, and keep it for its end.
+
+        ``mask`` has the lanes that access; 0 for an engine, whose operations are judged elsewhere at the end.
+        """
         owner = current.owner
-        if owner is not None and owner is not view.cta:
-            clock = view.levels.get(Level.EXECUTION, {})
-            if clock.get(owner.start, 0) < 1:
-                self._beyond(current, owner)
+        if owner is None or owner is view.cta:
+            return
+        clock = view.levels.get(Level.EXECUTION, {})
+        if clock.get(owner.start, 0) < 1:
+            self._beyond(record, owner, False)
+        if mask:
+            kept = replace(record, mask=mask) if record.mask != mask else record
+            self._remote.setdefault(owner.key, {})[id(record.location), record.key, mask] = kept
 
     # --- threads --------------------------------------------------------------------------------
 
@@ -181,6 +211,8 @@ class Accesses:
     def _of_group(self, access: Access, group: LaneGroup, lanes: NDArray[Any], which: Any) -> None:
         shadow = self._shadow(access.segment, access.actor)
         grains = shadow.places(access.footprint)
+        if access.kind is AccessKind.WRITE and which is _ALL:
+            self._collisions(access)
         if which is not _ALL:
             grains = grains[which]
         elif len(grains) < len(lanes):
@@ -190,12 +222,23 @@ class Accesses:
         warp = group.warp
         values, record = self._values(access, warp, lanes, grains)
         view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
-        self._reach(current, view)
+        self._reach(current, view, record, group.mask)
         self._examiner.access(shadow, grains, values, None, lanes, [view], record, current)
         if current.strong or shadow.flags:
             self._flags(access, shadow, group, lanes, which, current)
         if access.kind is AccessKind.INIT:
             self._begin_barrier(access, shadow)
+        if access.proxy is Proxy.TENSORMAP and releases(access.semantics):
+            # tensormap.cp_fenceproxy writes a map and executes a release fence of the tensor-map proxy.
+            group.pass_fence(MapReleased(access.scope, warp.cta.key))
+
+    def _collisions(self, access: Access) -> None:
+        """Report a store whose lanes write different values to one address."""
+        actor: Any = access.actor
+        if colliding(access) is not None:
+            collision = colliding(access, stored_values(actor))
+            if collision is not None and collision.same is not True:
+                self._world.machine.report(store_collision(access, collision))
 
     def _begin_barrier(self, access: Access, shadow: Shadow) -> None:
         """Remember where an mbarrier is, by the key of its events."""
@@ -212,6 +255,12 @@ class Accesses:
         grains = shadow.places(access.footprint)
         current = self._current(access, shadow)
         present = np.unique(warps).tolist()
+        if current.kind is not AccessKind.READ and _repeats(grains[:, 0]):
+            # Warps of the team access the same bytes, one after the other.
+            for number in present:
+                chosen = np.flatnonzero(warps == number)
+                self._of_warp(access, cta.warps[number], lanes[chosen], chosen)
+            return
         values = np.empty(len(lanes), np.int32)
         views: list[View] = []
         record: Record | None = None
@@ -223,7 +272,11 @@ class Accesses:
                 values[chosen], record = self._values(access, warp, lanes[chosen], grains[chosen])
             views.append(View(group.levels, cta, warp.key, warp.time, group.ordered))
         assert record is not None
-        self._reach(current, views[0])
+        if current.owner is not None and current.owner is not cta:
+            for number in present:
+                chosen = np.flatnonzero(warps == number)
+                self._of_warp(access, cta.warps[number], lanes[chosen], chosen)
+            return
         units = (warps - low).astype(np.int32)
         self._examiner.access(shadow, grains, values, units, lanes, views, record, current)
         if current.strong or shadow.flags:
@@ -233,7 +286,7 @@ class Accesses:
                 self._flags(access, shadow, group, lanes[chosen], chosen, current)
 
     def _of_whole_warp(self, access: Access, warp: WarpAgent) -> None:
-        """An access of a whole warp together: it frees tensor memory, and with it the shadow of the cells."""
+        """An access of a whole warp together: it frees tensor memory."""
         shadow = self._shadow(access.segment, access.actor)
         grains = shadow.places(access.footprint)
         current = self._current(access, shadow)
@@ -245,8 +298,6 @@ class Accesses:
         record = self._record(access, warp.key, warp.time, warp.full, _name(warp))
         values = np.full(len(grains), CODES * record.number + ALL_LANES, np.int32)
         self._examiner.access(shadow, grains, values, None, None, [view], record, current)
-        if access.kind is AccessKind.INVAL:
-            shadow.writes[grains] = 0
 
     def _values(
         self, access: Access, warp: WarpAgent, lanes: NDArray[Any], grains: NDArray[np.int64]
@@ -254,10 +305,9 @@ class Accesses:
         """Return the shadow's value for each piece, and a record of the access."""
         warp.advance()
         starts = grains[:, 0]
-        if len(starts) > 1 and not (starts[1:] > starts[:-1]).all():
-            found, places = np.unique(starts, return_inverse=True)
-            if len(found) < len(starts):
-                return self._shared_values(access, warp, lanes, places.reshape(-1))
+        if _repeats(starts):
+            places = np.unique(starts, return_inverse=True)[1]
+            return self._shared_values(access, warp, lanes, places.reshape(-1))
         record = self._thread_record(access, warp, _FULL)
         return (CODES * record.number + lanes).astype(np.int32), record
 
@@ -311,19 +361,22 @@ class Accesses:
             return
         order, scope = access.semantics, access.scope
         warp = group.warp
+        if len(starts) < len(lanes):
+            # A whole warp makes one access together: it copies a tensor map.
+            return
         for start, lane in zip(starts, lanes.tolist(), strict=True):
             board: Released | None = shadow.flags.get(start)
             mine = group if group.mask == 1 << lane else warp.groups_of(1 << lane)[0]
             kept: Released = {}
-            if current.kind is not AccessKind.WRITE and board:
+            if board and current.kind is AccessKind.WRITE:
+                # The thread's own earlier release on the same location goes on (release pattern, form 2).
+                kept = {source: known for source, known in board.items() if source.thread == (warp.key, lane)}
+            elif board:
                 acquire(mine, board, order, scope, self._world.ctas)
                 kept = dict(board)
             if current.kind is AccessKind.READ:
                 continue
-            if releases(order) or mine.fence is not None:
-                release(kept, mine, 1 << lane, order, scope)
-            else:
-                release_levels(kept, Source(False, scope, warp.cta.key), mine.snapshot(1 << lane))
+            release(kept, mine, 1 << lane, order, scope, (warp.key, lane))
             shadow.flags[start] = kept
         warp.merge()
 
@@ -336,7 +389,6 @@ class Accesses:
         current = self._current(access, shadow)
         current.pipelined = operation.group is GroupKind.TCGEN05_COMMIT
         view = View(token.levels, cta, -1, 0, token.ordered, token)
-        self._reach(current, view)
         key = (access.kind, id(access.segment), access.footprint.size, access.proxy)
         record = token.records.get(key)
         if record is None:
@@ -345,6 +397,7 @@ class Accesses:
             record.reads_only, record.stream = token.reads, token.stream
             record.waited = operation.group is not GroupKind.TCGEN05_LD
             token.records[key] = record
+        self._reach(current, view, record, 0)
         values = np.full(len(grains), CODES * record.number + ALL_LANES, np.int32)
         self._examiner.access(shadow, grains, values, None, None, [view], record, current)
 
@@ -431,8 +484,23 @@ class Accesses:
             shadow.segment.base + offset,
         )
         view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
+        self._reach(current, view, record, group.mask)
         values = np.full(len(lanes), CODES * record.number + ALL_LANES, np.int32)
         self._examiner.access(shadow, grains, values, None, lanes, [view], record, current)
+
+
+def _repeats(starts: NDArray[np.int64]) -> bool:
+    """True if several pieces begin at one place."""
+    if len(starts) < 2 or (starts[1:] > starts[:-1]).all():
+        return False
+    return len(np.unique(starts)) < len(starts)
+
+
+def _element_size(access: Access) -> int:
+    """Return the bytes of one scalar: a vector access counts as accesses of its elements."""
+    op = getattr(access.actor, "op", None)
+    vector = None if op is None else op.chosen.get("vec")
+    return access.footprint.size if vector is None else max(1, access.footprint.size // int(vector[1:]))
 
 
 def _name(warp: WarpAgent) -> str:

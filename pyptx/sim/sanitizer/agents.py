@@ -6,14 +6,14 @@ warp that runs and synchronizes as a whole costs as much as one thread.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from ..memory.access import Scope
-from .clocks import LANES_KEY, Clock, Level, Levels, extended, join_levels
+from .clocks import LANES_KEY, Clock, Level, Levels, join, join_levels
 from .records import Record
 
-__all__ = ["CtaAgent", "LaneGroup", "Released", "Source", "WarpAgent", "bits_of", "includes"]
+__all__ = ["CtaAgent", "FencePoint", "LaneGroup", "Released", "Source", "WarpAgent", "bits_of", "includes"]
 
 #: Sets of record numbers above this size are not copied.
 _FEW = 100
@@ -37,35 +37,48 @@ class Source:
         scope: the scope of the operation.
         cta: the CTA of the thread or of the operation's issuer.
         engine: True for a signal that an asynchronous operation brings.
+        thread: for a flag in memory: key of the warp, and lane, of the thread that wrote it.
     """
 
     released: bool
     scope: Scope
     cta: tuple[int, int]
     engine: bool = False
+    thread: tuple[int, int] | None = None
 
 
 #: What several agents have released into one object, by source.
 Released = dict[Source, Levels]
 
 
+@dataclass(frozen=True, slots=True)
+class FencePoint:
+    """A release fence: its scope, what the lanes knew of others, and the time of their own accesses."""
+
+    scope: Scope
+    levels: Levels
+    time: int
+
+
 class LaneGroup:
-    """Lanes of one warp that know the same.
+    """Lanes of one warp that know the same of others.
 
     Attributes:
         mask: the lanes.
         levels: what they know of other agents.
+        own: for each level of a fence: the time until which each lane's own accesses are in it.
         ordered: numbers of records, with the class of the access, that were found to be ordered before.
-        fence: scope of the last release fence, and what the lanes knew then; None before the first.
+        fence: the last release fence, or None.
         seen: what relaxed reads have observed; an acquire fence makes it known.
     """
 
-    __slots__ = ("_snapshot", "fence", "levels", "mask", "ordered", "seen", "warp")
+    __slots__ = ("_snapshot", "fence", "levels", "mask", "ordered", "own", "seen", "warp")
 
     def __init__(self, warp: WarpAgent, mask: int, levels: Levels) -> None:
         self.warp, self.mask, self.levels = warp, mask, levels
+        self.own: dict[Hashable, int] = {}
         self.ordered: set[int] = set()
-        self.fence: tuple[Scope, Levels] | None = None
+        self.fence: FencePoint | None = None
         self.seen: Released = {}
         self._snapshot: tuple[int, int, Levels, Levels] | None = None
 
@@ -73,7 +86,7 @@ class LaneGroup:
         """Split off the lanes of ``mask``."""
         other = LaneGroup(self.warp, mask, self.levels)
         other.ordered = set(self.ordered) if len(self.ordered) < _FEW else set()
-        other.fence, other.seen = self.fence, dict(self.seen)
+        other.fence, other.seen, other.own = self.fence, dict(self.seen), dict(self.own)
         self.mask &= ~mask
         self._snapshot = None
         return other
@@ -82,6 +95,14 @@ class LaneGroup:
         """Add what another agent has released."""
         self.levels = join_levels(self.levels, levels)
 
+    def pass_fence(self, level: Hashable) -> None:
+        """Add to a level what the lanes know in causality order, their own accesses included."""
+        known = join(self.levels.get(level, {}), self.levels.get(Level.SYNC, {}))
+        self.levels = {**self.levels, level: known}
+        self.own[level] = self.warp.time
+        self.warp.released = True
+        self._snapshot = None
+
     def snapshot(self, mask: int) -> Levels:
         """Return what the lanes of ``mask`` know, their own accesses included."""
         warp = self.warp
@@ -89,22 +110,29 @@ class LaneGroup:
         if known is not None and known[:2] == (warp.time, mask) and known[2] is self.levels:
             warp.released = True
             return known[3]
-        own = warp.own(mask)
-        whole = warp.key in own
-        done: dict[int, Clock] = {}
-        made = dict(self.levels)
-        for level in _OWN:
-            clock = self.levels.get(level, {})
-            found = done.get(id(clock))
-            if found is None:
-                if whole and len(self.warp.groups) > 1:
-                    clock = {
-                        key: time for key, time in clock.items() if not warp.key < key <= warp.key + LANES_KEY
-                    }
-                found = done[id(self.levels.get(level, {}))] = extended(clock, own)
-            made[level] = found
+        made = self.with_own(self.levels, mask, warp.time)
+        for level, time in self.own.items():
+            made[level] = join(made.get(level, {}), warp.keys(mask, time))
         warp.released = True
         self._snapshot = warp.time, mask, self.levels, made
+        return made
+
+    def with_own(self, levels: Levels, mask: int, time: int) -> dict[Hashable, Clock]:
+        """Return ``levels`` with the accesses of the lanes of ``mask`` until ``time``."""
+        warp = self.warp
+        keys = warp.keys(mask, time)
+        whole = warp.key in keys and len(warp.groups) > 1
+        done: dict[int, Clock] = {}
+        made = dict(levels)
+        for level in _OWN:
+            clock = levels.get(level, {})
+            found = done.get(id(clock))
+            if found is None:
+                left = clock
+                if whole:
+                    left = {k: t for k, t in clock.items() if not warp.key < k <= warp.key + LANES_KEY}
+                found = done[id(clock)] = join(left, keys)
+            made[level] = found
         return made
 
 
@@ -122,12 +150,12 @@ class WarpAgent:
         #: Records of the current time, by the instruction and the kind of access.
         self.records: dict[tuple[object, ...], Record] = {}
 
-    def own(self, mask: int) -> Clock:
-        """Return the keys and times by which others know the accesses of these lanes until now."""
+    def keys(self, mask: int, time: int) -> Clock:
+        """Return the keys by which others know the accesses of these lanes until ``time``."""
         if mask & self.full == self.full:
-            return {self.key: self.time}
-        own = {self.key + 1 + lane: self.time for lane in bits_of(mask)}
-        own[self.key + LANES_KEY] = self.time
+            return {self.key: time}
+        own = {self.key + 1 + lane: time for lane in bits_of(mask)}
+        own[self.key + LANES_KEY] = time
         return own
 
     def advance(self) -> None:
@@ -158,7 +186,8 @@ class WarpAgent:
             for other in kept:
                 if (
                     other.levels is group.levels
-                    and other.fence == group.fence
+                    and other.fence is group.fence
+                    and other.own == group.own
                     and not other.seen
                     and not group.seen
                 ):

@@ -19,7 +19,7 @@ import enum
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
-from ..memory.access import StateSpace
+from ..memory.access import Scope, StateSpace
 
 __all__ = [
     "KEYS",
@@ -31,6 +31,7 @@ __all__ = [
     "Level",
     "Levels",
     "MapFenced",
+    "MapReleased",
     "extended",
     "join",
     "join_levels",
@@ -55,7 +56,6 @@ class Level(enum.Enum):
     TENSOR = "tcgen05 operations that a fence::after_thread_sync orders before"
     SENT = "tcgen05 operations that a fence::before_thread_sync has sent"
     INITIALIZED = "mbarriers whose initialization a fence.mbarrier_init has released"
-    MAP_RELEASED = "what a release fence of the tensor-map proxy has released"
 
     __hash__ = object.__hash__
 
@@ -64,6 +64,13 @@ class Fenced(NamedTuple):
     """The level of what a proxy fence for ``space``, executed by a thread of ``cta``, has ordered."""
 
     space: StateSpace
+    cta: tuple[int, int]
+
+
+class MapReleased(NamedTuple):
+    """The level of what a release fence of the tensor-map proxy, executed in ``cta``, has ordered."""
+
+    scope: Scope
     cta: tuple[int, int]
 
 

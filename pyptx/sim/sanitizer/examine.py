@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory.access import AccessKind
+from ..memory.access import AccessKind, MemoryOrder
 from .agents import CtaAgent
 from .order import Current, View, broken_rule, known_lanes, level_of, may_conflict
 from .records import ALL_LANES, CODES, Record, Records
+from .release import narrower
 from .shadow import Shadow, ValueSets
 
 __all__ = ["Conflict", "Examiner"]
@@ -40,6 +41,22 @@ def _distinct(values: Any) -> list[int]:
         return [int(first)]
     found: list[int] = np.unique(values).tolist()
     return found
+
+
+def _replaces(earlier: Record, current: Current) -> bool:
+    """True if what may race with the earlier access may race with the current one too.
+
+    A weak access, or one of a narrow scope, stays beside a later one that is strong in more cases.
+    """
+    if earlier.proxy is not current.proxy or earlier.barrier is not current.barrier:
+        return False
+    if not current.strong:
+        return True
+    return (
+        earlier.semantics is not MemoryOrder.WEAK
+        and earlier.size == current.size
+        and narrower(earlier.scope, current.scope) is current.scope
+    )
 
 
 class Examiner:
@@ -150,7 +167,7 @@ class Examiner:
             if not may_conflict(earlier, current, view, self._agents):
                 continue
             clock = level_of(earlier, current, view)
-            if known_lanes(earlier, clock, view, 0) == _FULL and self._simple(earlier, current, view):
+            if known_lanes(earlier, clock, 0) == _FULL and self._simple(earlier, current, view):
                 view.ordered.add(key)
                 continue
             here = pairs == pair
@@ -242,10 +259,10 @@ class Examiner:
             if not number:
                 continue
             view, earlier = views[unit], self._records[number]
-            if earlier.proxy is not current.proxy or current.needs_more(earlier):
+            if not _replaces(earlier, current) or current.needs_more(earlier):
                 continue
             if number * 8 + current.number in view.ordered or (
-                known_lanes(earlier, level_of(earlier, current, view), view, 0) == _FULL
+                known_lanes(earlier, level_of(earlier, current, view), 0) == _FULL
             ):
                 left &= pairs != pair
             elif lanes is not None and earlier.key == view.warp_key and earlier.time <= view.limit:
@@ -266,7 +283,7 @@ class Examiner:
         """True if an older access may be forgotten: what is ordered after the new one is also after it."""
         number, lane = divmod(value, CODES)
         earlier = self._records[number]
-        if earlier.proxy is not current.proxy:
+        if not _replaces(earlier, current):
             return False
         return not broken_rule(earlier, lane, current, my_lane, view)
 

@@ -14,6 +14,7 @@ from .agents import CtaAgent, LaneGroup, WarpAgent, bits_of
 from .clocks import LANES_KEY, NOTHING, READ_KEY, Clock, Level, Levels, join, join_levels
 from .operations import Stream, Token
 from .records import Record
+from .release import sendable
 from .world import World
 
 __all__ = ["CopyPart", "Copies", "Issuing", "SignalToken", "learn_own", "sent"]
@@ -193,7 +194,7 @@ class Issuing:
                 levels = join_levels(levels, token.knowledge())
         if operation.group is GroupKind.TCGEN05_COMMIT:
             levels = sent(levels)
-        return SignalToken(levels)
+        return SignalToken(sendable(levels))
 
     # --- streams and their groups ---------------------------------------------------------------
 

@@ -82,6 +82,8 @@ class Current:
 
     def needs_more(self, record: Record) -> bool:
         """True if being in the clock of :func:`level_of` is not enough to be ordered well."""
+        if self.proxy is Proxy.ASYNC and record.proxy is Proxy.ASYNC:
+            return self.space is StateSpace.GLOBAL
         return self.proxy in _SPECIAL or record.proxy is Proxy.READONLY
 
 
@@ -100,6 +102,9 @@ def may_conflict(
     if record.kind is AccessKind.READ and current.kind is AccessKind.READ:
         return False
     if record.barrier and current.barrier:
+        return False
+    if record.kind is AccessKind.INVAL and current.kind is AccessKind.INVAL and current.proxy is Proxy.TENSOR:
+        # Both CTAs of a pair free their tensor memory together.
         return False
     token = view.token
     if token is not None and record.key == token.key and record.time == token.time:
@@ -131,7 +136,7 @@ def level_of(record: Record, current: Current, view: View) -> Clock:
     return levels.get(Level.SYNC, _NO_CLOCK)
 
 
-def known_lanes(record: Record, clock: Clock, view: View, lanes: int) -> int:
+def known_lanes(record: Record, clock: Clock, lanes: int) -> int:
     """Return those of ``lanes`` (a mask) of the record that ``clock`` contains."""
     get = clock.get
     key, time = record.key, record.time
@@ -155,7 +160,7 @@ def _contains(record: Record, lane: int, my_lane: int, clock: Clock, view: View)
     lanes = record.mask if lane == ALL_LANES else 1 << lane
     if _own(record, lane, my_lane, view):
         return True
-    known = known_lanes(record, clock, view, lanes)
+    known = known_lanes(record, clock, lanes)
     return known == _FULL or (bool(lanes) and not lanes & ~known)
 
 
@@ -190,6 +195,8 @@ def broken_rule(record: Record, lane: int, current: Current, my_lane: int, view:
         if causal or in_level(Level.EXECUTION):
             return _fence_rule(record, lane, current, my_lane, view, causal)
         return "data-race"
+    if causal and record.proxy is Proxy.ASYNC and current.proxy is Proxy.ASYNC:
+        return _between_ctas(record, lane, current, view)
     if causal or (record.barrier and in_level(Level.EXECUTION)):
         return ""
     if record.kind is AccessKind.INIT and in_level(Level.EXECUTION) and in_level(Level.INITIALIZED):
@@ -202,6 +209,14 @@ def broken_rule(record: Record, lane: int, current: Current, my_lane: int, view:
         # The data of st.async, whose completion releases at cluster scope.
         return "relaxed-handover"
     return "data-race"
+
+
+def _between_ctas(record: Record, lane: int, current: Current, view: View) -> str:
+    """The rule for a write of the async proxy that another CTA's async proxy accesses in global memory."""
+    if current.space is not StateSpace.GLOBAL or record.cta == view.cta.key or record.kind is AccessKind.READ:
+        return ""
+    here = view.levels.get(Fenced(StateSpace.GLOBAL, view.cta.key), _NO_CLOCK)
+    return "" if _contains(record, lane, -1, here, view) else "proxy-fence-open"
 
 
 def _handover_rule(record: Record, current: Current, wide: bool, executed: bool) -> str:
@@ -232,7 +247,7 @@ def _tensor_rule(record: Record, current: Current, view: View, executed: bool, f
             return rule
     if not executed:
         return "" if fenced and current.pipelined and record.stream is not None else "data-race"
-    if fenced or current.kind is AccessKind.INVAL:
+    if fenced:
         return ""
     return "tcgen05-fence-missing" if record.waited else "tcgen05-wait-missing"
 

@@ -11,7 +11,7 @@ from ..memory.access import MemoryOrder, Scope
 from .agents import CtaAgent, LaneGroup, Released, Source, includes
 from .clocks import NOTHING, Clock, Level, Levels, join_levels
 
-__all__ = ["acquire", "acquires", "narrower", "observed", "release", "release_levels", "releases"]
+__all__ = ["acquire", "acquires", "narrower", "observed", "release", "release_levels", "releases", "sendable"]
 
 _RANK = [Scope.NONE, Scope.CTA, Scope.CLUSTER, Scope.GPU, Scope.SYS]
 
@@ -37,16 +37,32 @@ def release_levels(board: Released, source: Source, levels: Levels) -> None:
     board[source] = levels if known is None else join_levels(known, levels)
 
 
-def release(board: Released, group: LaneGroup, mask: int, order: MemoryOrder, scope: Scope) -> None:
+def release(
+    board: Released,
+    group: LaneGroup,
+    mask: int,
+    order: MemoryOrder,
+    scope: Scope,
+    thread: tuple[int, int] | None = None,
+) -> None:
     """Release what the lanes of ``mask`` know, their own accesses included.
 
-    A relaxed operation behind a release fence releases what the lanes knew at the fence.
+    A relaxed operation behind a release fence releases what the lanes knew at the fence. ``thread`` is the
+    key of the warp and the lane, for a flag in memory.
     """
     cta = group.warp.cta.key
-    release_levels(board, Source(releases(order), scope, cta), group.snapshot(mask))
+    release_levels(board, Source(releases(order), scope, cta, thread=thread), sendable(group.snapshot(mask)))
     if not releases(order) and group.fence is not None:
-        fence_scope, levels = group.fence
-        release_levels(board, Source(True, narrower(fence_scope, scope), cta), levels)
+        fence = group.fence
+        levels = sendable(group.with_own(fence.levels, mask, fence.time))
+        release_levels(board, Source(True, narrower(fence.scope, scope), cta, thread=thread), levels)
+
+
+def sendable(levels: Levels) -> Levels:
+    """Return what a release sends: the order of tcgen05 operations goes along only behind a fence."""
+    if Level.TENSOR not in levels:
+        return levels
+    return {level: clock for level, clock in levels.items() if level is not Level.TENSOR}
 
 
 def observed(

@@ -53,14 +53,16 @@ def _line(record: Record) -> int:
     return 0 if record.location is None else record.location.line
 
 
-def lifetime_finding(current: Current, owner: CtaAgent) -> Finding:
-    """Return the finding for an access to another CTA's shared memory before that CTA may have started."""
-    access = current.access
-    assert access is not None
+def lifetime_finding(record: Record, owner: CtaAgent, ends: bool) -> Finding:
+    """Return the finding for an access to another CTA's shared memory outside of that CTA's life.
+
+    ``ends`` is True if the access may come after the end, False if it may come before the start.
+    """
+    when = "before the end" if ends else "after the start"
     return Finding(
         RULES["cluster-lifetime"],
-        f"{_VERBS[access.kind]} of shared memory of CTA {owner.coordinates}, which nothing orders after the "
-        "start of this CTA",
-        access.actor.location,
-        access.actor.description(),
+        f"{_what(record, ALL_LANES)} in shared memory of CTA {owner.coordinates}: nothing orders it {when} "
+        "of this CTA",
+        record.location,
+        record.name,
     )

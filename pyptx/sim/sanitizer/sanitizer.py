@@ -11,12 +11,13 @@ Source: PTX ISA, `#memory-consistency-model`, `#async-proxy`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ...core.findings import Finding
 from ..engine.events import AsyncOperation, Step
 from ..engine.stream import Fence, Life, LifeKind, Observer, Sync, SyncKind
 from ..memory.access import Access, AccessKind
+from ..tcgen05.tensor_memory import TensorMemory
 from .accesses import Accesses
 from .agents import CtaAgent
 from .examine import Conflict, Examiner
@@ -66,6 +67,10 @@ class Sanitizer(Observer):
         elif life.kind is LifeKind.CTA:
             assert isinstance(life.key, tuple)
             self._world.begin_cta(life.key, life.size)
+        elif life.kind is LifeKind.TENSOR_MEMORY:
+            assert isinstance(life.key, tuple) and life.cta is not None
+            storage: Any = self._machine.residency.live[life.cta].unit(TensorMemory).storage
+            self._accesses.allocate(storage, life.key[1], life.size)
 
     def end(self, life: Life) -> None:
         if life.kind is LifeKind.CTA:
@@ -114,7 +119,9 @@ class Sanitizer(Observer):
     def _grid_wait(self, sync: Sync) -> None:
         """Let threads know that the previous launch is complete."""
         assert isinstance(sync.object, int)
-        own = {self._world.launches[sync.object]: 1}
+        complete = {sync.object, *self._world.completes[sync.object]}
+        self._world.completes[sync.cta[0]] |= complete
+        own = {self._world.launches[number]: 1 for number in complete}
         cta = self._world.ctas[sync.cta]
         for warp, mask in self._world.warps_of(cta, sync.threads):
             for group in warp.groups_of(mask):
@@ -128,9 +135,9 @@ class Sanitizer(Observer):
         places = [finding.location, *(location for _, location in finding.other)]
         self._report((conflict.rule, *map(str, places)), finding)
 
-    def _beyond(self, current: Current, owner: CtaAgent) -> None:
-        finding = lifetime_finding(current, owner)
-        self._report(("cluster-lifetime", str(finding.location)), finding)
+    def _beyond(self, record: Record, owner: CtaAgent, ends: bool) -> None:
+        finding = lifetime_finding(record, owner, ends)
+        self._report(("cluster-lifetime", str(finding.location), ends), finding)
 
     def _report(self, key: tuple[object, ...], finding: Finding) -> None:
         if key not in self._reported:

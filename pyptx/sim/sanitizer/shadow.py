@@ -19,6 +19,9 @@ __all__ = ["Shadow", "ValueSets"]
 
 Values = NDArray[np.int32]
 _COARSE = 16
+#: Bytes that one cell of tensor memory has as an offset.
+CELL_BYTES = 4
+_TENSOR_LANES = 128
 
 
 class ValueSets:
@@ -85,3 +88,9 @@ class Shadow:
         times = self.grain // grain
         self.writes, self.reads = np.repeat(self.writes, times), np.repeat(self.reads, times)
         self.grain = grain
+
+    def clear_columns(self, first: int, columns: int) -> None:
+        """Forget the accesses to columns of tensor memory."""
+        for values in (self.writes, self.reads):
+            cells = values.reshape(_TENSOR_LANES, -1)
+            cells[:, CELL_BYTES * first // self.grain : -(-CELL_BYTES * (first + columns) // self.grain)] = 0

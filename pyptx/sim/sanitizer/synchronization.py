@@ -7,8 +7,8 @@ from collections.abc import Hashable
 from ..engine.events import Engine, Step
 from ..engine.stream import Fence, FenceKind, Sync
 from ..memory.access import Scope
-from .agents import LaneGroup, Released, Source, WarpAgent, includes
-from .clocks import NOTHING, Fenced, Level, MapFenced, join, join_levels
+from .agents import FencePoint, LaneGroup, Released, Source, WarpAgent, includes
+from .clocks import NOTHING, Fenced, Level, MapFenced, MapReleased, join, join_levels
 from .issuing import Issuing, sent
 from .release import acquire, acquires, narrower, release, release_levels, releases
 from .world import World
@@ -79,30 +79,32 @@ class Synchronization:
         if kind is FenceKind.MEMORY:
             self._memory_fence(fence, group)
         elif kind is FenceKind.MBARRIER_INIT:
-            known = group.snapshot(group.mask)[Level.SYNC]
-            released = join(known, group.levels.get(Level.INITIALIZED, {}))
-            group.levels = {**group.levels, Level.INITIALIZED: released}
+            group.pass_fence(Level.INITIALIZED)
         elif kind is FenceKind.ASYNC_PROXY:
-            levels = dict(group.levels)
-            known = group.snapshot(group.mask)[Level.SYNC]
             for space in fence.spaces:
-                level = Fenced(space, warp.cta.key)
-                levels[level] = join(known, levels.get(level, {}))
-            group.levels = levels
+                group.pass_fence(Fenced(space, warp.cta.key))
         elif kind is FenceKind.TENSORMAP_RELEASE:
-            known = group.snapshot(group.mask)[Level.SYNC]
-            released = join(known, group.levels.get(Level.MAP_RELEASED, {}))
-            group.levels = {**group.levels, Level.MAP_RELEASED: released}
+            group.pass_fence(MapReleased(fence.scope, warp.cta.key))
         elif kind is FenceKind.TENSORMAP_ACQUIRE:
-            assert fence.footprint is not None
-            map_level = MapFenced(*fence.footprint)
-            known = join(group.levels.get(Level.MAP_RELEASED, {}), group.levels.get(map_level, {}))
-            group.levels = {**group.levels, map_level: known}
+            self._acquire_map(fence, warp, group)
         elif kind is FenceKind.TCGEN05_BEFORE:
             self._before_synchronization(warp, group)
         elif kind is FenceKind.TCGEN05_AFTER:
             tensor = join(group.levels.get(Level.SENT, {}), group.levels.get(Level.TENSOR, {}))
             group.levels = {**group.levels, Level.TENSOR: tensor}
+
+    def _acquire_map(self, fence: Fence, warp: WarpAgent, group: LaneGroup) -> None:
+        """Let the threads use a tensor map that release fences of the tensor-map proxy have handed over."""
+        assert fence.footprint is not None
+        levels = group.snapshot(group.mask)
+        level = MapFenced(*fence.footprint)
+        known = levels.get(level, {})
+        for released, clock in levels.items():
+            if isinstance(released, MapReleased):
+                there = self._world.ctas[released.cta]
+                if includes(released.scope, there, warp.cta) and includes(fence.scope, warp.cta, there):
+                    known = join(known, clock)
+        group.levels = {**group.levels, level: known}
 
     def _before_synchronization(self, warp: WarpAgent, group: LaneGroup) -> None:
         """Send the tcgen05 operations that the threads issued, and those that fences ordered before."""
@@ -127,4 +129,5 @@ class Synchronization:
             group.seen = left
             group.learn(learned)
         if releases(fence.semantics):
-            group.fence = (fence.scope, group.snapshot(group.mask))
+            group.fence = FencePoint(fence.scope, group.levels, group.warp.time)
+            group.warp.released = True

@@ -42,6 +42,8 @@ class World:
         self.chains = Chains()
         self.ctas: dict[tuple[int, int], CtaAgent] = {}
         self.launches: dict[int, int] = {}
+        #: For each launch: the launches that are complete when it is.
+        self.completes: dict[int, set[int]] = {}
         self._completed_before: dict[int, frozenset[int]] = {}
 
     def begin_grid(self, number: int) -> None:
@@ -50,6 +52,7 @@ class World:
         if number and self.machine.grids[number].dependent:
             before = self._completed_before[number - 1]
         self._completed_before[number] = before
+        self.completes[number] = set(before)
         self.launches[number] = self.chains.new_key()
 
     def begin_cta(self, key: tuple[int, int], threads: int) -> None:

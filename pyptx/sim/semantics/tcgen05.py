@@ -101,7 +101,8 @@ def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Conditi
     tensor = s.warp.cta.unit(TensorMemory)
     where, count = _uniform(s, op, address), _uniform(s, op, columns)
     first = tensor.check_free(where, count, _exclusive(op), s)
-    tensor.announce_free(first, count, s)
+    for each in group:
+        each.unit(TensorMemory).announce_free(first, count, s)
     request = PairRequest(s, op.name, f"of {count} columns at {where:#x}", tensor.free)
     return execute_as_pair(group, request, lambda: first, lambda: "")
 
