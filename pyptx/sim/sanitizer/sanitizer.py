@@ -96,8 +96,9 @@ class Sanitizer(Observer):
     def sync(self, sync: Sync) -> None:
         kind = sync.kind
         if kind is SyncKind.MBARRIER_WAIT:
-            self._synchronization.wait("mbarrier", sync)
+            # The wait itself must be ordered after the initialization: what it acquires comes later.
             self._accesses.use_barrier(sync, AccessKind.READ)
+            self._synchronization.wait("mbarrier", sync)
         elif kind in (SyncKind.MBARRIER_ARRIVE, SyncKind.MBARRIER_COMPLETE_TX):
             self._accesses.use_barrier(sync, AccessKind.RMW)
             self._synchronization.arrive("mbarrier", sync, self._accesses.step)

@@ -371,8 +371,9 @@ mad.wide.u32 ptr, lane, 4, out; st.global.u32 [ptr], y;
         launches=(
             Launch("""
 setp.eq.u32 p, lane, 5;
--@p st.global.u32 [out], 9;
-+st.global.u32 [out], 9; // @store
+add.u32 a, lane, 4;
+-@p st.global.u32 [out], a;
++st.global.u32 [out], a; // @store
 """),
         ),
         expect=np.array([9], np.uint32),
