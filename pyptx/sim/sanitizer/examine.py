@@ -132,7 +132,7 @@ class Examiner:
         if old.min() < 0:
             for value in np.unique(old[old < 0]).tolist():
                 chosen = old == value
-                for member in self._sets.members(value):
+                for member in sorted(self._sets.members(value), reverse=True):
                     self._compare_pairs(
                         shadow, np.where(chosen, member, 0), grains, units, lanes, views, record, current
                     )
