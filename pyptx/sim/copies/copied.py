@@ -62,7 +62,7 @@ class Copied:
         loaded = LoadedBytes(
             [segment], np.array([position]), everything, size, lambda _: operation.description()
         )
-        loaded.partial = bool(known.any())
+        loaded.partial = loaded.padding = bool(known.any())
         origins = self._machine.origins
         key, location = (operation.name, operation.location), operation.location
         number = int(loaded.numbers(origins, key, location, operation.issuer.account)[0, 0])

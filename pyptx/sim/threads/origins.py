@@ -144,6 +144,8 @@ class LoadedBytes:
         self.parts: Mask = np.logical_or.reduce(self.undefined, axis=2)
         #: True if the load read written elements as well as unwritten ones.
         self.partial = bool((self.parts.any(axis=1) & ~self.parts.all(axis=1)).any())
+        #: For a copy: whether it read written bytes, too. ``missing`` then flags only unwritten bytes.
+        self.padding: bool | None = None
         #: The first unwritten byte of each element.
         self._firsts = np.argmax(self.undefined, axis=2) + element * np.arange(self.parts.shape[1])
 
@@ -170,8 +172,9 @@ class LoadedBytes:
         return numbers
 
     def _mixed(self, number: int) -> bool:
-        position = number // self.parts.shape[1]
-        return self.partial if self.count == 1 else not bool(self.undefined[position].all())
+        if self.padding is not None:
+            return self.padding
+        return not bool(self.undefined[number // self.parts.shape[1]].all())
 
     def _rule(self, first: int) -> str:
         """Return the rule that the load breaks if nothing uses it.

@@ -1,5 +1,4 @@
-"""A load of what nothing wrote: an error where the value is used, for review where a branch comes first, where
-``selp`` may drop it, or where it is a part of a vector.
+"""A load of what nothing wrote: an error where the value is used, and for review where no instruction uses it.
 
 Compilers load early, before the branch that needs the value: then it is the value that is undefined, not the access.
 """
@@ -65,7 +64,14 @@ CASES = {
         "st.shared.u16 [slot], 5; ld.shared.v2.b32 {other, value}, [slot]; add.u32 other, other, value;",
         "uninitialized-read",
     ),
-    "half a scalar": ("st.shared.u16 [slot], 5; ld.shared.b32 other, [slot];", "uninitialized-read"),
+    "half a scalar that is copied": (
+        "st.shared.u16 [slot], 5; ld.shared.b32 other, [slot];",
+        "undefined-load",
+    ),
+    "half a scalar": (
+        "st.shared.u16 [slot], 5; ld.shared.b32 other, [slot]; add.u32 other, other, 1;",
+        "uninitialized-read",
+    ),
     "an atomic": ("atom.shared.add.u32 value, [slot], 1;", "uninitialized-read"),
 }
 
