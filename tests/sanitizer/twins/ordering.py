@@ -754,9 +754,59 @@ st.global.u32 [out], y; // @word
     )
 
 
+def _flag_of_a_warp(name: str, why: str, body: str) -> Twin:
+    """The lanes of CTA 0 write a row, lane 0 raises a flag, and CTA 1 reads the row."""
+    return Twin(
+        name=name,
+        classes=("message-passing", "one-lane-arrives", "lanes are threads"),
+        why=why,
+        anchor=_CAUSALITY,
+        launches=(
+            Launch(
+                f"""
+mad.wide.u32 ptr, tid, 4, data; setp.eq.u32 p, cta, 1;
+@p bra CONSUME;
+st.global.u32 [ptr], tid; // @store
+{body}
+bra END;
+CONSUME:
+@!first bra MEET;
+POLL: ld.acquire.gpu.global.u32 x, [flag]; setp.eq.u32 p, x, 0; @p bra POLL;
+MEET:
+bar.warp.sync -1;
+ld.global.u32 y, [ptr]; // @load
+mad.wide.u32 ptr, tid, 4, out; st.global.u32 [ptr], y;
+END:
+""",
+                grid=2,
+            ),
+        ),
+        arrays=arrays(data=32, flag=1),
+        expect=np.arange(32, dtype=np.uint32),
+        rules=("data-race",),
+        severity="error",
+        lines=("store", "load"),
+    )
+
+
 _CAS = "atom.cas.acquire.gpu.global.b32 x, [flag], 0, 1;"
 _ADD = "atom.add.relaxed.gpu.global.u32 x, [flag], 1;"
 _GRIDS = [
+    _flag_of_a_warp(
+        "one-lane-raises-the-flag",
+        "bar.warp.sync orders the stores of all lanes before the release of lane 0",
+        f"-bar.warp.sync -1;\n+\n@first {_RELEASE}",
+    ),
+    _flag_of_a_warp(
+        "all-lanes-fence-and-one-raises-the-flag",
+        "bar.warp.sync orders the stores of all lanes before the fence of lane 0, which covers no other lane",
+        f"{_FENCE}\n-bar.warp.sync -1;\n+\n@first {_FENCE}\n@first {_SET}",
+    ),
+    _flag_of_a_warp(
+        "all-lanes-raise-the-flag-by-one-fence",
+        "bar.warp.sync orders the stores of all lanes before the fence of each, and lane 0 raises the flag",
+        f"-bar.warp.sync -1;\n+\n{_FENCE}\n@first {_SET}",
+    ),
     _last(
         "last-cta-without-a-fence",
         "the fence after bar.sync makes the stores of all threads visible before the count",
