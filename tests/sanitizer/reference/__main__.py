@@ -42,7 +42,7 @@ def _compare(number: int, first: int, limit: int, kind: str) -> int:
         kinds[result.kind] += 1
         if result.kind == "agree":
             continue
-        differences.update(f"not found: {rule}" for rule, *_ in result.expected - result.found)
+        differences.update(f"not found: {rule}" for rule, *_ in result.unexplained)
         differences.update(f"extra: {rule}" for rule, *_ in result.found - result.expected)
         if kind in ("", result.kind) and limit:
             limit -= 1
