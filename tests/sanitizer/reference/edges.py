@@ -57,7 +57,7 @@ _ENTRIES = (
         "an arrival or a wait that is relaxed, or whose scope is too narrow, orders execution only",
     ),
     Entry("complete_tx", "edge", "program-order-async-operations", "complete-tx is after the copy that it belongs to"),
-    Entry("complete_tx_remote", "edge", f"{_COPY}-cp-async-bulk", "complete-tx on another CTA's mbarrier: cluster scope"),
+    Entry("complete_tx_remote", "edge", f"{_COPY}-cp-async-bulk", "complete-tx on another CTA's mbarrier, for any wait there"),
     Entry("st_async", "edge", f"{_COPY}-st-async", "complete-tx of st.async and red.async releases the store"),
     Entry("async_issue", "edge", "program-order-async-operations", "a copy is after what its thread did before it"),
     Entry("bulk_wait_read", "edge", f"{_COPY}-cp-async-bulk-wait-group", "wait_group.read: sources have been read"),

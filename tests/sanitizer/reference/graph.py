@@ -430,9 +430,11 @@ class Graph:
         scope = _semantics(wait)[1]
         signal = self._signals.get((arrival, barrier))
         if signal is not None:
+            # The manual names no thread that performs a signal. It is taken to be one of the mbarrier's CTA.
             own = arrival.instruction.op == "cp.async.arrive"
-            heads = [_End(signal, arrival.thread, "cta" if own else "cluster", 0)]
-            observed = self.includes(scope, wait.thread, arrival.thread)
+            agent = (barrier[0], arrival.thread[1], arrival.thread[2])
+            heads = [_End(signal, agent, "cta" if own else "cluster", 0)]
+            observed = True
             remote = arrival.thread[0] != barrier[0] and not own
             needs = bits("complete_tx_remote") if remote and arrival.instruction.op.startswith("bulk") else 0
             node = signal

@@ -650,7 +650,7 @@ def lanes_of_one_store(b: Builder) -> None:
     thread = lane_of(b, b.chance.randrange(b.ctas))
     size, stride = 4, b.pick(4, 4, 8)
     if b.flaw(1.4):
-        stride = b.pick(0, 0, stride // 2)
+        stride = 0
     sem, scope = b.pick(("", ""), ("", ""), ("relaxed", "cta"))
     buffer = b.shared(32)
     b.emit(
