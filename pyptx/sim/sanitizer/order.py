@@ -247,7 +247,8 @@ def _tensor_rule(record: Record, current: Current, view: View, executed: bool, f
             return rule
     if not executed:
         return "" if fenced and current.pipelined and record.stream is not None else "data-race"
-    if fenced:
+    if fenced or current.kind is AccessKind.INVAL:
+        # A dealloc is synchronous: the manual asks that threads synchronize before it, and for no fence.
         return ""
     return "tcgen05-fence-missing" if record.waited else "tcgen05-wait-missing"
 

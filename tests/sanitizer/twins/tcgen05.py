@@ -511,16 +511,6 @@ _FENCES = [
         lines=("mma", "drain"),
         **_REVIEW,
     ),
-    _twin(
-        "fence-before-freeing",
-        ("tcgen05-fence", "tensor-memory-lifetime"),
-        "each warp fences between its load and the barrier that comes before tcgen05.dealloc",
-        _ISSUE,
-        end=_end(leave=f"-{_BEFORE}\n+\n{_MEET}\n{_AFTER}"),
-        rules=("tcgen05-fence-missing",),
-        lines=("drain", "free"),
-        **_REVIEW,
-    ),
 ]
 
 # --- allocation and addresses -----------------------------------------------------------------
