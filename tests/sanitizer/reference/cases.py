@@ -271,7 +271,7 @@ VERDICTS = (
     ("a non-coherent load of what nothing writes", "st g; ld.nc g+8", ""),
     ("a non-coherent load before the store", "ld.nc g; st g", ""),
     ("a non-coherent load that races", "st g | ld.nc g", RACE),
-    ("lanes of a strong store", "0,1: st s .relaxed.cta", ""),
+    ("lanes of a strong store", "0,1: st s .relaxed.cta", COLLISION),
     ("lanes of one store side by side", "0,1: st s*4", ""),
     ("lanes of two stores", "st s; 1: st s", RACE),
     ("mapa of the own rank", f"{_CLUSTER}; st s@0; {_CLUSTER} || {_CLUSTER}; {_CLUSTER}", ""),

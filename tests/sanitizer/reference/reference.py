@@ -83,14 +83,14 @@ class Judge:
     def _pair(self, a: Access, b: Access, off: int, causal: list[int], executed: list[int]) -> str | None:
         if a.role != "data" or b.role != "data":
             return self._mbarrier_pair(a, b, off, causal)
+        if _one_store(a, b) and not off & bits("store_collision"):
+            return "store-collision"
         if _morally_strong(self.graph, a, b, off):
             return None
         if causal[a.source] >> b.target & 1:
             return self._proxies(a, b, off, causal)
         if causal[b.source] >> a.target & 1:
             return self._proxies(b, a, off, causal)
-        if _one_store(a, b) and not off & bits("store_collision"):
-            return "store-collision"
         if not off & bits("relaxed_handover"):
             for first, second in ((a, b), (b, a)):
                 if executed[first.source] >> second.target & 1 and _proxy(first, off) == "async":
