@@ -154,6 +154,52 @@ _BARRIERS += [
     ),
 ]
 
+_BARRIERS += [
+    _cluster(
+        "flag-of-a-cluster-at-cta-scope",
+        ("message-passing", "narrow-handover", "moral strength"),
+        "the scope of the release and of the acquire includes both CTAs of the cluster",
+        "setp.eq.u32 q, rank, 1;\n@q bra CONSUME;\nst.global.u32 [data], x; // @store\n"
+        "-st.release.cluster.global.u32 [data+4], 1;\n+st.release.cta.global.u32 [data+4], 1; // @store\nbra END;\n"
+        "CONSUME:\nPOLL: ld.acquire.cluster.global.u32 y, [data+4]; setp.eq.u32 q, y, 0; @q bra POLL; // @load\n"
+        f"ld.global.u32 y, [data]; // @load\n{_OUT}\nEND:",
+        anchor=_STRONG,
+        arrays=arrays(data=2),
+        expect=np.array([0, 5], np.uint32),
+    ),
+    _cluster(
+        "remote-store-then-bulk-store",
+        ("proxies", "across CTAs", "read-then-refill"),
+        "the CTA that copies fences after the barrier: a fence of the storing CTA alone is in no position to order",
+        f"{_MEET}\n@!p bra MEET;\nst.shared::cluster.v4.u32 [to], {{x, x, x, x}}; // @store\nfence.proxy.async;\nMEET:\n{_MEET}\n@p bra END;\n"
+        "-fence.proxy.async.shared::cta;\n+\ncp.async.bulk.global.shared::cta.bulk_group [out], [base], 16; // @copy\n"
+        "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nEND:",
+        anchor="async-proxy",
+        rules=("proxy-fence-open",),
+        severity="review",
+        omitted=True,
+        lines=("store", "copy"),
+        expect=np.full(4, 5, np.uint32),
+    ),
+    _cluster(
+        "reductions-of-the-cluster",
+        ("completions", "moral strength"),
+        "red.async of both CTAs are relaxed atomics, which need no order among themselves",
+        "mov.u32 b, 0; mapa.shared::cluster.u32 c, base, b; mov.u32 d, bar; mapa.shared::cluster.u32 d, d, b;\n"
+        "st.shared.u32 [box], 0;\nfence.proxy.async;\nmbarrier.init.shared::cta.b64 [bar], 1;\n"
+        f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 8;\n{_MEET}\n"
+        "-red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [c], x, [d];\n"
+        "+mov.u32 x, 11; mov.u32 y, 0;\n"
+        "+@p red.async.relaxed.cluster.shared::cluster.mbarrier::complete_tx::bytes.add.u32 [c], y, [d]; // @red\n"
+        "+@!p st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [c], x, [d]; // @store\n"
+        f"@!p bra OTHER;\n{wait('bar', 0, '.acquire.cluster')}\nOTHER:\n"
+        f"@p ld.shared.u32 y, [box];\n@!p mov.u32 y, 0;\n{_OUT}\n{_MEET}",
+        anchor=_ST_ASYNC,
+        lines=("red", "store"),
+        expect=np.array([11, 0], np.uint32),
+    ),
+]
+
 # --- mbarriers of the peer --------------------------------------------------------------------
 
 _INIT = "mbarrier.init.shared::cta.b64 [bar], 1; // @init\n"

@@ -131,6 +131,64 @@ _SHARED = [
     ),
 ]
 
+
+def _relayed(name: str, why: str, middle: str, copying: str) -> Twin:
+    """Thread 0 stores, thread 32 passes that on through a second flag, and thread 64 copies."""
+    return Twin(
+        name=name,
+        classes=("proxies", "chains of releases"),
+        why=why,
+        anchor=_PROXY,
+        launches=(
+            Launch(
+                f"""
+.shared .align 16 .b32 tile[4]; .shared .align 4 .b32 flags[2];
+mov.u32 base, tile; mov.u32 at, flags;
+@first st.shared.v2.u32 [at], {{0, 0}};
+bar.sync 0;
+@!lead bra END;
+setp.eq.u32 p, warp, 1; @p bra MIDDLE;
+setp.eq.u32 p, warp, 2; @p bra COPIES;
+st.shared.v4.u32 [base], {{5, 6, 7, 8}}; // @store
+st.release.cta.shared.u32 [at], 1;
+bra END;
+MIDDLE:
+GET: ld.acquire.cta.shared.u32 x, [at]; setp.eq.u32 p, x, 0; @p bra GET;
+{middle}
+st.release.cta.shared.u32 [at+4], 1;
+bra END;
+COPIES:
+{copying}
+cp.async.bulk.global.shared::cta.bulk_group [out], [base], 16; // @copy
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+END:
+""",
+                block=96,
+            ),
+        ),
+        expect=np.array([5, 6, 7, 8], np.uint32),
+        rules=("proxy-fence-missing",),
+        severity="error",
+        lines=("store", "copy"),
+    )
+
+
+_TAKEN = "TAKE: ld.acquire.cta.shared.u32 x, [at+4]; setp.eq.u32 p, x, 0; @p bra TAKE;"
+_SHARED += [
+    _relayed(
+        "fence-in-the-middle",
+        "a fence on the path is enough, also of a thread that neither stores nor copies",
+        f"-{_FENCED}\n+",
+        _TAKEN,
+    ),
+    _relayed(
+        "fence-before-the-acquire",
+        "the copying thread fences after it has acquired the stores; before that, its fence is not on the path",
+        "",
+        f"+{_FENCED}\n{_TAKEN}\n-{_FENCED}",
+    ),
+]
+
 # --- copies into shared memory ----------------------------------------------------------------
 
 
@@ -278,6 +336,28 @@ ld.shared.u32 y, [at]; st.global.u32 [ptr], y;
 ]
 
 
+_FILLED += [
+    _loaded(
+        "loaded-then-stored",
+        ("proxies", "completions"),
+        "both copies are of the async proxy: the wait for the first orders it before the second, without a fence",
+        f"""
+{_MEET}
+{_EXPECT}
+{_LOAD} // @store
+-{wait("bar", 0)}
++
+@first cp.async.bulk.global.shared::cta.bulk_group [out], [base], 128; // @copy
+@first cp.async.bulk.commit_group; @first cp.async.bulk.wait_group 0;
+{_MEET}
+{wait("bar", 0)}
+""",
+        _LANES + 40,
+        rules=("data-race",),
+    ),
+]
+
+
 def _tiles_of_out(out: NDArray[Any]) -> dict[str, Any]:
     return {"map": TensorMap.tiled(out, box=(8, 4))}
 
@@ -372,6 +452,22 @@ _CTAS = [
         ("store", "copy"),
     ),
 ]
+_CTAS.append(
+    replace(
+        _across(
+            "published-after-read-alone",
+            "wait_group waits for the writes of the copy, so the release publishes them",
+            f"st.shared.v4.u32 [base], {_WORDS};\n{_FENCED}\n"
+            "cp.async.bulk.global.shared::cta.bulk_group [data], [base], 16; // @store\n"
+            "cp.async.bulk.commit_group;\n-cp.async.bulk.wait_group 0;\n+cp.async.bulk.wait_group.read 0;",
+            "ld.global.u32 n, [data]; // @load\n@never st.global.u32 [out], n;\nfence.proxy.async.global;",
+            ("store", "load"),
+        ),
+        rules=("data-race",),
+        severity="error",
+        omitted=False,
+    )
+)
 _CTAS.append(
     replace(
         _across(
