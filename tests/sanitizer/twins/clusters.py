@@ -170,7 +170,7 @@ _BARRIERS += [
     _cluster(
         "remote-store-then-bulk-store",
         ("proxies", "across CTAs", "read-then-refill"),
-        "the CTA that copies fences after the barrier: a fence of the storing CTA alone is in no position to order",
+        "the CTA that copies executes a proxy fence after the barrier, on the path from the stores to its copy",
         f"{_MEET}\n@!p bra MEET;\nst.shared::cluster.v4.u32 [to], {{x, x, x, x}}; // @store\nfence.proxy.async;\nMEET:\n{_MEET}\n@p bra END;\n"
         "-fence.proxy.async.shared::cta;\n+\ncp.async.bulk.global.shared::cta.bulk_group [out], [base], 16; // @copy\n"
         "cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;\nEND:",

@@ -530,6 +530,13 @@ _MESSAGES = [
         _GET,
         "-fence.acquire.gpu;\n+fence.release.gpu;",
     ),
+    _message(
+        "volatile-flag-and-fences",
+        "volatile accesses are strong, so with fences they make a release and an acquire pattern",
+        "-membar.gl;\n+\nst.volatile.global.u32 [flag], 1;",
+        "ld.volatile.global.u32 x, [flag];",
+        "membar.gl;",
+    ),
     _message("fence-behind-the-flag", _FENCED, f"-{_FENCE}\n{_SET}\n+{_FENCE}", _GET, _FENCE),
     _message(
         "flag-exchanged-relaxed",

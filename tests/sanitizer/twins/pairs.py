@@ -67,8 +67,11 @@ def _pair(
     expect: str = f"@member mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {2 * _BYTES};",
     peer: str = wait("empty", 0),
     leave: str = _MEET,
+    stores: str = "",
 ) -> Twin:
-    """Two MMAs of M = 256 into one D; both CTAs fill their stages before each."""
+    """Two MMAs of M = 256 into one D; both CTAs fill their stages before each, the first time by ``stores`` if given."""
+    fill = "" if stores else f"{expect}\n{_copy(0)} // @copy @before"
+    filled = "" if stores else wait("full", 0)
     return Twin(
         name=name,
         classes=("pairs", *classes),
@@ -87,21 +90,21 @@ setp.eq.u32 p, warp, 0; setp.eq.u32 member, rank, 0; mov.u16 mask, 3; mov.u32 x,
 mov.u32 base, stage; and.b32 a, base, 0xffffff; shr.u32 a, a, 4; cvt.u64.u32 adesc, a; or.b64 adesc, adesc, {_DESCRIPTOR:#x}; add.u64 bdesc, adesc, 256;
 mov.u32 word, {_WORD:#x}; mov.u32 b, full; and.b32 b, b, 0xfeffffff;
 fence.mbarrier_init.release.cluster;
+{stores}
 {_BEFORE}
 {start}
 {_AFTER}
 ld.shared.b32 tm, [slot];
 @!first bra DRAIN;
-{expect}
-{_copy(0)} // @copy @before
+{fill}
 @!member bra OTHER;
-{wait("full", 0)}
+{filled}
 {_mma("never")} // @mma @before
 {_commit("empty")}
 {wait("empty", 0)}
 {expect.splitlines()[0].removeprefix("-")}
 {_copy(2 * _ROWS)} // @refill
-{wait("full", 1)}
+{wait("full", 0 if stores else 1)}
 {_mma("always")} // @mma
 {_commit("done")}
 bra DRAIN;
@@ -135,6 +138,13 @@ setp.eq.u32 p, warp, 0;
     )
 
 
+#: Ones by ordinary stores of all threads.
+_ONES = """
+mad.lo.u32 at, tid, 16, base; mov.u32 n, 0x3c003c00; setp.lt.u32 q, tid, 32;
+st.shared.v4.b32 [at], {n, n, n, n}; // @store
+st.shared.v4.b32 [at+2048], {n, n, n, n}; // @store
+@q st.shared.v4.b32 [at+4096], {n, n, n, n}; // @store
+"""
 _HALF = f"@member mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {_BYTES};"
 TWINS = [
     _pair(
@@ -151,6 +161,15 @@ TWINS = [
         expect=f"-@member mbarrier.arrive.expect_tx.shared::cta.b64 _, [full], {2 * _BYTES};\n+{_HALF}",
         lines=("copy", "mma"),
         anchor=_CONTENTS,
+    ),
+    _pair(
+        "stores-of-both-ctas",
+        ("proxies", "proxy-fence", "across CTAs"),
+        "the threads of both CTAs fence after their stores, before the barrier that the MMA's thread passes",
+        stores=f"{_ONES}-fence.proxy.async;\n+",
+        rules=("proxy-fence-missing",),
+        lines=("store", "mma"),
+        anchor="async-proxy",
     ),
     _pair(
         "signal-before-the-init-of-the-leader",

@@ -557,6 +557,39 @@ _MAPS = [
     ),
 ]
 
+_COPIED = Twin(
+    name="tensor-map-from-shared-memory",
+    classes=("tensor-map proxy",),
+    why="tensormap.cp_fenceproxy copies and releases the map, and the acquire fence comes before the copy through it",
+    anchor="data-movement-and-conversion-instructions-tensormap-cp-fenceproxy",
+    launches=(
+        Launch(f"""
+.shared .align 128 .b32 tile[32]; .shared .align 128 .b32 image[32]; .shared .align 8 .b64 bar;
+mov.u32 base, tile; mad.lo.u32 at, lane, 4, base; mov.u32 a, image; mad.lo.u32 to, lane, 4, a; mad.wide.u32 from, lane, 4, map;
+@first mbarrier.init.shared::cta.b64 [bar], 1;
+ld.b32 x, [from]; st.shared.b32 [to], x;
+bar.warp.sync -1;
+add.u64 wide, data, 128;
+@first tensormap.replace.tile.global_address.shared::cta.b1024.b64 [image], wide;
+bar.warp.sync -1;
+tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [place], [a], 128; // @store
+-{_TAKE}
++
+mov.u32 x, 0;
+@first mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;
+@first cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes [tile], [place, {{x}}], [bar]; // @copy
+bar.warp.sync -1;
+{wait("bar", 0)}
+ld.shared.u32 y, [at];
+mad.wide.u32 ptr, lane, 4, out; st.global.u32 [ptr], y;
+"""),
+    ),
+    arrays=_place,
+    expect=_LANES + 32,
+    rules=("proxy-fence-missing",),
+    severity="error",
+    lines=("store", "copy"),
+)
 _FLYING = Twin(
     name="tensor-map-edited-under-a-copy",
     classes=("tensor-map proxy",),
@@ -624,4 +657,4 @@ END:
     ),
 ]
 
-TWINS = [*_SHARED, *_FILLED, _BOXES, *_CTAS, *_MAPS, _FLYING, *_READ_ONLY]
+TWINS = [*_SHARED, *_FILLED, _BOXES, *_CTAS, *_MAPS, _COPIED, _FLYING, *_READ_ONLY]
