@@ -82,6 +82,8 @@ class Frame:
         self.columns = end - first
         self.span = slice(first, end)
         self.written = registers.written[:, first:end]
+        #: The same dictionary as in the registers' :class:`UndefinedBits`, which is empty as a rule.
+        self.undefined_rows = registers.undefined.rows
         self.carry = registers.carry[first:end]
         #: Values of special registers by name.
         self.special: dict[str, NDArray[Any]] = {}

@@ -20,27 +20,23 @@ def run_operations(s: Split, block: CodeBlock) -> Any:
     wait. Otherwise, for a split of one lane, the result is the number of the next block; for other splits it
     is None.
     """
-    undefined = s.frame.registers.undefined.rows
-    if undefined and s.frame.registers.undefined.in_threads(s.frame.span):
+    frame = s.frame
+    if frame.undefined_rows and frame.registers.undefined.in_threads(frame.span):
         return run_tracked(s, block)
     try:
-        return _run(s, block)
+        if s.lane >= 0 and not block.deferred:
+            function = block.lane
+            if function is None:
+                # Translating a long block takes long, so check the time limit first.
+                s.warp.cta.machine.check_time()
+                function = lane_function(block)
+            return function(s, s.regs if s.regs is not None else s.gather())
+        if s.regs is not None:
+            s.scatter()
+        function = block.wide if s.k is None else block.masked
+        if function is None:
+            s.warp.cta.machine.check_time()
+            function = array_function(block, masked=s.k is not None)
+        return function(s, frame)
     except UnwrittenLoad:
         return run_tracked(s, block, s.op)
-
-
-def _run(s: Split, block: CodeBlock) -> Any:
-    if s.lane >= 0 and not block.deferred:
-        function = block.lane
-        if function is None:
-            # Translating a long block takes long, so check the time limit first.
-            s.warp.cta.machine.check_time()
-            function = lane_function(block)
-        return function(s, s.regs if s.regs is not None else s.gather())
-    if s.regs is not None:
-        s.scatter()
-    function = block.wide if s.k is None else block.masked
-    if function is None:
-        s.warp.cta.machine.check_time()
-        function = array_function(block, masked=s.k is not None)
-    return function(s, s.frame)
