@@ -17,5 +17,6 @@ NOT_YET: frozenset[str] = frozenset(
         "flag-asked-once",
         "tensor-map-from-shared-memory",
         "fence-restricted-to-shared-memory",
+        "freed-by-use-alone",
     }
 )

@@ -533,6 +533,29 @@ _ALLOCATION = [
         anchor=_MEMORY,
     ),
     _twin(
+        "freed-under-loads-in-flight",
+        ("tensor-memory-lifetime", "tensor-waits", "accumulator-overwritten"),
+        "tcgen05.wait::ld comes before the barrier that lets warp 0 free the columns",
+        _ISSUE,
+        end=_end(
+            drain=f"{_DRAIN}\n-{_LOADED}\n+\n{_BEFORE}\n{_MEET}\n{_AFTER}", leave="setp.eq.u32 p, warp, 0;"
+        ).replace(f"{_LOADED}\n{_STORE}\n", "").replace(_FREE, f"{_FREE}\n+{_LOADED}\n{_STORE}"),
+        rules=("data-race", "tensor-memory"),
+        lines=("drain", "free"),
+        anchor=_MEMORY,
+    ),
+    _twin(
+        "freed-by-use-alone",
+        ("tensor-memory-lifetime", "tensor-waits"),
+        "tcgen05.wait::ld comes before the barrier; the use of the registers alone waits for the load in practice",
+        _ISSUE,
+        end=_end().replace(_LOADED, f"-{_LOADED}\n+"),
+        rules=("tcgen05-wait-missing",),
+        lines=("drain", "free"),
+        anchor=_MEMORY,
+        **_REVIEW,
+    ),
+    _twin(
         "not-freed",
         ("tensor-memory-lifetime",),
         "tcgen05.dealloc frees what was allocated before the CTA ends",
