@@ -179,7 +179,9 @@ CASES = (
     Case("volatile", "st g .volatile || ld g .volatile", "", RACE),
     Case("atomic_default", "atom g || red g", "", RACE),
     Case("reduce_atomic", f"bulk.reduce g <-s x16; {_DONE} | bulk.reduce g <-s x16; {_DONE}", "", RACE),
-    Case("synchronization_scope", _message("st flag .release.cta =1", "poll flag .acquire.gpu =1"), RACE, ""),
+    Case(
+        "synchronization_scope", _message("st flag .release.cta =1", "poll flag .acquire.gpu =1"), RACE, RACE
+    ),
     Case(
         "mbarrier_init",
         f"mbarrier.init !bar #1; {_LIGHT}; mbarrier.wait !bar || {_LIGHT}; mbarrier.arrive !bar@0 .release.cluster",
@@ -276,6 +278,8 @@ VERDICTS = (
     ("lanes of two stores", "st s; 1: st s", RACE),
     ("mapa of the own rank", f"{_CLUSTER}; st s@0; {_CLUSTER} || {_CLUSTER}; {_CLUSTER}", ""),
     ("an exit after a relaxed cluster barrier", f"{_CLUSTER}; st s@1; {_LIGHT} || {_CLUSTER}; {_LIGHT}", LIFETIME),
+    ("a wait may begin before the initialization", "mbarrier.init !bar #1; mbarrier.arrive !bar | mbarrier.wait !bar", RACE),
+    ("a poll may read before the flag is cleared", "st flag; st flag .release.gpu =1 | poll flag .acquire.gpu =1", RACE),
     ("bar.warp.sync at two places", "st s; bar.warp.sync #3; 1: bar.warp.sync #3; 1: ld s", ""),
     ("an arrival that counts twice", "st s; mbarrier.init !bar #2; bar.sync #1 %64; mbarrier.arrive !bar #2"
      " | bar.sync #1 %64; mbarrier.wait !bar; ld s", ""),

@@ -19,6 +19,8 @@ from .program import Operand, Program, Thread
 
 __all__ = ["Access", "Fence", "Graph"]
 
+#: Instructions that wait: what they do first is before what they wait for.
+_WAITING = ("bar.sync", "bar.red", "bar.warp.sync", "mbarrier.wait", "poll", "poll.atom")
 _WIDER = ("gpu", "gl", "sys")
 
 
@@ -129,7 +131,7 @@ class Graph:
             needs = bits("cta_start")
             for one in order:
                 enter = self.enter[one] = self.leave[one] = self.node()
-                if one.instruction.op in ("bar.sync", "bar.red", "bar.warp.sync"):
+                if one.instruction.op in _WAITING:
                     self.leave[one] = self.node()
                     self.edge(enter, self.leave[one], bits("program_order"))
                 self.edge(previous, enter, needs)
@@ -168,7 +170,7 @@ class Graph:
     def _add(self, one: Instance, operand: Operand, size: int, write: bool, **more: object) -> Access:
         cta, name, start = one.location(operand, self.program)
         element = more.pop("element", one.instruction.size)
-        nodes = {"source": self.enter[one], "target": self.enter[one], **more}
+        nodes = {"source": self.leave[one], "target": self.enter[one], **more}
         access = Access(one, (cta, name), start, start + size, element, write, **nodes)  # type: ignore[arg-type]
         self.accesses.append(access)
         return access
@@ -198,7 +200,7 @@ class Graph:
 
     def _observable(self, one: Instance, access: Access) -> None:
         access.source = self.node()
-        self.edge(access.source, self.enter[one])
+        self.edge(access.source, self.leave[one])
         self._observed[one, "data"] = access.source
 
     def _copy(self, one: Instance) -> None:
@@ -252,7 +254,7 @@ class Graph:
         role = {"mbarrier.init": "init", "mbarrier.inval": "inval"}.get(one.instruction.op, "use")
         access = self._add(one, one.instruction.mbarrier, 8, True, role=role)
         access.source = self.node()
-        self.edge(access.source, self.enter[one])
+        self.edge(access.source, self.leave[one])
         self._observed[one, access.place] = access.source
 
     # Barriers of the CTA, the warp and the cluster.
