@@ -28,38 +28,6 @@ class Planned:
 
 #: Rules that :mod:`pyptx.core.findings` will need.
 PLANNED: dict[str, Planned] = {
-    "data-race": Planned(
-        "error",
-        "two accesses to the same bytes, one of them a write, that nothing orders and that are not morally strong",
-        "memory-consistency-model",
-    ),
-    "proxy-fence-missing": Planned(
-        "error", "ordinary accesses and the async proxy meet without fence.proxy.async between", "async-proxy"
-    ),
-    "proxy-fence-open": Planned(
-        "review",
-        "ordinary reads of bytes that the async proxy overwrites, or a fence in another CTA only",
-        "async-proxy",
-        omitted=True,
-    ),
-    "tcgen05-fence-missing": Planned(
-        "review",
-        "no tcgen05.fence between tcgen05 operations and the thread synchronization that orders them",
-        "tcgen05-memory-consistency-model",
-        omitted=True,
-    ),
-    "tcgen05-wait-missing": Planned(
-        "review",
-        "tensor memory handed over while only the use of the loaded registers waits for the load",
-        "tcgen05-memory-consistency-model",
-        omitted=True,
-    ),
-    "relaxed-handover": Planned(
-        "review",
-        "data of the async proxy or of tensor cores handed over by relaxed operations, or of too narrow a scope",
-        "memory-consistency-model",
-        omitted=True,
-    ),
     "ordered-by-chance": Planned(
         "review",
         "accesses whose only order is one that another schedule may not make",
@@ -111,7 +79,14 @@ _STUCK = ("deadlock", "mbarrier-misuse")
 _MASKS = ("member-mask", "divergent-collective", "data-race")
 _IN_FLIGHT = ("exit-in-flight", "data-race")
 _POOL = ("register-pool", "deadlock")
-_CLUSTER_RULES = ("data-race", "exit-in-flight", "uninitialized-read", "mbarrier-misuse", "cta-pair")
+_CLUSTER_RULES = (
+    "data-race",
+    "cluster-lifetime",
+    "exit-in-flight",
+    "uninitialized-read",
+    "mbarrier-misuse",
+    "cta-pair",
+)
 
 #: What every mutant of an operator must give, unless :data:`EXCEPTIONS` says otherwise.
 EXPECTED: dict[str, Expectation] = {
@@ -221,6 +196,7 @@ _DONE = _harmless("tcgen05's order needs no acquire: the manual's own patterns w
 _UNREAD = _harmless("no thread waits for this phase of the barrier")
 _FRESH = _harmless("the wait is for the phase before a fresh barrier's first, which hands nothing over")
 _DRAINED = _harmless("the phase is not used after this flip")
+_NO_TENSOR = _harmless("no tcgen05 operation comes before the fence, or none after it but a dealloc")
 _REJOINED = _harmless("the lanes only rejoin: nothing passes between them here")
 
 #: Sites that differ: by kernel, operator and number of the site among the operator's in the kernel.
@@ -236,9 +212,6 @@ EXCEPTIONS: dict[tuple[str, str, int], Expectation] = {
     ("tcgen05-chain", "wait-relaxed", 1): _DONE,
     ("tcgen05-chain", "wait-relaxed", 2): _DONE,
     **{("cp-async", o, n): _FRESH for o in ("wait-relaxed", "wait-asked-once") for n in (0, 2)},
-    ("dsmem-ring", "wait-relaxed", 2): _review(
-        "proxy-fence-open", _WAIT, "the peer's ordinary reads come before writes of st.async"
-    ),
     ("blackwell-gemm", "wait-asked-once", 1): _review(
         "commit-at-exit", _COMMIT, "the arrivals of the last commits may find the CTA's barriers gone"
     ),
@@ -278,18 +251,16 @@ EXCEPTIONS: dict[tuple[str, str, int], Expectation] = {
         )
         for n in (0, 2, 5, 7)
     },
-    **{
-        ("dsmem-ring", "scope-narrowed", n): _review(
-            "proxy-fence-open", _MODEL, "the reader's ordinary reads come before writes of st.async"
-        )
-        for n in (1, 4)
-    },
     **{("dsmem-ring", "scope-narrowed", n): _UNREAD for n in (3, 6)},
-    ("tcgen05-stage", "commit-replaced-by-arrive", 1): _review(
-        "tcgen05-fence-missing",
-        _MEMORY,
-        "the thread has waited for all its MMAs: only the commit's fence is gone",
+    ("tcgen05-stage", "commit-replaced-by-arrive", 1): _harmless(
+        "the thread has waited for its MMAs, and the commits it waited for have sent them"
     ),
+    **{(k, "tcgen05-fence-before-deleted", n): _NO_TENSOR for k in _GEMMS for n in (0, 1)},
+    **{(k, "tcgen05-fence-after-deleted", n): _NO_TENSOR for k in _GEMMS for n in (0, 1, 3)},
+    **{("tcgen05-chain", "tcgen05-fence-before-deleted", n): _NO_TENSOR for n in (0, 2)},
+    **{("tcgen05-chain", "tcgen05-fence-after-deleted", n): _NO_TENSOR for n in (0, 4)},
+    **{("tcgen05-stage", "tcgen05-fence-before-deleted", n): _NO_TENSOR for n in (0, 1)},
+    **{("tcgen05-stage", "tcgen05-fence-after-deleted", n): _NO_TENSOR for n in (0, 2)},
     ("cp-async", "wait-group-deleted", 0): _harmless(
         "each copy was observed through the mbarrier that it arrives on"
     ),

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from pyptx.core.findings import RULES, Finding, Rule, Verdict
+from pyptx.core.findings import RULES, Finding, Rule
 from pyptx.core.source import SourceLocation
 
-from .expected import PLANNED, Expectation
+from .expected import Expectation
 from .mutants import mutants
 from .running import Outcome, classify, run_mutant, run_original, schedule_options
 from .tables import best, by_operator, census
 
-_RACE = Rule("data-race", Verdict.ERROR, "", "", PLANNED["data-race"].anchor)
+_RACE = RULES["data-race"]
 _BUG = Expectation("error", ("data-race", "deadlock"), "memory-consistency-model")
 _LETTER = Expectation("review", ("wgmma-fence",), "memory-consistency-model", "compilers omit it")
 #: The mutated line, and those that access memory.

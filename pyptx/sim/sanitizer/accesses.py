@@ -23,7 +23,7 @@ from .issuing import Copies, CopyPart
 from .operations import Token
 from .order import Current, View, known_lanes
 from .records import ALL_LANES, CODES, Record
-from .release import acquire, release, releases
+from .release import acquire, acquires, release, releases
 from .shadow import Shadow
 from .world import World, mask_of
 
@@ -191,7 +191,8 @@ class Accesses:
             self._of_warp(access, cta.warps[low], lanes, _ALL)
             return
         warps = threads >> 5
-        if all(len(cta.warps[number].groups) == 1 for number in range(low, high + 1)):
+        alike = all(len(cta.warps[number].groups) == 1 for number in range(low, high + 1))
+        if alike and not acquires(access.semantics):
             self._of_team(access, cta, low, warps, lanes)
             return
         for number in np.unique(warps).tolist():
@@ -199,6 +200,8 @@ class Accesses:
             self._of_warp(access, cta.warps[number], lanes[chosen], chosen)
 
     def _of_warp(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], which: Any) -> None:
+        if acquires(access.semantics) and access.kind is not AccessKind.WRITE:
+            self._observe(access, warp, lanes, which)
         groups = warp.groups_of(mask_of(np.unique(lanes) if len(lanes) > 32 else lanes))
         if len(groups) == 1:
             self._of_group(access, groups[0], lanes, which)
@@ -211,16 +214,19 @@ class Accesses:
     def _of_group(self, access: Access, group: LaneGroup, lanes: NDArray[Any], which: Any) -> None:
         shadow = self._shadow(access.segment, access.actor)
         grains = shadow.places(access.footprint)
+        together = False
         if access.kind is AccessKind.WRITE and which is _ALL:
             self._collisions(access)
         if which is not _ALL:
             grains = grains[which]
         elif len(grains) < len(lanes):
             # The lanes of a warp access one place together.
+            together = True
             grains = np.broadcast_to(grains, (len(lanes), grains.shape[1]))
         current = self._current(access, shadow)
         warp = group.warp
         values, record = self._values(access, warp, lanes, grains)
+        record.together = together
         view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
         self._reach(current, view, record, group.mask)
         self._examiner.access(shadow, grains, values, None, lanes, [view], record, current)
@@ -343,6 +349,19 @@ class Accesses:
 
     # --- flags in memory ------------------------------------------------------------------------
 
+    def _observe(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], which: Any) -> None:
+        """Let lanes learn what was released into the bytes that they read, before the read is compared."""
+        flags = self._shadow(access.segment, access.actor).flags
+        if not flags:
+            return
+        starts = access.footprint.starts[which]
+        for start in np.unique(starts).tolist():
+            board = flags.get(start)
+            if board:
+                for group in warp.groups_of(mask_of(lanes[starts == start])):
+                    acquire(group, board, access.semantics, access.scope, self._world.ctas)
+        warp.merge()
+
     def _flags(
         self,
         access: Access,
@@ -364,6 +383,12 @@ class Accesses:
         if len(starts) < len(lanes):
             # A whole warp makes one access together: it copies a tensor map.
             return
+        if current.kind is AccessKind.READ:
+            if not acquires(order):
+                self._observe(access, warp, lanes, which)
+            return
+        if not shadow.flags and group.fence is None and not releases(order):
+            return
         for start, lane in zip(starts, lanes.tolist(), strict=True):
             board: Released | None = shadow.flags.get(start)
             mine = group if group.mask == 1 << lane else warp.groups_of(1 << lane)[0]
@@ -374,10 +399,12 @@ class Accesses:
             elif board:
                 acquire(mine, board, order, scope, self._world.ctas)
                 kept = dict(board)
-            if current.kind is AccessKind.READ:
-                continue
-            release(kept, mine, 1 << lane, order, scope, (warp.key, lane))
-            shadow.flags[start] = kept
+            if releases(order) or mine.fence is not None:
+                release(kept, mine, 1 << lane, order, scope, (warp.key, lane))
+            if kept:
+                shadow.flags[start] = kept
+            else:
+                shadow.flags.pop(start, None)
         warp.merge()
 
     # --- engines --------------------------------------------------------------------------------
@@ -436,14 +463,49 @@ class Accesses:
     def use_barrier(self, sync: Sync, kind: AccessKind) -> None:
         """Check an operation of threads on an mbarrier as an atomic access to its 8 bytes."""
         where = self._barriers.get(sync.object)
-        if where is None or not len(sync.threads):
+        if where is None:
             return
         shadow, offset = where
+        if sync.steps:
+            self._signal_barrier(sync, shadow, offset)
+            return
         cta = self._world.ctas[sync.cta]
         for warp, mask in self._world.warps_of(cta, sync.threads):
             for group in warp.groups_of(mask):
                 self._use_barrier(sync, kind, shadow, offset, group)
             warp.merge()
+
+    def _signal_barrier(self, sync: Sync, shadow: Shadow, offset: int) -> None:
+        """Check the signal of an operation against the initialization of the mbarrier."""
+        step = self._step
+        assert step is not None and step.serial == sync.steps[0]
+        cta = self._world.ctas[sync.cta]
+        operation = step.operation
+        record = Record(
+            0,
+            -1,
+            0,
+            0,
+            AccessKind.RMW,
+            Proxy.GENERIC,
+            MemoryOrder.RELAXED,
+            Scope.SYS,
+            _BARRIER_BYTES,
+            cta.key,
+            self._world.launches[cta.launch],
+            f"{operation.name} by {operation.threads}",
+            sync.location,
+            barrier=True,
+        )
+        grains = shadow.places(Footprint(np.array([offset], np.int64), _BARRIER_BYTES))
+        current = self._barrier_current(AccessKind.RMW, shadow, offset)
+        view = View(step.observed.knowledge(), cta, -1, 0, set())
+        self._examiner.compare(shadow, grains, view, record, current)
+
+    def _barrier_current(self, kind: AccessKind, shadow: Shadow, offset: int) -> Current:
+        owner = None if shadow.owner is None else self._world.ctas.get(shadow.owner)
+        address = shadow.segment.base + offset
+        return Current(None, kind, Proxy.GENERIC, _BARRIER_BYTES, True, Scope.SYS, True, owner, address)
 
     def _use_barrier(
         self, sync: Sync, kind: AccessKind, shadow: Shadow, offset: int, group: LaneGroup
@@ -471,18 +533,7 @@ class Accesses:
         lanes = np.flatnonzero(np.unpackbits(np.array([group.mask], "<u4").view(np.uint8), bitorder="little"))
         footprint = Footprint(np.full(len(lanes), offset, np.int64), _BARRIER_BYTES)
         grains = shadow.places(footprint)
-        owner = None if shadow.owner is None else self._world.ctas.get(shadow.owner)
-        current = Current(
-            None,
-            kind,
-            Proxy.GENERIC,
-            _BARRIER_BYTES,
-            True,
-            Scope.SYS,
-            True,
-            owner,
-            shadow.segment.base + offset,
-        )
+        current = self._barrier_current(kind, shadow, offset)
         view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
         self._reach(current, view, record, group.mask)
         values = np.full(len(lanes), CODES * record.number + ALL_LANES, np.int32)

@@ -116,6 +116,12 @@ class Examiner:
         shadow.writes[grains] = wide
         shadow.reads[grains] = 0
 
+    def compare(self, shadow: Shadow, grains: Grains, view: View, record: Record, current: Current) -> None:
+        """Check an access of an engine, and do not store it."""
+        for values in (shadow.writes[grains], shadow.reads[grains]):
+            if values.any():
+                self._compare(shadow, values, grains, None, None, [view], record, current)
+
     # --- comparing ------------------------------------------------------------------------------
 
     def _compare(

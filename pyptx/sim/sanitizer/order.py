@@ -161,12 +161,16 @@ def _contains(record: Record, lane: int, my_lane: int, clock: Clock, view: View)
     if _own(record, lane, my_lane, view):
         return True
     known = known_lanes(record, clock, lanes)
+    if record.together and known & lanes:
+        return True
     return known == _FULL or (bool(lanes) and not lanes & ~known)
 
 
 def _own(record: Record, lane: int, my_lane: int, view: View) -> bool:
     """True if the record is an earlier access of the same thread."""
-    if my_lane < 0 or (lane != my_lane and record.mask != 1 << my_lane):
+    if my_lane < 0:
+        return False
+    if lane != my_lane and not (record.together or record.mask == 1 << my_lane):
         return False
     if record.key == view.warp_key and record.time <= view.limit:
         return True
@@ -247,8 +251,8 @@ def _tensor_rule(record: Record, current: Current, view: View, executed: bool, f
             return rule
     if not executed:
         return "" if fenced and current.pipelined and record.stream is not None else "data-race"
-    if fenced or current.kind is AccessKind.INVAL:
-        # A dealloc is synchronous: the manual asks that threads synchronize before it, and for no fence.
+    # A dealloc is synchronous: the manual asks that threads synchronize before it, and for no fence.
+    if fenced or (current.kind is AccessKind.INVAL and record.waited):
         return ""
     return "tcgen05-fence-missing" if record.waited else "tcgen05-wait-missing"
 

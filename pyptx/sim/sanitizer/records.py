@@ -35,6 +35,7 @@ class Record:
         size: bytes of one piece.
         launch: the key in clocks that stands for the completion of the access's launch.
         barrier: True for an operation on an mbarrier: such operations are atomic among themselves.
+        together: True for one access that the lanes of a warp make together, as ``tcgen05.alloc`` does.
         waited: False for a load of tensor memory that no ``tcgen05.wait::ld`` has waited for.
         name: what accessed, for messages: the CTA, the warp and the lanes, or the operation.
     """
@@ -54,6 +55,7 @@ class Record:
     location: SourceLocation | None
     reads_only: bool = False
     barrier: bool = False
+    together: bool = False
     waited: bool = True
     stream: object = None
     bound: dict[int, tuple[int, int]] = field(default_factory=dict)

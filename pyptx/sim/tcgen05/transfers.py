@@ -57,5 +57,7 @@ class TensorTransfers(RegisterOwner):
         if used:
             self._unused = [(step, theirs) for step, theirs in self._unused if step not in used]
             serials = tuple(step.serial for step in used)
-            lanes = range(32)
+            # The warp of the loads: `s` may be a team of several warps.
+            first = 32 * (used[0].operation.issuer.warp - s.warp.index)
+            lanes = range(first, first + 32)
             announce_sync(s, SyncKind.REGISTERS_USED, None, lanes=lanes, steps=serials)
