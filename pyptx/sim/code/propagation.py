@@ -22,6 +22,7 @@ __all__ = [
     "copied",
     "moved",
     "stored",
+    "taken",
 ]
 
 
@@ -80,6 +81,11 @@ def copied(*operands: str) -> Propagation:
 def moved(*operands: str) -> Propagation:
     """Return the rule of a form that moves bits of these operands to its results."""
     return Propagation(Rule.MOVED, operands)
+
+
+def taken(*operands: str) -> Propagation:
+    """Return the rule of a form whose own function passes on undefined bits of these operands."""
+    return Propagation(Rule.TAKEN, operands)
 
 
 def stored(*operands: str) -> Propagation:

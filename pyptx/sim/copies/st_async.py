@@ -18,6 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import TYPES
+from ...ir import Vector
+from ..code.bit_flow import bit_flow
 from ..code.semantic import Op
 from ..engine.events import Engine, Step, StepKind, nothing
 from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope, StateSpace
@@ -25,6 +27,7 @@ from ..memory.address_space import SHARED_WINDOW
 from ..memory.mbarrier import MBarrier, Signal
 from ..memory.segments import Segment
 from ..numbers.read_modify_write import combination
+from ..threads.bit_rules import register_bits
 from ..threads.warp import Split
 
 __all__ = ["reduce_async", "shared_address", "store_async"]
@@ -49,6 +52,25 @@ def _bytes_of(b: Any, lanes: int, dtype: np.dtype[Any]) -> Bytes:
     return together.view(np.uint8).reshape(lanes, -1)
 
 
+def _undefined(
+    s: Split, op: Op, lanes: NDArray[Any], dtype: np.dtype[Any]
+) -> tuple[Bytes, NDArray[np.int64]]:
+    """Return bytes that are not 0 where the stored bytes are undefined, (lanes, bytes), and their origins."""
+    (source,) = [source for source in bit_flow(s.frame.code, op).sources if source.name == "b"]
+    operand = source.operand
+    assert operand is not None
+    elements = operand.elements if isinstance(operand, Vector) else (operand,)
+    rows = np.stack([register_bits(s.frame, element, dtype)[lanes] for element in elements])
+    known = s.frame.registers.undefined
+    origins = np.zeros(len(lanes), np.int64)
+    for place in source.places:
+        flags = known.flags(place.index, s.frame.span)
+        if flags is not None:
+            more = known.origins(place.index, s.frame.span)[lanes]
+            origins = np.where(flags[lanes] & (origins == 0), more, origins)
+    return _bytes_of(rows, len(lanes), dtype), origins
+
+
 def _issue(
     s: Split,
     op: Op,
@@ -56,14 +78,14 @@ def _issue(
     address: NDArray[np.int64],
     data: Bytes,
     barriers: list[MBarrier] | None,
-    put: Callable[[Segment, int, Bytes], None],
+    put: Callable[[int, Segment, int, Bytes], None],
     order: MemoryOrder,
     *,
     modify: bool,
 ) -> None:
     """Issue one asynchronous operation for each lane, which writes ``data`` and then signals.
 
-    With ``modify``, it reads the old bytes first.
+    With ``modify``, it reads the old bytes first. ``put`` also gets the lane's position.
     """
     cta = s.warp.cta
     memory = cta.machine.memory
@@ -75,14 +97,16 @@ def _issue(
         s.acting = lanes[number : number + 1]
         operation = cta.machine.operation(s, Engine.ST)
 
-        def happen(one: int = one, given: Bytes = data[number], operation: Any = operation) -> None:
+        def happen(
+            one: int = one, number: int = number, given: Bytes = data[number], operation: Any = operation
+        ) -> None:
             kind = AccessKind.RMW if modify else AccessKind.WRITE
             segment, offset = memory.access(
                 kind, space, one, size, operation, cta.cluster_memory, Proxy.GENERIC, order, scope
             )
             if modify:
                 memory.changed(segment, offset, size, operation)
-            put(segment, int(offset), given)
+            put(number, segment, int(offset), given)
 
         write = Step(operation, StepKind.WRITE, happen, [], nbytes=size)
         steps.append(write)
@@ -107,11 +131,16 @@ def store_async(
     order: MemoryOrder,
 ) -> None:
     """Issue a store of each lane's value. It completes its bytes on the lane's barrier, if there is one."""
+    dtype = TYPES[op.chosen.get("type", "b128")].register_dtype
+    undefined = _undefined(s, op, lanes, dtype) if s.frame.undefined_rows else None
 
-    def put(segment: Segment, offset: int, given: Bytes) -> None:
+    def put(number: int, segment: Segment, offset: int, given: Bytes) -> None:
         segment.data[offset : offset + given.size] = given
+        if undefined is not None:
+            places = offset + np.arange(given.size)
+            segment.store_undefined(places, undefined[0][number] != 0, undefined[1][number])
 
-    data = _bytes_of(b, len(lanes), TYPES[op.chosen.get("type", "b128")].register_dtype)
+    data = _bytes_of(b, len(lanes), dtype)
     _issue(s, op, lanes, address, data, barriers, put, order, modify=False)
 
 
@@ -128,7 +157,8 @@ def reduce_async(
     in_shared = barriers is not None
     combine = combination(op.chosen.get("op", "add"), op.chosen["type"], ftz=True, in_shared=in_shared)
 
-    def put(segment: Segment, offset: int, given: Bytes) -> None:
+    def put(number: int, segment: Segment, offset: int, given: Bytes) -> None:
+        del number
         old = segment.data[offset : offset + given.size]
         old[:] = combine(old.copy(), given)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.types import b16, b32, b64, b128
-from ..code.propagation import LOADED, copied, stored
+from ..code.propagation import LOADED, copied, stored, taken
 from ..code.semantic import Op, executes
 from ..copies.st_async import shared_address, store_async
 from ..memory.access import AccessKind, MemoryOrder, StateSpace
@@ -135,7 +135,7 @@ executes("st.param", per="warp", lane=store_one, team=True, undefined=stored("b"
 executes("st.param.b128", per="warp", team=True, undefined=stored("b"), takes_undefined=True)(store)
 
 
-@executes("st.async", "st.async.b128", per="warp")
+@executes("st.async", "st.async.b128", per="warp", undefined=taken("b"))
 def st_async(s: Split, op: Op, lanes: Array, address: Array, b: Any, mbar: Array) -> None:
     barriers = [live_barrier(s, op, one) for one in shared_address(op, mbar).tolist()]
     store_async(s, op, lanes, shared_address(op, address), b, barriers, MemoryOrder.WEAK)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
 from ...layout.tensor_memory import fragment
-from ..code.propagation import Propagation, Rule
+from ..code.propagation import taken
 from ..code.semantic import Op, executes
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import FenceKind, GroupKind, SyncKind
@@ -291,8 +291,6 @@ def _planned(s: Split, op: Op, lane: int, lanes: Any, split: Any, packed: bool) 
 
 
 _LOW = np.uint32(0xFFFF)
-#: A store's own function passes on the undefined bits of its registers.
-TAKEN = Propagation(Rule.TAKEN, ("r",))
 
 
 @executes(
@@ -394,13 +392,13 @@ def _load(s: Split, op: Op, step: Step, *names: str) -> None:
     "tcgen05.st.16x256b",
     per="warp",
     collective="warp",
-    undefined=TAKEN,
+    undefined=taken("r"),
 )
 def st(s: Split, op: Op, lanes: Any, address: Any, values: Any) -> None:
     _store(s, op, lanes, address, None, values)
 
 
-@executes("tcgen05.st.16x32bx2", per="warp", collective="warp", undefined=TAKEN)
+@executes("tcgen05.st.16x32bx2", per="warp", collective="warp", undefined=taken("r"))
 def st_twice(s: Split, op: Op, lanes: Any, address: Any, split: Any, values: Any) -> None:
     _store(s, op, lanes, address, split, values)
 

@@ -15,12 +15,12 @@ from ..code.liveness import CARRY
 from ..code.propagation import Rule
 from ..code.semantic import Op, RegisterPlace
 from ..code.translate import operands_function
-from .frames import WIDE
+from .frames import WIDE, Frame
 from .origins import COMPUTED
 from .undefined import ALL_BITS
 from .warp import Split
 
-__all__ = ["BitRules", "controls"]
+__all__ = ["BitRules", "controls", "register_bits"]
 
 Array = NDArray[Any]
 Mask = NDArray[np.bool_]
@@ -30,6 +30,26 @@ _NONE = np.uint64(0)
 def controls(flow: BitFlow) -> tuple[Source, ...]:
     """Return the operands of a form that moves bits which say where the bits go."""
     return tuple(source for source in flow.sources if source.name not in flow.propagation.operands)
+
+
+def register_bits(frame: Frame, operand: Operand, dtype: np.dtype[Any]) -> Array:
+    """Return the undefined bits of a scalar operand in each thread, as values of ``dtype``."""
+    if isinstance(operand, Minus | Negated | Element):
+        operand = operand.operand if isinstance(operand, Minus) else operand.register
+    bits = None
+    if isinstance(operand, Register):
+        place = frame.code.places[operand.name]
+        bits = frame.registers.undefined.bits(place.index, frame.span)
+    if bits is None:
+        return np.zeros(frame.columns, dtype)
+    value: Array
+    if dtype == WIDE:
+        value = np.ascontiguousarray(bits).view(WIDE)[:, 0]
+    elif dtype == np.bool_:
+        value = bits != 0
+    else:
+        value = bits.astype(f"u{dtype.itemsize}").view(dtype)
+    return value
 
 
 class BitRules:
@@ -174,30 +194,12 @@ class BitRules:
         """Return the undefined bits of an operand as a value of the operand's type."""
         operand, dtype = source.operand, source.kind.register_dtype
         if isinstance(operand, Vector):
-            value = np.stack([self._shadow_of(element, dtype) for element in operand.elements])
+            value = np.stack([register_bits(self.frame, element, dtype) for element in operand.elements])
         elif isinstance(operand, Register | Element | Minus | Negated):
-            value = self._shadow_of(operand, dtype)
+            value = register_bits(self.frame, operand, dtype)
         else:
             return np.zeros((), dtype)[()]
         return value if lanes is None else value[..., lanes]
-
-    def _shadow_of(self, operand: Operand, dtype: np.dtype[Any]) -> Array:
-        if isinstance(operand, Minus | Negated | Element):
-            operand = operand.operand if isinstance(operand, Minus) else operand.register
-        bits = None
-        if isinstance(operand, Register):
-            place = self.code.places[operand.name]
-            bits = self.undefined.bits(place.index, self.span)
-        if bits is None:
-            return np.zeros(self.frame.columns, dtype)
-        value: Array
-        if dtype == WIDE:
-            value = np.ascontiguousarray(bits).view(WIDE)[:, 0]
-        elif dtype == np.bool_:
-            value = bits != 0
-        else:
-            value = bits.astype(f"u{dtype.itemsize}").view(dtype)
-        return value
 
     def words(self, value: Any, dest: Dest, lanes: Array | None) -> Array:
         """Return a computed value as undefined bits of a register, in all threads."""

@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 
 from ...core.source import SourceLocation
 from ..code.semantic import RegisterPlace
+from ..memory.segments import Actor
 from .origins import LoadedBytes
 
 if TYPE_CHECKING:
     from .frames import Frame
     from .warp import Split
 
-__all__ = ["move", "read_local", "use_register", "write_local"]
+__all__ = ["check_local", "move", "read_local", "use_register", "write_local"]
 
 Array = NDArray[Any]
 
@@ -90,6 +91,18 @@ def read_local(
     origins = np.zeros(32, np.int64)
     origins[s.lanes] = numbers[:, 0]
     target.registers.undefined.set(to, target.span, lanes, bits, origins)
+
+
+def check_local(s: Split, start: int, nbytes: int, actor: Actor) -> None:
+    """Report that a function of the system uses bytes of local memory if some of them are undefined."""
+    memory = s.warp.cta.local_memory
+    offsets = (32 * s.warp.index + s.lanes) * memory.capacity + start
+    missing = memory.segment.missing(offsets[:, None] + np.arange(nbytes))
+    if missing.any():
+        row = int(np.argmax(missing.any(axis=1)))
+        position = int(offsets[row]) + int(np.argmax(missing[row]))
+        known = (~missing[row]).astype(np.uint8)
+        s.warp.cta.machine.memory.report_unwritten(memory.segment, position, nbytes, known, actor, row)
 
 
 def use_register(s: Split, place: RegisterPlace, how: str, location: SourceLocation | None) -> None:

@@ -17,7 +17,7 @@ from ..code.function import CallSite, CodeBlock
 from ..code.semantic import CLASSES, RegisterPlace
 from ..memory.access import AccessKind, StateSpace
 from .builtins import BUILTINS, SIGNATURES, CallArguments
-from .call_bits import move, read_local, use_register, write_local
+from .call_bits import check_local, move, read_local, use_register, write_local
 from .frames import Frame
 from .warp import ReconvergencePoint, Split, mask_of
 
@@ -265,9 +265,13 @@ class FunctionCalls:
         for argument, param in zip(site.arguments, function.params, strict=True):
             if isinstance(argument, Symbol):
                 at = self._local(argument, s.frame)
+                check_local(s, at, param.nbytes, At(s, site))
                 raw = np.ascontiguousarray(data[32 * s.warp.index + lanes, at : at + param.nbytes])
                 given.append(raw.view(f"u{param.nbytes}")[:, 0])
             else:
+                if isinstance(argument, Register):
+                    place = s.frame.code.places[argument.name]
+                    use_register(s, place, f"used by {function.name}", site.instruction.source)
                 given.append(self._value(argument, s.frame, param)[lanes])
         answer = behavior(CallArguments(self.machine, At(s, site), lanes, given))
         for result, param in zip(site.results, function.returns, strict=False):
@@ -278,6 +282,7 @@ class FunctionCalls:
             elif isinstance(result, Register):
                 place = s.frame.code.places[result.name]
                 getattr(s.frame, CLASSES[place.cls])[place.row, lanes] = values
+                move(s, s.frame, None, s.frame, place)
 
 
 class At:

@@ -146,3 +146,19 @@ def test_boxes(swizzle: str, fill: str) -> None:
         states[place] = report.verdict == "error"
     defined = [place for place, wrong in states.items() if not wrong]
     assert len(defined) == 9, states
+
+
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_asynchronous_stores(schedule: str) -> None:
+    text = """
+    @lead mbarrier.arrive.expect_tx.shared::cta.b64 _, [b], 256
+    mad.lo.u32 y, t, 8, c
+    st.shared.u32 [y], t
+    ld.shared.v2.u32 {x, y}, [y] // copy
+    mad.lo.u32 a, t, 8, a
+    st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [a], {y, x}, [b]
+    """
+    after = "ld.shared.u32 x, [a+AT]\nst.global.u32 [out], x // use\nret"
+    unused(*run(HEAD + text + WAIT + after.replace("AT", "4"), schedule))
+    finding = used(*run(HEAD + text + WAIT + after.replace("AT", "0"), schedule))
+    assert "there, byte 4 of 1024" in finding.message

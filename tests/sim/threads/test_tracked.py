@@ -323,6 +323,36 @@ def test_through_calls(schedule: str, threads: int) -> None:
             found(LOAD + call, threads, schedule, functions)
 
 
+SYSTEM = """
+.extern .func (.param .b32 status) vprintf (.param .b64 format, .param .b64 arguments);
+.extern .func (.param .b64 place) malloc (.param .b64 size);
+.global .align 1 .b8 format[] = {37, 100, 10, 0};
+"""
+
+
+def test_functions_of_the_system() -> None:
+    """An argument, and a value that printf reads."""
+    body = """
+    cvt.u64.u32 d, {};
+    {{
+    .param .b64 size; .param .b64 place;
+    st.param.b64 [size], d;
+    call (place), malloc, (size); // use
+    ld.param.b64 e, [place];
+    }}"""
+    used(LOAD + body.format("w2"), functions=SYSTEM, at="use")
+    unused(LOAD + body.format("w1"), functions=SYSTEM)
+    body = """
+    st.local.u32 [own], {}; mov.u64 d, format; cvta.global.u64 d, d; mov.u64 e, own; cvta.local.u64 e, e;
+    {{
+    .param .b64 text; .param .b64 values; .param .b32 status;
+    st.param.b64 [text], d; st.param.b64 [values], e;
+    call (status), vprintf, (text, values); // use
+    }}"""
+    used(LOAD + body.format("w2"), functions=SYSTEM, at="use")
+    unused(LOAD + body.format("w1"), functions=SYSTEM)
+
+
 # --- local memory -----------------------------------------------------------------------------------
 
 
