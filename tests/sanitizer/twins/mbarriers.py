@@ -307,6 +307,86 @@ END:
     ),
 ]
 
+
+def _ring(
+    name: str, why: str, *, produce: str, consume: str, rules: tuple[str, ...], lines: tuple[str, ...]
+) -> Twin:
+    """Thread 0 sends four words through two stages; thread 32 collects them. ``b`` is the phase of the stage.
+
+    A thread that asks for a wrong phase goes on too early, or waits forever.
+    """
+    place = "and.b32 a, n, 1; mad.lo.u32 at, a, 4, base; mad.lo.u32 d, a, 8, x; add.u32 e, d, 16; shr.u32 b, n, 1;"
+    return Twin(
+        name=name,
+        classes=("phase-parity", "reuse"),
+        why=why,
+        anchor=_WAIT,
+        launches=(
+            Launch(
+                f"""
+.shared .align 8 .b64 bars[4]; .shared .align 4 .b32 tile[2];
+mov.u32 base, tile; mov.u32 x, bars; mov.u32 n, 0; mov.u32 z, 0;
+@first mbarrier.init.shared::cta.b64 [x], 1; @first mbarrier.init.shared::cta.b64 [x+8], 1;
+@first mbarrier.init.shared::cta.b64 [x+16], 1; @first mbarrier.init.shared::cta.b64 [x+24], 1;
+bar.sync 0;
+setp.eq.u32 p, tid, 32;
+@p bra CONSUME;
+@!first bra END;
+PRODUCE:
+{place}
+{produce}
+add.u32 y, n, 5; st.shared.u32 [at], y; // @store
+mbarrier.arrive.shared::cta.b64 _, [d];
+add.u32 n, n, 1; setp.lt.u32 p, n, 4; @p bra PRODUCE;
+bra END;
+CONSUME:
+{place}
+{consume}
+{wait("d", "b")} // @get
+ld.shared.u32 y, [at]; // @load
+mad.lo.u32 z, z, 16, y;
+mbarrier.arrive.shared::cta.b64 _, [e];
+add.u32 n, n, 1; setp.lt.u32 p, n, 4; @p bra CONSUME;
+st.global.u32 [out], z;
+END:
+""",
+                block=64,
+            ),
+        ),
+        expect=np.array([0x5678], np.uint32),
+        rules=rules,
+        severity="error",
+        lines=lines,
+    )
+
+
+_PHASES += [
+    _ring(
+        "ring-read-in-one-phase",
+        "the consumer's phase of a stage changes each time around the ring",
+        produce=f"xor.b32 b, b, 1; {wait('e', 'b')}",
+        consume="-\n+mov.u32 b, 0;",
+        rules=("deadlock",),
+        lines=("get",),
+    ),
+    _ring(
+        "ring-written-without-a-wait",
+        "the producer waits until the consumer has handed the stage back, apart from the first time around the ring",
+        produce=f"-xor.b32 b, b, 1; {wait('e', 'b')}\n+",
+        consume="",
+        rules=("data-race",),
+        lines=("store", "load"),
+    ),
+    _ring(
+        "ring-waits-for-a-stage-never-read",
+        "a fresh barrier counts as if its phase of parity 1 were complete: the producer begins with this parity",
+        produce=f"-xor.b32 b, b, 1;\n+\n{wait('e', 'b')} // @take",
+        consume="",
+        rules=("deadlock",),
+        lines=("take", "get"),
+    ),
+]
+
 # --- bytes ------------------------------------------------------------------------------------
 
 _COPY = "cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [tile], [data], 128, [bar];"
