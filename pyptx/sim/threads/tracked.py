@@ -102,17 +102,18 @@ class _Tracked(BitRules):
         outcome = self._execute(position)
         self._put(lanes, found)
         if unsure is not None:
-            self._unsure(instruction, flow, unsure)
+            self._put_unsure(flow, *unsure)
         return outcome
 
     def _execute(self, position: int) -> Any:
         function = single_function(self.block, position, masked=self.s.k is not None)
         return function(self.s, self.frame)
 
-    def _executing(self, instruction: Instruction, op: Op) -> tuple[Mask, Mask | None]:
+    def _executing(self, instruction: Instruction, op: Op) -> tuple[Mask, tuple[Mask, Array] | None]:
         """Return the threads that execute an instruction, and those of which the guard is undefined.
 
-        The second result is None if there are none. An undefined guard of an effect is an error.
+        The second result also has the origins of the guard; it is None if there are no such threads. An
+        undefined guard of an effect is an error.
         """
         guard = instruction.guard
         if guard is None:
@@ -124,22 +125,14 @@ class _Tracked(BitRules):
             return lanes, None
         unsure = flags & self.mask
         if op.semantic.per == "value":
-            return lanes, unsure
+            return lanes, (unsure, self.undefined.origins(place.index, self.span) | COMPUTED)
         self._use(place, unsure, f"used as the guard of {op.name}", op.location)
         return lanes, None
 
-    def _unsure(self, instruction: Instruction, flow: BitFlow, unsure: Mask) -> None:
-        """Record that results are undefined because the guard is."""
-        assert instruction.guard is not None
-        guard = self.code.places[instruction.guard.register.name]
-        row = self.undefined.rows.get(guard.index)
-        if row is None:
-            return
-        origins = row.origins[self.span].copy()
+    def _put_unsure(self, flow: BitFlow, unsure: Mask, origins: Array) -> None:
+        """Record that results are undefined in threads of which the guard is."""
         for dest in flow.dests:
-            self.undefined.set(
-                dest.place, self.span, unsure, self.all_bits(dest.place, unsure), origins | COMPUTED
-            )
+            self.undefined.set(dest.place, self.span, unsure, self.all_bits(dest.place, unsure), origins)
 
     def _define(self, flow: BitFlow, lanes: Mask) -> None:
         for index in self.undefined.rows.keys() & flow.writes:
@@ -173,7 +166,7 @@ class _Tracked(BitRules):
 
     @staticmethod
     def _is_used(source: Source, flow: BitFlow) -> bool:
-        return source.is_address or source.name == "membermask" or flow.rule in _EFFECTS
+        return source.is_address or source.name == "membermask" or flow.rule in (*_EFFECTS, Rule.LOADED)
 
     def end(self) -> None:
         """Check the branch at the end of the block, and forget registers that no path reads any more."""
@@ -267,7 +260,7 @@ class _Tracked(BitRules):
 
     def _load(self, position: int, op: Op, flow: BitFlow, lanes: Mask) -> Any:
         s = self.s
-        self._check_load(op, flow, lanes)
+        self._check(op, flow, lanes)
         active = np.flatnonzero(lanes)
         values: Any = ()
         if len(active):
@@ -299,12 +292,6 @@ class _Tracked(BitRules):
             words = self.words(result if dest.part is None else result[dest.part], dest, active)
             self.undefined.set(dest.place, self.span, lanes, words, origins)
         return outcome
-
-    def _check_load(self, op: Op, flow: BitFlow, lanes: Mask) -> None:
-        for source in flow.sources:
-            what = "an address" if source.is_address else f"operand {source.name}"
-            for place in source.places:
-                self._use(place, lanes, f"used as {what} of {op.name}", op.location)
 
     def _origin(self, op: Op, view: FlagsView, element: int) -> Array:
         """Store the load that ``view`` has seen; return the number of each element, ``[thread, element]``."""

@@ -180,6 +180,7 @@ PASSED = {
     "an undefined choice": "setp.eq.u32 r, w2, 7; selp.b32 x, 1, 2, r;",
     "a guarded move": "@p mov.u32 x, w2;",
     "an undefined guard": "setp.eq.u32 r, w2, 7; @r mov.u32 x, 5;",
+    "an undefined guard that is overwritten": "setp.eq.u32 r, w2, 7; @r setp.eq.u32 r, t, t; selp.b32 x, 1, 2, r;",
     "a conversion": "cvt.rn.f32.u32 g, w2; cvt.rzi.u32.f32 x, g;",
     "a narrow conversion": "cvt.u16.u32 h0, w2; cvt.u32.u16 x, h0;",
     "a pack": "mov.b64 d, {w1, w2}; mov.b64 {y, x}, d;",
