@@ -214,20 +214,19 @@ class Accesses:
     def _of_group(self, access: Access, group: LaneGroup, lanes: NDArray[Any], which: Any) -> None:
         shadow = self._shadow(access.segment, access.actor)
         grains = shadow.places(access.footprint)
-        together = False
         if access.kind is AccessKind.WRITE and which is _ALL:
             self._collisions(access)
-        if which is not _ALL:
-            grains = grains[which]
-        elif len(grains) < len(lanes):
+        together = access.threads is not None and len(grains) < len(access.threads)
+        if together:
             # The lanes of a warp access one place together.
-            together = True
             grains = np.broadcast_to(grains, (len(lanes), grains.shape[1]))
+        elif which is not _ALL:
+            grains = grains[which]
         current = self._current(access, shadow)
         warp = group.warp
         values, record = self._values(access, warp, lanes, grains)
         record.together = together
-        view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
+        view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered, together=together)
         self._reach(current, view, record, group.mask)
         self._examiner.access(shadow, grains, values, None, lanes, [view], record, current)
         if current.strong or shadow.flags:
@@ -372,7 +371,9 @@ class Accesses:
         current: Current,
     ) -> None:
         """Let strong accesses release and acquire through the bytes that they access."""
-        starts = access.footprint.starts[which].tolist()
+        assert access.threads is not None
+        together = len(access.footprint.starts) < len(access.threads)
+        starts = access.footprint.starts[_ALL if together else which].tolist()
         if not current.strong:
             if current.kind is not AccessKind.READ:
                 for start in starts:
@@ -380,7 +381,7 @@ class Accesses:
             return
         order, scope = access.semantics, access.scope
         warp = group.warp
-        if len(starts) < len(lanes):
+        if together:
             # A whole warp makes one access together: it copies a tensor map.
             return
         if current.kind is AccessKind.READ:

@@ -31,8 +31,8 @@ class View:
         levels: its clocks. cta: its CTA. warp_key: key of its warp, or -1 for an engine that acts for no
         single lanes. limit: the latest time of its warp's own lanes that counts as its past. token: the
         token of an operation; None for threads. ordered: numbers of records that were found to be ordered
-        before: 8 times the number, plus the class of
-            the access.
+        before: 8 times the number, plus the class of the access. together: True if all lanes of the warp
+        make one access.
     """
 
     levels: Levels
@@ -41,6 +41,7 @@ class View:
     limit: int
     ordered: set[int]
     token: Token | None = None
+    together: bool = False
 
 
 @dataclass(eq=False, slots=True)
@@ -168,9 +169,9 @@ def _contains(record: Record, lane: int, my_lane: int, clock: Clock, view: View)
 
 def _own(record: Record, lane: int, my_lane: int, view: View) -> bool:
     """True if the record is an earlier access of the same thread."""
-    if my_lane < 0:
-        return False
-    if lane != my_lane and not (record.together or record.mask == 1 << my_lane):
+    if record.together or view.together:
+        return my_lane >= 0 and record.key == view.warp_key and record.time <= view.limit
+    if my_lane < 0 or (lane != my_lane and record.mask != 1 << my_lane):
         return False
     if record.key == view.warp_key and record.time <= view.limit:
         return True
@@ -192,7 +193,7 @@ def broken_rule(record: Record, lane: int, current: Current, my_lane: int, view:
         return "data-race"
     if current.proxy is Proxy.TENSOR and record.proxy is Proxy.TENSOR:
         return _tensor_rule(record, current, view, in_level(Level.EXECUTION), in_level(Level.TENSOR))
-    if current.proxy is Proxy.TENSORMAP:
+    if current.proxy is Proxy.TENSORMAP and current.kind is AccessKind.READ:
         return _map_rule(record, lane, current, my_lane, view, in_level(Level.SYNC))
     causal = in_level(Level.SYNC)
     if record.proxy is Proxy.GENERIC and current.proxy is Proxy.ASYNC:
