@@ -54,6 +54,8 @@ class Kernel:
             blanks. ``map`` is short for ``b8[128]@64``.
         prologue: load every 64-bit and 32-bit parameter into a register of its name, and the address of
             every tensor map, ready to use.
+        racy: the kernel races on purpose, and the test is about the values that a schedule leaves, or about
+            another finding: launches run without the sanitizer.
     """
 
     def __init__(
@@ -62,10 +64,12 @@ class Kernel:
         params: str = "",
         *,
         prologue: bool = True,
+        racy: bool = False,
         target: str = "sm_100a",
         directives: tuple[ir.Directive, ...] = (),
     ) -> None:
         self.text = text
+        self.racy = racy
         self.registers: dict[str, ir.Register] = {}
         self.variables: list[ir.Variable] = []
         self.body: list[ir.Statement] = []
@@ -98,6 +102,8 @@ class Kernel:
             # The tests use instructions of several targets under one.
             self._loaded = sim.load(self.module, check=False)
         options.setdefault("timeout", 20.0)
+        if self.racy:
+            options.setdefault("sanitize", False)
         return self._loaded.launch(
             "kernel", grid=grid, block=block, dynamic_smem=smem, args=list(args), **options
         )

@@ -22,7 +22,7 @@ ret
 LAST = Kernel("""
 .reg u32 c
 mov.u32 c, %ctaid.x
-st.global.u32 [out+4], c
+st.relaxed.gpu.global.u32 [out+4], c
 ret
 """, "out:u64")  # fmt: skip
 
@@ -42,7 +42,7 @@ NAMES = ["eager", "late", "random (seed 0)", "random (seed 1)", "random (seed 2)
 
 def test_each_run_begins_with_the_memory_that_was_given() -> None:
     data = np.array([41], np.uint32)
-    report = INCREMENT.run(data, schedule="all")
+    report = INCREMENT.run(data, block=1, schedule="all")
     assert report.verdict == "clean", report
     assert data.tolist() == [42]
     assert [run.schedule for run in report.runs] == NAMES
@@ -71,9 +71,9 @@ def test_module_variables_begin_each_run_with_their_contents_too() -> None:
 
 def test_seeds_says_which_random_schedules_run() -> None:
     data = np.zeros(1, np.uint32)
-    report = INCREMENT.run(data, schedule="all", seed=7, seeds=2)
+    report = INCREMENT.run(data, block=1, schedule="all", seed=7, seeds=2)
     assert [run.schedule for run in report.runs] == ["eager", "late", "random (seed 7)", "random (seed 8)"]
-    assert len(INCREMENT.run(data, schedule="all", seeds=0).runs) == 2
+    assert len(INCREMENT.run(data, block=1, schedule="all", seeds=0).runs) == 2
 
 
 @pytest.mark.parametrize("seeds", [-1, 1.5, True, "3"])
@@ -84,7 +84,7 @@ def test_seeds_that_are_no_number_of_runs_are_refused(seeds: object) -> None:
 
 def test_results_that_differ_are_a_finding_with_the_schedules_that_differ() -> None:
     out = np.zeros(4, np.uint32)
-    report = LAST.run(out, grid=8, schedule="all", seeds=4)
+    report = LAST.run(out, grid=8, block=1, schedule="all", seeds=4)
     assert report.verdict == "review", report
     (finding,) = report.findings
     assert finding.rule.name == "schedule-dependent"
@@ -92,17 +92,18 @@ def test_results_that_differ_are_a_finding_with_the_schedules_that_differ() -> N
     seen = []
     for seed in range(4):
         one = np.zeros(4, np.uint32)
-        LAST.run(one, grid=8, schedule="random", seed=seed)
+        LAST.run(one, grid=8, block=1, schedule="random", seed=seed)
         if one[1] != out[1]:
             seen.append(f"random (seed {seed})")
     assert seen and finding.schedules == tuple(seen)
     assert out[1] == 7  # as the eager run left it
-    assert LAST.run(out, grid=8, schedule="all", sanitize="strict").verdict == "error"
+    assert LAST.run(out, grid=8, block=1, schedule="all", sanitize="strict").verdict == "error"
 
 
 def test_a_finding_names_the_schedules_under_which_it_was_seen() -> None:
     given, out = np.arange(4, dtype=np.uint32), np.zeros(1, np.uint32)
-    report = IMPATIENT.run(given, out, schedule="all", block=1)
+    # The sanitizer sees this race under every schedule; the unwritten word is seen under some.
+    report = IMPATIENT.run(given, out, schedule="all", block=1, sanitize=False)
     assert report.verdict == "error"
     names = [run.schedule for run in report.runs]
     assert "starve:cp" in names and "starve:tma" not in names

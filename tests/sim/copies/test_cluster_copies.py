@@ -83,14 +83,14 @@ def test_copies_to_a_peer(schedule: str, seed: int) -> None:
     @lead cp.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes [y], [s+256], 128, [b]
     add.u32 y, y, 128
     @lead cp.reduce.async.bulk.shared::cluster.shared::cta.mbarrier::complete_tx::bytes.add.u64 [y], [s+256], 64, [b]
-    and.b32 n, t, 15
-    mad.lo.u32 y, n, 4, y
+    mad.lo.u32 y, t, 4, y
     add.u32 y, y, 64
-    st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [y], rank, [b]
+    setp.lt.u32 p, t, 16
+    @p st.async.shared::cluster.mbarrier::complete_tx::bytes.b32 [y], rank, [b]
     sub.u32 rank, rank, 5
     mov.u32 b, bar
     """
-    text = CLUSTER_TEXT.format(mask=0, nbytes=128 + 64 + 32 * 4, copies=copies)
+    text = CLUSTER_TEXT.format(mask=0, nbytes=128 + 64 + 16 * 4, copies=copies)
     out = np.zeros(64, np.uint64)
     Kernel(text, "out:u64").clean(out, grid=2, cluster=2, schedule=schedule, seed=seed)
     for rank in range(2):

@@ -133,7 +133,7 @@ def test_what_is_not_waited_for_has_not_arrived(wait: str, schedule: str) -> Non
     text = f"cp.async.cg.shared.global [s], [g], 16\ncp.async.commit_group\n{wait}\n"
     text = text if "commit" not in wait else text.replace("cp.async.commit_group\n", "", 1)
     report = kernel(text + KEEP + "cp.async.wait_all").run(
-        given(32), np.zeros((32, 16), np.uint8), schedule=schedule
+        given(32), np.zeros((32, 16), np.uint8), schedule=schedule, sanitize=False
     )
     assert rule_of(report) == "uninitialized-read"
 
@@ -155,7 +155,7 @@ def test_groups_are_each_threads_own(schedule: str) -> None:
         cp.async.wait_all
     """
     source, out = given(32), np.ones((32, 16), np.uint8)
-    kernel(text).clean(source, out, schedule=schedule)
+    kernel(text).clean(source, out, schedule=schedule, sanitize=False)
     np.testing.assert_array_equal(out[0], source[0])
     assert not out[1:].any()
 
@@ -195,7 +195,7 @@ def test_the_source_may_be_read_as_late_as_the_wait(options: dict[str, Any]) -> 
     """
     source, out = given(32), np.zeros((32, 16), np.uint8)
     before = source.copy()
-    kernel(text).clean(source, out, **options)
+    kernel(text).clean(source, out, **options, sanitize=False)
     after = np.full((32, 2), 7, np.uint64).view(np.uint8)
     old, new = (out == before).all(), (out == after).all()
     wanted = {"eager": (True, False), "late": (False, True), "starve:cp": (False, True)}
@@ -296,6 +296,7 @@ def test_the_engine_has_a_name() -> None:
 # --- copies that nobody waits for -------------------------------------------------------------------
 
 COPY = "cp.async.ca.shared.global [s], [g], 16\n"
+ANOTHER = "cp.async.ca.shared.global [s+1024], [g], 16\n"
 ARRIVE = """
 setp.eq.u32 p, t, 0
 @p mbarrier.init.shared.b64 [bar], 64
@@ -306,10 +307,13 @@ UNWAITED = {
     "nothing": (COPY, 64),
     "a commit": (COPY + "cp.async.commit_group", 64),
     "one group may be left": (COPY + "cp.async.commit_group\ncp.async.wait_group 1", 64),
-    "the older group": ((COPY + "cp.async.commit_group\n") * 2 + "cp.async.wait_group 1", 64),
+    "the older group": (
+        COPY + "cp.async.commit_group\n" + ANOTHER + "cp.async.commit_group\ncp.async.wait_group 1",
+        64,
+    ),
     "a copy behind the wait": (COPY + "cp.async.wait_all\n" + COPY, 64),
     "a copy behind the arrival": (
-        ARRIVE + COPY + "cp.async.mbarrier.arrive.noinc.shared.b64 [bar]\n" + COPY,
+        ARRIVE + COPY + "cp.async.mbarrier.arrive.noinc.shared.b64 [bar]\n" + ANOTHER,
         64,
     ),
     "half of them": (COPY + "setp.lt.u32 p, t, 32\n@p bra END\ncp.async.wait_all\nEND:", 32),

@@ -21,6 +21,7 @@ mov.u32 a, area
 setp.lt.u32 p, t, WORDS
 mad.lo.u32 a, t, 4, a
 @p st.shared.u32 [a], t
+fence.proxy.async.shared::cta
 bar.sync 0
 mov.u32 a, area
 setp.eq.u32 lead, t, 0

@@ -17,7 +17,7 @@ ld.global.u32 x, [count]
 add.u32 x, x, 1
 st.global.u32 [count], x
 ret
-""", "count:u64")  # fmt: skip
+""", "count:u64", racy=True)  # fmt: skip
 
 #: Warp 1 gives the slot back before it reads it; warp 0 then writes the slot again.
 EARLY_RELEASE = Kernel("""
@@ -50,7 +50,7 @@ ld.shared.u32 x, [slot]
 st.global.u32 [out], x
 DONE:
 ret
-""", "out:u64")  # fmt: skip
+""", "out:u64", racy=True)  # fmt: skip
 
 #: The second load is used; the first one nothing uses before the branch.
 EARLY_LOAD = Kernel("""

@@ -631,7 +631,11 @@ def test_the_second_warpgroup() -> None:
 
 @pytest.mark.parametrize("schedule", SCHEDULES)
 def test_a_descriptor_means_the_own_shared_memory(schedule: str) -> None:
-    body = "setp.ne.u32 %p3, %r30, 1;\n@%p3 bra NEXT;\n" + _OVERWRITE + "NEXT:\nbar.sync 1;\n"
+    body = (
+        "setp.ne.u32 %p3, %r30, 1;\n@%p3 bra NEXT;\n"
+        + _OVERWRITE
+        + "fence.proxy.async;\nNEXT:\nbar.sync 1;\n"
+    )
     found, report = small(body + FENCE + MMA + COMMIT + WAIT, schedule, ctas=2)
     assert report.verdict == "clean", report
     assert (found[:128] == 1).all() and (found[128:] == 2).all()

@@ -190,6 +190,7 @@ def test_phases_alternate(schedule: str, seed: int) -> None:
     mad.lo.u32 x, t, 4, d
     ld.shared.u32 x, [x]
     st.global.u32 [o], x
+    fence.proxy.async.shared::cta
     bar.sync 0
     add.u32 i, i, 1
     setp.lt.u32 p, i, 5
@@ -642,6 +643,7 @@ def test_a_bulk_copy_that_takes_an_object_along() -> None:
     body = """
     st.shared.u64 [b], 0
     mbarrier.init.shared::cta.b64 [b+8], 1
+    fence.proxy.async.shared::cta
     cp.async.bulk.global.shared::cta.bulk_group [out], [b], 16
     cp.async.bulk.commit_group
     cp.async.bulk.wait_group 0

@@ -119,6 +119,7 @@ def test_a_load_may_overwrite_its_address() -> None:
         mad.wide.u32 p, t, 8, pointers
         ld.global.u64 p, [p]
         ld.global.u64 p, [p]
+        bar.sync 0
         mad.wide.u32 pointers, t, 8, pointers
         st.global.u64 [pointers], p
         ret
@@ -127,7 +128,7 @@ def test_a_load_may_overwrite_its_address() -> None:
     )
     pointers = np.zeros(32, np.uint64)
     # The first global array lies at a fixed place: read it off.
-    Kernel("st.global.u64 [out], out\nret", "out:u64").clean(pointers[:1].copy())
+    Kernel("st.global.u64 [out], out\nret", "out:u64").clean(pointers[:1].copy(), block=1)
     probe = np.zeros(1, np.uint64)
     Kernel("st.global.u64 [out], out\nret", "out:u64").clean(probe, block=1)
     pointers[:] = int(probe[0]) + 8 * np.roll(np.arange(32), 1)
@@ -474,6 +475,7 @@ def test_an_array_can_count_as_never_written() -> None:
         mad.wide.u32 p, t, 4, out
         st.global.u32 [p], t
         ld.global.u32 x, [p]
+        bar.sync 0
         ld.global.u32 x, [p+4] // beyond what it wrote
         ret
         """,
@@ -498,6 +500,7 @@ def test_what_was_written_of_a_misaligned_view(shift: int) -> None:
         mad.wide.u32 p, t, 8, out
         st.global.u64 [p+{skip}], 5
         ld.global.u64 x, [p+{skip}]
+        bar.sync 0
         ld.global.u64 x, [p+{skip + 8}] // one further
         ret
         """,

@@ -81,9 +81,12 @@ def test_a_bulk_copy_past_the_end_of_its_buffer() -> None:
     body = """
     st.shared.u32 [a], t
     st.shared.u32 [a+64], t
-    cp.async.bulk.global.shared::cta.bulk_group [out], [s], BYTES // here
-    cp.async.bulk.commit_group
-    cp.async.bulk.wait_group 0
+    fence.proxy.async.shared::cta
+    bar.sync 0
+    setp.eq.u32 p, t, 0
+    @p cp.async.bulk.global.shared::cta.bulk_group [out], [s], BYTES // here
+    @p cp.async.bulk.commit_group
+    @p cp.async.bulk.wait_group 0
     """
     text = TWO.replace("SIZE", "64") + ".reg pred p\n.reg u32 s\nmov.u32 s, low\n" + body + "\nret"
     out = np.zeros(32, np.uint32)

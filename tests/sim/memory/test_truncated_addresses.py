@@ -60,7 +60,9 @@ def test_where_columns_are_allocated_to() -> None:
     shfl.sync.idx.b32 %value, %at, 0, 31, -1;
     cvt.u64.u32 %far, %value;
     cvta.shared.u64 %far, %far;
+    bar.sync 0;
     tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 [%far], 32;
+    bar.sync 0;
     ld.shared.u32 %value, [room];
     tcgen05.dealloc.cta_group::1.sync.aligned.b32 %value, 32;
     """

@@ -132,10 +132,11 @@ ld.global.u32 x, [line+256]
 
 @pytest.mark.parametrize("block", [1, 32])
 def test_a_discarded_line_has_no_values_until_written(block: int) -> None:
-    kernel = Kernel(DISCARD, "line:u64")
+    # All threads do the same: a race.
+    kernel = Kernel(DISCARD, "line:u64", racy=True)
     kernel.clean(np.ones(96, np.uint32), block=block)
     for offset in (128, 136, 252):
-        kernel = Kernel(DISCARD + f"ld.global.u32 x, [line+{offset}] // gone", "line:u64")
+        kernel = Kernel(DISCARD + f"ld.global.u32 x, [line+{offset}] // gone", "line:u64", racy=True)
         (found,) = kernel.run(np.ones(96, np.uint32), block=block).findings
         assert found.rule.name == "undefined-load"
         assert found.location is not None and found.location.line == kernel.line("gone")

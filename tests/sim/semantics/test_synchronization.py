@@ -65,8 +65,8 @@ def test_fences(match: Match) -> None:
 
 
 def test_a_fence_of_a_tensor_map_names_bytes_that_exist() -> None:
-    text = "fence.proxy.tensormap::generic.acquire.gpu [o], 128\n"
-    kernel = Kernel(HEAD.replace("t, 4, out", "t, 0, out") + text + TAIL, "out:u64")
+    text = "fence.proxy.tensormap::generic.acquire.gpu [out], 128\n"
+    kernel = Kernel(HEAD + text + TAIL, "out:u64")
     assert kernel.run(np.zeros(64, np.uint32), block=64).verdict == "clean"
     (found,) = kernel.run(np.zeros(16, np.uint32), block=64).findings
     assert found.rule.name == "out-of-bounds" and "128 bytes" in found.message
@@ -102,18 +102,19 @@ def test_a_sleeping_loop_ends_when_somebody_stores() -> None:
     setp.ge.u32 p, t, 32
     @p bra WAIT
     mov.u32 x, 1
-    st.shared.u32 [box+200], x
+    setp.eq.u32 p, t, 0
+    @p st.relaxed.cta.shared.u32 [box+200], x
     bra DONE
     WAIT:
     nanosleep.u32 20
-    ld.shared.u32 x, [box+200]
+    ld.relaxed.cta.shared.u32 x, [box+200]
     setp.eq.u32 p, x, 0
     @p bra WAIT
     DONE:
     st.global.u32 [o], x
     ret
     """
-    first = "mov.u32 x, 0\nst.shared.u32 [box+200], x\nbar.sync 0\n"
+    first = "mov.u32 x, 0\nsetp.eq.u32 p, t, 0\n@p st.shared.u32 [box+200], x\nbar.sync 0\n"
     for schedule, seed in (("eager", 0), ("late", 0), ("random", 1), ("random", 2)):
         out = np.zeros(64, np.uint32)
         kernel = Kernel(HEAD.replace("st.shared.u32 [s], v", "") + first + body, "out:u64")

@@ -153,6 +153,7 @@ def played(
     *,
     schedule: str = "eager",
     seed: int = 0,
+    sanitize: bool = True,
     then: tuple[str, str, str] | None = None,
     target: str = "sm_100a",
 ) -> tuple[Report, Cells]:
@@ -166,7 +167,7 @@ def played(
     out = np.zeros((128, COLUMNS), np.uint32)
     given: list[Any] = [words.get(name, 0) for name in "abcevw"]
     report = _kernel(code, then, target).run(
-        image, cells.copy(), out, *given, block=128, schedule=schedule, seed=seed
+        image, cells.copy(), out, *given, block=128, schedule=schedule, seed=seed, sanitize=sanitize
     )
     return report, out
 
@@ -192,6 +193,7 @@ def played_pair(
     *,
     schedule: str = "eager",
     seed: int = 0,
+    sanitize: bool = True,
     then: tuple[str, str, str] | None = None,
     issuer: int = 0,
     target: str = "sm_100a",
@@ -207,7 +209,16 @@ def played_pair(
     out = np.zeros_like(cells)
     given: list[Any] = [words.get(name, 0) for name in "abcevw"]
     report = _kernel(code, then, target, issuer).run(
-        image, cells.copy(), out, *given, grid=2, cluster=2, block=128, schedule=schedule, seed=seed
+        image,
+        cells.copy(),
+        out,
+        *given,
+        grid=2,
+        cluster=2,
+        block=128,
+        schedule=schedule,
+        seed=seed,
+        sanitize=sanitize,
     )
     return report, out
 

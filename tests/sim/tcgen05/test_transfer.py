@@ -101,7 +101,8 @@ def test_stores(shape: str, num: int, unpack: bool) -> None:
 
 def test_a_gap_between_two_halves_is_not_touched() -> None:
     """Columns between them may belong to nobody."""
-    body = SETUP + ALLOC + numbered(32) + ld("16x32bx2", 2, ".b32").replace(f", {SPLIT}", ", 30") + FREE
+    body = SETUP + ALLOC + numbered(32) + ld("16x32bx2", 2, ".b32").replace(f", {SPLIT}", ", 30")
+    body += FREE
     Kernel(body.replace("{columns}", "32")).clean(block=128)
     outside = Kernel(body.replace("{columns}", "32").replace(", 30", ", 31"))
     found = outside.run(block=128).findings[0]
@@ -290,7 +291,8 @@ def test_an_exclusive_allocation_keeps_others_waiting(schedule: str, seed: int) 
     tcgen05.dealloc.cta_group::1.sync.aligned.b32 tm, 64
     ret
     """
-    report, out = exclusive(body, schedule=schedule, seed=seed)
+    # That an allocation waits for a dealloc orders no other memory: [out] is passed on by a race.
+    report, out = exclusive(body, schedule=schedule, seed=seed, sanitize=False)
     assert report.verdict == "clean" and out[:2].tolist() == [1, 1], report
 
 

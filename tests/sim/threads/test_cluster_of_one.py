@@ -29,6 +29,7 @@ mov.u64 o, room
 mad.wide.u32 o, y, 4, o
 ld.shared.u32 y, [o]
 mad.lo.u32 x, y, 5, x
+fence.acq_rel.cluster
 barrier.cluster.arrive.relaxed.aligned
 barrier.cluster.wait.aligned
 add.u32 n, n, 1
@@ -136,6 +137,7 @@ def test_ranks_in_addresses(block: int) -> None:
         getctarank.shared::cluster.u64 r, e
         st.global.u32 [out+16], r
         st.shared.u32 [room], 77
+        bar.sync 0
         ld.shared::cluster.u32 r, [e]
         st.global.u32 [out+20], r
     """

@@ -188,6 +188,10 @@ def fill(
     out, counter = np.zeros((40, 32), np.uint32), np.zeros(1, np.uint32)
     text = TENSOR.format(columns=columns, more=more)
     if pairs:
+        # Either CTA's dealloc may free the columns of both: the accesses of both come before.
+        meet = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
+        fenced = f"tcgen05.fence::before_thread_sync; {meet} tcgen05.fence::after_thread_sync;"
+        text = text.replace("tcgen05.dealloc", f"{fenced} tcgen05.dealloc")
         text = text.replace("cta_group::1", "cta_group::2")
         options["cluster"] = 2
     report = loaded(text).launch(grid=40, block=32, args=[out, counter], max_steps=200_000, **options)

@@ -286,7 +286,9 @@ def test_an_arrival_waits_for_its_warp() -> None:
         + "bra DONE\nOTHERS:\nbarrier.sync 1, 64\nDONE:\nmov.u32 v, w"
     )
     for schedule, seed in SCHEDULES:
-        assert launched(body, schedule=schedule, seed=seed)[1:32:2] == list(range(0, 32, 2))
+        # An arrival acquires nothing: that the values are there is a matter of this machine.
+        out = launched(body, schedule=schedule, seed=seed, sanitize=False)
+        assert out[1:32:2] == list(range(0, 32, 2))
 
 
 # --- misuse -----------------------------------------------------------------------------------
@@ -342,7 +344,8 @@ setp.ne.u32 p, warp, 0
 add.u32 a, warp, 1
 sub.u32 n, 2, warp
 mov.u32 x, box
-st.shared.u32 [x], v
+setp.eq.u32 q, t, 0
+@q st.shared.u32 [x], v
 bar.sync 0
 @p bra TURN
 bar.arrive 1, 64

@@ -128,7 +128,8 @@ cp.async.bulk.commit_group
 
 @every_schedule
 def test_a_store_outside_of_any_group_is_not_covered(schedule: str, seed: int) -> None:
-    body = "st.shared.v4.u32 [a], {t, t, t, t}\n" + f"{STORE} [given], [a], 16 // one\n"
+    body = "st.shared.v4.u32 [a], {t, t, t, t}\nfence.proxy.async.shared::cta\n"
+    body += f"{STORE} [given], [a], 16 // one\n"
     kernel, report = run(body + "cp.async.bulk.wait_group 0", schedule=schedule, seed=seed)
     assert lines(report) == {kernel.line("one")}
 
@@ -204,7 +205,8 @@ def test_the_findings_are_equal_under_every_schedule(schedule: str, seed: int) -
     def said(report: Report) -> set[tuple[str, str, str]]:
         return {(found.rule.name, found.message, str(found.location)) for found in report.findings}
 
-    body = f"st.shared.v4.u32 [a+128], {{t, t, t, t}}\n{STORE} [given], [a+128], 16\n{TWO_LOADS}"
+    body = "st.shared.v4.u32 [a+128], {t, t, t, t}\nfence.proxy.async.shared::cta\n"
+    body += f"{STORE} [given+64], [a+128], 16\n{TWO_LOADS}"
     _, first = run(body)
     _, again = run(body, schedule=schedule, seed=seed)
     assert said(first) == said(again) and len(said(first)) == 3

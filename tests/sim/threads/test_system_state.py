@@ -28,6 +28,7 @@ MEET:
 bar.sync 0
 ld.global.relaxed.gpu.u32 n, [work+4]
 mov.u32 low, %ctaid.x
+mad.lo.u32 low, low, 64, t
 mad.wide.u32 o, low, 4, out
 st.global.u32 [o], n
 ret
@@ -36,7 +37,7 @@ ret
 
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])
 def test_the_grid_synchronizes_through_its_workspace(schedule: str) -> None:
-    out = np.zeros(9, np.uint32)
+    out = np.zeros(9 * 64, np.uint32)
     kernel = Kernel(
         GRID_BARRIER.replace("atom.global.add.release.gpu", "atom.add.release.gpu.global"), "out:u64"
     )
