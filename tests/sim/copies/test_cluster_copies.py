@@ -212,7 +212,7 @@ def _peer(body: str, schedule: str = "eager", mask: int = 2) -> Report:
 @pytest.mark.parametrize("what", TO_A_PEER)
 def test_a_cta_that_has_exited_is_out_of_reach(what: str, schedule: str) -> None:
     report = _peer(f"{_LEAVE}@first {TO_A_PEER[what]} // bad", schedule)
-    assert "the CTA of rank 1 has exited" in finding(report, "out-of-bounds").message
+    assert "the CTA of rank 1 has exited" in finding(report, "cluster-lifetime").message
 
 
 @pytest.mark.parametrize("what", ["st.async", "copy", "arrival"])

@@ -642,7 +642,7 @@ def test_a_commit_covers_its_own_thread_alone(schedule: str, right: bool) -> Non
     code = code.replace("    tcgen05.mma", "    @q tcgen05.mma").replace(
         "    tcgen05.commit", "    @!q tcgen05.commit"
     )
-    kernel = Kernel(code, PARAMS)
+    kernel = Kernel(code, PARAMS, racy=True)
     p = problem("f16", 128, 32, ("128B", "128B"), ("K", "K"), 4)
     out = np.zeros((128, 32), np.uint32)
     report = kernel.run(p.image(), out, p.a.word, p.b.word, p.idesc, 0, 0, block=128, schedule=schedule)
