@@ -67,6 +67,8 @@ def sums(tiles: int, stages: int, rounds: int = 1) -> Kernel:
             with ptx.for_(0, rounds * tiles):
                 slot = consumer.acquire()
                 sum += smem.load(f32, buffer[slot.index].at(lane))
+                # TMA overwrites what this lane has read.
+                ptx.fence.proxy_async("shared::cta")
                 consumer.release()
             place = reg.scalar(u64)
             ptx.inst.mad.wide.u32(place, lane, 4, out.ptr)

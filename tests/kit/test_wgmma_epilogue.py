@@ -78,13 +78,13 @@ def direct(columns: int, dtype: ScalarType) -> Kernel:
 
 def through_shared(columns: int, dtype: ScalarType, stages: int, times: int = 2) -> Kernel:
     chunk = 128 // dtype.nbytes
-    tile = Tile(ROWS, columns, dtype, Layout.TMA_128B, tma_box=(epilogue.ROWS, chunk))
+    tile = Tile(times * ROWS, columns, dtype, Layout.TMA_128B, tma_box=(epilogue.ROWS, chunk))
 
     def body(acc: Any, D: Any, warp: Any) -> None:
         staging = smem.alloc((epilogue.ROWS * 4 * GROUPS, chunk), dtype, swizzle="128B", stages=stages)
         leader = ptx.warp.elect()
-        with ptx.for_(0, times):  # as a persistent kernel does
-            corner = (0, (warp >> 2) * 64)
+        with ptx.for_(0, times * ROWS, ROWS) as first:  # as a persistent kernel does
+            corner = (0, (warp >> 2) * 64 + first)
             epilogue.through_shared(acc, staging, D.tma_desc(), corner, warp=warp, leader=leader)
         epilogue.settle(leader)
 
@@ -100,8 +100,8 @@ def wrong(store: Kernel, schedule: str, seed: int, module: Module | None = None)
     )
     x.ravel()[:4] = [1.00390625, 1.01171875, 2.0**-149, np.nan]
     with np.errstate(over="ignore"):
-        expected = x.astype(NUMPY[tile.dtype])
-    out = np.full((ROWS, columns), 7, NUMPY[tile.dtype])
+        expected = np.tile(x.astype(NUMPY[tile.dtype]), (tile.dims[0] // ROWS, 1))
+    out = np.full((tile.dims[0], columns), 7, NUMPY[tile.dtype])
     if module is None:
         report = store.simulate(x, out=out, schedule=schedule, seed=seed, sanitize="strict")
     else:

@@ -103,6 +103,11 @@ def _say(error: PyptxError) -> None:
 )
 @click.option("--strict", is_flag=True, default=None, help="Count findings for review as errors.")
 @click.option(
+    "--sanitize/--no-sanitize",
+    default=None,
+    help="Look for accesses that nothing orders (default), or run without the sanitizer, which is faster.",
+)
+@click.option(
     "--max-steps", type=click.IntRange(1), help="End the run as incomplete after this many warp-instructions."
 )
 @click.option(
@@ -242,11 +247,21 @@ def _run(
         reports = stream.run(
             schedule=settings.get("schedule", "eager"),
             seed=settings.get("seed", 0),
-            sanitize="strict" if settings.get("strict") else True,
+            sanitize=_sanitize(settings),
             **given,
             progress=progress,
         )
     return list(buffers.values()), reports
+
+
+def _sanitize(settings: dict[str, Any]) -> bool | str:
+    """Return the option ``sanitize`` of the run."""
+    sanitize: bool = settings.get("sanitize", True)
+    if not settings.get("strict"):
+        return sanitize
+    if not sanitize:
+        raise SpecError("--strict and --no-sanitize exclude each other: leave one of them out")
+    return "strict"
 
 
 def _extents(target: LaunchableKernel, settings: dict[str, Any]) -> dict[str, Any]:

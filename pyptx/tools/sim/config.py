@@ -87,6 +87,7 @@ _SETTINGS: _Kinds = {
     "seed": int,
     "seeds": int,
     "strict": bool,
+    "sanitize": bool,
     "max_steps": int,
     "timeout": (int, float),
     "memory": int,
