@@ -504,6 +504,13 @@ _MESSAGES = [
         anchor=_STRONG,
     ),
     _message(
+        "flag-in-a-vector",
+        "a vector load counts as one load for each element, so the second element acquires what was released there",
+        "st.release.gpu.global.u32 [flag+4], 1;",
+        "-ld.acquire.gpu.global.v2.u32 {y, x}, [flag];\n+ld.relaxed.gpu.global.v2.u32 {y, x}, [flag];",
+        anchor="vector-data-types",
+    ),
+    _message(
         "flag-volatile",
         "volatile is relaxed.sys: it makes the flag strong, but orders no other access",
         f"-{_RELEASE}\n+st.volatile.global.u32 [flag], 1;",
