@@ -307,7 +307,6 @@ _ANY = unusual(
     (#conflict-and-data-races); all write the same value.""",
     grid=(2,),
     block=(64,),
-    reviews={"store-collision": "several lanes of one store write the same word, all of them the value 1"},
 )
 
 _MIXED_SCOPES = unusual(
