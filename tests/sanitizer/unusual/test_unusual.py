@@ -25,7 +25,7 @@ def _check(name: str, schedule: str) -> None:
     assert not result.errors, result.errors[0]
     assert result.ended, result.findings[0]
     assert result.right, result.outputs
-    assert {finding.rule.name for finding in result.reviews} == set(kernel.reviews), result.reviews[0]
+    assert {finding.rule.name for finding in result.reviews} == set(kernel.reviews), result.findings
 
 
 @pytest.mark.sample(len(NAMES))
