@@ -522,7 +522,7 @@ _HASH = unusual(
 
 def _stacked(found: Sequence[NDArray[Any]]) -> bool:
     values = found[2]
-    return int(values[-1]) == 128 and sorted(values[:-1].tolist()) == [3 * n for n in range(128)]
+    return int(values[-1]) == 64 and sorted(values[:-1].tolist()) == [3 * n for n in range(64)]
 
 
 #: All threads of CTAs 0 to 3 push; the CTA that counts last pops everything and walks the list.
@@ -563,16 +563,17 @@ _STACK = unusual(
     add.u32 %r7, %r7, 1;
     bra WALK;
     EMPTY:
-    setp.lt.u32 %p3, %r7, 128;
+    setp.lt.u32 %p3, %r7, 64;
     @%p3 bra POP;
-    st.global.u32 [%out+512], %r7;
+    st.global.u32 [%out+256], %r7;
     DONE:
     """,
-    [Out(np.uint32, (128, 2)), Out(np.uint32, 2), Out(np.uint32, 129)],
+    [Out(np.uint32, (64, 2)), Out(np.uint32, 2), Out(np.uint32, 65)],
     _stacked,
     """Each push releases its node by cas.release; the exchange that takes the list observes every push in it through the
     chain of atomics on the head (#observation-order). The count is relaxed, so the taker repeats until it has all.""",
     grid=(4,),
+    block=(16,),
 )
 
 _PROGRESS = unusual(
