@@ -345,6 +345,37 @@ _ASYNCS = [
     ),
 ]
 
+_ZERO_FILL = Twin(
+    name="cp-async-of-no-bytes",
+    classes=("completions", "footprints", "across CTAs"),
+    why="with a source size of 0, cp.async fills with zeros and reads no byte of global memory",
+    anchor=_MOVES + "cp-async",
+    launches=(
+        Launch(
+            """
+.shared .align 16 .b32 tile[4];
+mov.u32 base, tile; setp.eq.u32 p, cta, 1;
+@p bra OTHER;
+-cp.async.cg.shared.global [base], [data], 16, 0;
++cp.async.cg.shared.global [base], [data], 16, 16; // @copy
+cp.async.wait_all;
+ld.shared.u32 y, [base]; and.b32 y, y, 0; st.global.u32 [out], y;
+bra END;
+OTHER:
+st.global.u32 [data], 7; // @store
+END:
+""",
+            grid=2,
+            block=1,
+        ),
+    ),
+    arrays=arrays(data=4),
+    expect=np.zeros(1, np.uint32),
+    rules=("data-race",),
+    severity="error",
+    lines=("copy", "store"),
+)
+
 _EXITS = [
     _cp(
         "cp-async-at-the-end",
@@ -411,4 +442,4 @@ ld.shared.u32 y, [at]; and.b32 y, y, 31; st.global.u32 [ptr], y;
     lines=("copy", "again"),
 )
 
-TWINS = [*_STORES, *_TILES, *_REDUCTIONS, *_ASYNCS, *_EXITS, _TWO_LOADS]
+TWINS = [*_STORES, *_TILES, *_REDUCTIONS, *_ASYNCS, *_EXITS, _ZERO_FILL, _TWO_LOADS]

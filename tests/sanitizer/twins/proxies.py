@@ -391,6 +391,77 @@ st.shared.u32 [at], z;
     lines=("copy",),
 )
 
+
+def _short_map(out: NDArray[Any]) -> dict[str, Any]:
+    """A map of the first 24 words of ``data``, and one of the first 24 words of the output."""
+    data = np.arange(32, dtype=np.uint32)
+    return {
+        "data": data,
+        "source": TensorMap.tiled(data, shape=(24,), box=(32,)),
+        "target": TensorMap.tiled(out, shape=(24,), box=(32,)),
+    }
+
+
+def _clipped(name: str, why: str, copy: str, store: str, expect: NDArray[np.uint32]) -> Twin:
+    """CTA 0 copies a box of 32 words through a map of 24, and CTA 1 stores one word."""
+    return Twin(
+        name=name,
+        classes=("proxies", "footprints", "across CTAs"),
+        why=why,
+        anchor="tensor-tiled-mode-bounding-box",
+        launches=(
+            Launch(
+                f"""
+.shared .align 128 .b32 tile[32]; .shared .align 8 .b64 bar;
+mov.u32 base, tile; mad.lo.u32 at, lane, 4, base; mov.u32 x, 0; setp.eq.u32 p, cta, 1;
+@p bra OTHER;
+@first mbarrier.init.shared::cta.b64 [bar], 1;
+st.shared.u32 [at], tid;
+fence.proxy.async.shared::cta;
+bar.warp.sync -1;
+@!first bra END;
+{copy}
+bra END;
+OTHER:
+{store}
+END:
+""",
+                grid=2,
+            ),
+        ),
+        arrays=_short_map,
+        expect=expect,
+        rules=("data-race",),
+        severity="error",
+        lines=("copy", "store"),
+    )
+
+
+_CLIPPED = [
+    _clipped(
+        "box-read-beyond-the-tensor",
+        "a copy reads no bytes beyond the end of its tensor, whatever the array holds there",
+        f"""
+mbarrier.arrive.expect_tx.shared::cta.b64 _, [bar], 128;
+cp.async.bulk.tensor.1d.shared::cta.global.mbarrier::complete_tx::bytes [tile], [source, {{x}}], [bar]; // @copy
+{wait("bar", 0)}
+ld.shared.u32 y, [base+4]; st.global.u32 [out], y;
+""",
+        "-@first st.global.u32 [data+96], 7;\n+@first st.global.u32 [data+92], 7; // @store",
+        np.array([1] + [0] * 31, np.uint32),
+    ),
+    _clipped(
+        "box-written-beyond-the-tensor",
+        "a copy writes no bytes beyond the end of its tensor, which another CTA may write",
+        """
+cp.async.bulk.tensor.1d.global.shared::cta.bulk_group [target, {x}], [base]; // @copy
+cp.async.bulk.commit_group; cp.async.bulk.wait_group 0;
+""",
+        "-@first st.global.u32 [out+96], 24;\n+@first st.global.u32 [out+92], 23; // @store",
+        np.array([*range(25), *[0] * 7], np.uint32),
+    ),
+]
+
 # --- from CTA to CTA --------------------------------------------------------------------------
 
 
@@ -489,7 +560,7 @@ _CTAS.append(
 def _place(out: NDArray[Any]) -> dict[str, Any]:
     """Data, a map of their first half, room for a map, and a flag."""
     data = np.arange(64, dtype=np.uint32)
-    map_ = TensorMap.tiled(data[:32], box=(32,))
+    map_ = TensorMap.tiled(data, shape=(32,), box=(32,))
     return {"data": data, "map": map_, "place": np.zeros(64, np.uint32), "flag": np.zeros(1, np.uint32)}
 
 
@@ -657,4 +728,4 @@ END:
     ),
 ]
 
-TWINS = [*_SHARED, *_FILLED, _BOXES, *_CTAS, *_MAPS, _COPIED, _FLYING, *_READ_ONLY]
+TWINS = [*_SHARED, *_FILLED, _BOXES, *_CLIPPED, *_CTAS, *_MAPS, _COPIED, _FLYING, *_READ_ONLY]
