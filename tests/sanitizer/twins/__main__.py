@@ -12,7 +12,7 @@ from .twin import SIDES, Twin, Which
 
 
 def _row(twin: Twin) -> str:
-    """What must be found in the wrong kernel, separated by tabs."""
+    """Return what must be found in the wrong kernel, separated by tabs."""
     omitted = "omitted by compilers" if twin.omitted else ""
     return "\t".join((twin.name, twin.severity, " ".join(twin.rules), twin.anchor, omitted, twin.why))
 

@@ -31,7 +31,7 @@ _MEET = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;"
 
 
 def _map(out: NDArray[Any]) -> dict[str, Any]:
-    """Ones for the first stage of both CTAs, twos for the second."""
+    """Return a map of ones for the first stage of both CTAs and of twos for the second."""
     values = np.repeat(np.array([1, 2], np.float16), 2 * _ROWS * 256).reshape(-1, 256)
     return {"map": TensorMap.tiled(values, box=(_ROWS, 256))}
 

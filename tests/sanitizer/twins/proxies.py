@@ -393,7 +393,7 @@ st.shared.u32 [at], z;
 
 
 def _short_map(out: NDArray[Any]) -> dict[str, Any]:
-    """A map of the first 24 words of ``data``, and one of the first 24 words of the output."""
+    """Return a map of the first 24 words of ``data``, and one of the first 24 words of the output."""
     data = np.arange(32, dtype=np.uint32)
     return {
         "data": data,
@@ -558,7 +558,7 @@ _CTAS.append(
 
 
 def _place(out: NDArray[Any]) -> dict[str, Any]:
-    """Data, a map of their first half, room for a map, and a flag."""
+    """Return data, a map of their first half, room for a map, and a flag."""
     data = np.arange(64, dtype=np.uint32)
     map_ = TensorMap.tiled(data, shape=(32,), box=(32,))
     return {"data": data, "map": map_, "place": np.zeros(64, np.uint32), "flag": np.zeros(1, np.uint32)}

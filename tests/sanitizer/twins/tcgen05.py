@@ -28,7 +28,7 @@ _DESCRIPTOR = 128 >> 4 << 16 | 256 >> 4 << 32 | 1 << 46
 
 
 def _halves(*values: float) -> Any:
-    """Makes the argument ``src``: A and B of one value each, for each time that the stage is filled."""
+    """Return a function that makes ``src``: A and B of one value each, for each time that the stage is filled."""
     return lambda out: {"src": np.repeat(np.array(values, np.float16), _BYTES // 2)}
 
 
@@ -315,7 +315,7 @@ _SCALED = (
 
 
 def _with_scales(out: Any) -> dict[str, Any]:
-    """Elements and scales of 1."""
+    """Return elements and scales of 1."""
     return {"src": np.repeat(np.array([0x38, 0x7F], np.uint8), [_BYTES, 512])}
 
 

@@ -38,13 +38,13 @@ setp.eq.u32 first, tid, 0; setp.eq.u32 lead, lane, 0; setp.ne.u32 never, tid, ti
 
 
 def wait(barrier: str, parity: int | str, modifiers: str = "") -> str:
-    """A loop, on one line, that waits for a phase of an mbarrier; ``modifiers`` such as ``.relaxed.cta``."""
+    """Return a loop, on one line, that waits for a phase of an mbarrier; ``modifiers`` such as ``.relaxed.cta``."""
     asked = f"mbarrier.try_wait.parity{modifiers}.shared::cta.b64 q, [{barrier}], {parity};"
     return f"{{ WAIT: {asked} @!q bra WAIT; }}"
 
 
 def arrays(**sizes: int | NDArray[Any]) -> Callable[[NDArray[Any]], Mapping[str, Any]]:
-    """Arguments of a twin: zeroed ``u32`` arrays of these sizes, and copies of these arrays."""
+    """Return a function that makes arguments: zeroed ``u32`` arrays of these sizes, and copies of these arrays."""
 
     def make(out: NDArray[Any]) -> Mapping[str, Any]:
         return {
@@ -122,14 +122,14 @@ class Twin:
     options: Mapping[str, Any] = field(default_factory=dict)
 
     def text(self, which: Which, prefix: str = "kernel") -> str:
-        """The PTX module of one side, with an entry for each launch, ``PREFIX0`` and so on."""
+        """Return the PTX module of one side, with an entry for each launch, ``PREFIX0`` and so on."""
         parameters = self.arrays(np.zeros_like(self.expect))
         return _HEAD.format(target=self.target) + "".join(
             self.entry(which, number, f"{prefix}{number}", parameters) for number in range(len(self.launches))
         )
 
     def entry(self, which: Which, number: int, name: str, parameters: Mapping[str, Any]) -> str:
-        """The text of one entry, without the head of a module."""
+        """Return the text of one entry, without the head of a module."""
         declared = [".param .u64 out"]
         loads = [".reg .b64 out; ld.param.u64 out, [&out];"]
         for parameter, value in parameters.items():
@@ -149,7 +149,7 @@ class Twin:
         return head + _REGISTERS + "\n".join(loads) + "\n" + body + "\nret;\n}\n"
 
     def marked(self, mark: str, which: Which = "wrong") -> set[int]:
-        """Numbers of the lines that have a mark."""
+        """Return the numbers of the lines that have a mark."""
         found = {
             number
             for number, line in enumerate(self.text(which).splitlines(), 1)
@@ -180,7 +180,7 @@ class Twin:
         return Outcome(reports, bool(np.array_equal(out, self.expect)))
 
     def complaint(self, which: Which, outcome: Outcome) -> str:
-        """What is wrong with the findings of a run, or an empty string."""
+        """Return what is wrong with the findings of a run, or an empty string."""
         if which == "right" or self.severity == "none":
             return self._false_alarm(outcome)
         wanted = {mark: self.marked(mark) for mark in self.lines}
@@ -203,7 +203,7 @@ class Twin:
         return f"false alarm: {_summary(outcome)}" if outcome.findings else ""
 
     def _worse(self, outcome: Outcome) -> str:
-        """What only the ISA's letter forbids must not be an error."""
+        """Return a complaint if there is an error beside what only the ISA's letter forbids."""
         if self.severity == "review" and any(f.severity == "error" for f in outcome.findings):
             return f"an error beside what is for review: {_summary(outcome)}"
         return ""
@@ -227,7 +227,7 @@ _HEAD = ".version 8.6\n.target {target}\n.address_size 64\n"
 
 
 def _side(line: str, which: Which) -> str:
-    """The line as this side has it: empty if only the other side has it."""
+    """Return the line as this side has it: empty if only the other side has it."""
     kept = {"right": "-", "wrong": "+"}[which]
     if line[:1] in ("-", "+"):
         return line[1:] if line[0] == kept else ""

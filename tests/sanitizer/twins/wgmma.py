@@ -66,7 +66,7 @@ def _fill(source: str, guard: str = "@first") -> str:
 
 
 def _halves(*values: float) -> Any:
-    """Makes the argument ``src``: A and B of one value each, for each time that the stage is filled."""
+    """Return a function that makes ``src``: A and B of one value each, for each time that the stage is filled."""
     return lambda out: {"src": np.repeat(np.array(values, np.float16), _BYTES // 2)}
 
 
