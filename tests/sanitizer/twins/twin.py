@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
+from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,7 +175,7 @@ class Twin:
                 dependent=launch.dependent,
             )
         options = {"timeout": 20.0, **self.options, **options}
-        with _checked():
+        with mock.patch.dict(os.environ, PYPTX_RACES="1"):  # the check for races is off without it
             reports = stream.run(schedule=schedule, seed=seed, **options)
         return Outcome(reports, bool(np.array_equal(out, self.expect)))
 
@@ -207,20 +207,6 @@ class Twin:
         if self.severity == "review" and any(f.severity == "error" for f in outcome.findings):
             return f"an error beside what is for review: {_summary(outcome)}"
         return ""
-
-
-@contextmanager
-def _checked() -> Iterator[None]:
-    """Turn the check for races on, which is off unless this variable is set."""
-    before = os.environ.get("PYPTX_RACES")
-    os.environ["PYPTX_RACES"] = "1"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["PYPTX_RACES"]
-        else:
-            os.environ["PYPTX_RACES"] = before
 
 
 _HEAD = ".version 8.6\n.target {target}\n.address_size 64\n"
