@@ -12,7 +12,7 @@ from ...ir import Address, Element, Indexed, Operand, Pair, Register, Vector, re
 from .array_code import ArrayEmitter
 from .function import FunctionCode
 from .liveness import CARRY
-from .propagation import EACH, Propagation, Rule
+from .propagation import EACH, USED, Propagation, Rule
 from .semantic import Op, RegisterPlace
 
 __all__ = ["BitFlow", "Dest", "Source", "bit_flow"]
@@ -65,6 +65,9 @@ def bit_flow(code: FunctionCode, op: Op) -> BitFlow:
 
 
 def _read(code: FunctionCode, op: Op) -> BitFlow:
+    if not op.semantic.modeled:
+        # The instruction ends the run.
+        return BitFlow(USED, (), (), frozenset(), frozenset())
     emitter = ArrayEmitter(code, masked=False)
     propagation = op.semantic.undefined
     if "sat" in op.chosen or op.chosen.get("half") == "hi":
@@ -78,7 +81,9 @@ def _read(code: FunctionCode, op: Op) -> BitFlow:
         found = registers_of(operand) if operand is not None else []
         places = tuple(code.places[register.name] for register in found)
         is_address = isinstance(operand, Address) or (isinstance(operand, Indexed) and spec.access == "a")
-        kind = TYPES["b64"] if is_address else emitter.type_of(operand, spec, op)
+        # An address has no type, and neither has an operand that the instruction leaves out.
+        typed = not is_address and operand is not None
+        kind = emitter.type_of(operand, spec, op) if typed else TYPES["b64"]
         sources.append(Source(spec.name, operand, kind, places, is_address))
     dests: list[Dest] = []
     for spec in op.binding.match.form.specs():

@@ -39,6 +39,8 @@ _EFFECTS = frozenset({Rule.USED, Rule.STORED, Rule.TAKEN})
 
 def run_tracked(s: Split, block: CodeBlock, first: Op | None = None) -> Any:
     """Run the block from operation ``first`` on; return what its generated function would return."""
+    # The first run of an instruction translates it, which takes long.
+    s.warp.cta.machine.check_time()
     s.scatter()
     s.stale = False
     tracked = _Tracked(s, block)

@@ -354,6 +354,12 @@ def test_functions_of_the_system() -> None:
     unused(LOAD + body.format("w1"), functions=SYSTEM)
 
 
+def test_instructions_that_are_not_modeled() -> None:
+    _, report, _ = launched(LOAD + "mov.u32 y, %envreg3; add.u32 x, w2, y;")
+    assert report.verdict == "incomplete", report
+    assert {finding.rule.name for finding in report.findings} == {"not-modeled", "padding-read"}
+
+
 # --- local memory -----------------------------------------------------------------------------------
 
 
