@@ -480,7 +480,73 @@ _LEAVERS = unusual(
     registers=_ROOM,
 )
 
+_LATE_ACQUIRE = unusual(
+    "local wait of scope cta, then one acquire of scope cluster",
+    "out:u64",
+    _BEGIN
+    + f"""
+    @%p1 mbarrier.init.shared.b64 [%r3], 64;
+    {_MEET}
+    setp.ne.u32 %p2, %r5, 0;
+    @%p2 bra READER;
+    mul.lo.u32 %r11, %thread, 23;
+    st.shared::cluster.u32 [%r7], %r11;
+    mbarrier.arrive.release.cluster.shared::cluster.b64 _, [%r8];
+    bra DONE;
+    READER:
+    mbarrier.try_wait.parity.relaxed.cta.shared::cta.b64 %p3, [%r3], 0;
+    @!%p3 bra READER;
+    mbarrier.test_wait.parity.acquire.cluster.shared::cta.b64 %p3, [%r3], 0;
+    @!%p3 bra READER;
+    ld.shared.u32 %r10, [%r2];
+    mad.wide.u32 %d1, %thread, 4, %out;
+    st.global.u32 [%d1], %r10;
+    DONE:
+    """,
+    [Out(np.uint32, 64)],
+    lambda found: bool(np.array_equal(found[0], 23 * np.arange(64))),
+    """The relaxed wait of scope cta only tells when the phase is complete; the test_wait after it acquires the remote
+    arrivals at scope cluster (#release-acquire-patterns, form 1), so its scope alone decides.""",
+    grid=(2,),
+    block=(64,),
+    cluster=(2,),
+    registers=_ROOM,
+)
+
+_ONE_WAY_PROXY = unusual(
+    "one-way proxy fences around an arrival",
+    "out:u64",
+    _BEGIN
+    + f"""
+    @%p1 mbarrier.init.shared.b64 [%r3], 64;
+    {_MEET}
+    mad.lo.u32 %r11, %r5, 1000, %thread;
+    st.shared.u32 [%r2], %r11;
+    fence.proxy.async::generic.release.sync_restrict::shared::cta.cluster;
+    mbarrier.arrive.release.cluster.shared::cta.b64 _, [%r3];
+    @!%p1 bra DONE;
+    WAIT:
+    mbarrier.try_wait.parity.acquire.cluster.shared::cta.b64 %p3, [%r3], 0;
+    @!%p3 bra WAIT;
+    fence.proxy.async::generic.acquire.sync_restrict::shared::cluster.cluster;
+    mad.wide.u32 %d1, %r5, 256, %out;
+    cp.async.bulk.global.shared::cta.bulk_group [%d1], [%r1], 256;
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group.read 0;
+    DONE:
+    """,
+    [Out(np.uint32, (2, 64))],
+    lambda found: bool(np.array_equal(found[0], 1000 * np.arange(2)[:, None] + np.arange(64))),
+    """fence.proxy.async::generic with release covers the ordinary stores to .shared::cta, the one with acquire the bulk
+    copy's reads of .shared::cluster (#parallel-synchronization-and-communication-instructions-membar); a proxy fence is
+    no memory fence (#operation-types), so the arrival releases and the wait acquires.""",
+    grid=(2,),
+    block=(64,),
+    cluster=(2,),
+    registers=_ROOM,
+)
+
 CLUSTERS = (
     *(_SPLIT, _RELAXED, _RING, _FLAGS, _HISTOGRAM, _STORE_ASYNC, _REDUCE_ASYNC, _MULTICAST, _PEER_COPY),
-    *(_RELEASED, _RESTRICTED, _LEAVERS),
+    *(_RELEASED, _RESTRICTED, _LEAVERS, _LATE_ACQUIRE, _ONE_WAY_PROXY),
 )

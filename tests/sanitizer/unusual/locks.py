@@ -406,7 +406,37 @@ _LIMIT = unusual(
     grid=(6,),
 )
 
+_WIDE = unusual(
+    "counter of 128 bits by compare-and-swap",
+    "pair:u64",
+    """
+    .reg .b128 %old, %new, %seen;
+    setp.ne.u32 %p1, %thread, 0;
+    @%p1 bra DONE;
+    mov.b64 %d1, 0;
+    mov.b128 %old, {%d1, %d1};
+    AGAIN:
+    mov.b128 {%d2, %d3}, %old;
+    add.u64 %d4, %d2, 1;
+    add.u64 %d5, %d3, 3;
+    mov.b128 %new, {%d4, %d5};
+    atom.relaxed.gpu.global.cas.b128 %seen, [%pair], %old, %new;
+    mov.b128 {%d6, %d7}, %seen;
+    setp.eq.u64 %p2, %d6, %d2;
+    setp.eq.and.u64 %p2, %d7, %d3, %p2;
+    mov.b128 %old, %seen;
+    @!%p2 bra AGAIN;
+    DONE:
+    """,
+    [Out(np.uint64, 2)],
+    lambda found: found[0].tolist() == [CTAS, 3 * CTAS],
+    """The pair is accessed by atomics of 128 bits and scope gpu alone
+    (#parallel-synchronization-and-communication-instructions-atom): they overlap completely and are morally strong, also
+    the failing ones, whose value is the next guess.""",
+    grid=(CTAS,),
+)
+
 LOCKS = (
     *(CAS, EXCHANGE, MEMBAR, TEST_FIRST, TICKET, MCS, PETERSON, PETERSON_EXCHANGE, DEKKER),
-    *(_SHARED_LOCK, _READERS, _SEMAPHORE, _LIMIT),
+    *(_SHARED_LOCK, _READERS, _SEMAPHORE, _LIMIT, _WIDE),
 )
