@@ -137,6 +137,7 @@ class Fence:
         threads: as in :class:`Sync`.
         semantics, scope: memory order of the fence, and the threads to which it applies.
         spaces: for a proxy fence, the state spaces of the accesses that it orders.
+        own_memory: True if it orders only accesses to shared memory of the CTA that executes it.
         footprint: for a fence of the tensor-map proxy, address and size of the bytes that it names.
         location: the line of the instruction.
     """
@@ -150,6 +151,7 @@ class Fence:
     semantics: MemoryOrder = MemoryOrder.ACQ_REL
     scope: Scope = Scope.CTA
     spaces: tuple[StateSpace, ...] = ()
+    own_memory: bool = False
     footprint: tuple[int, int] | None = None
     location: SourceLocation | None = None
 

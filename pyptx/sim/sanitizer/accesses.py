@@ -202,16 +202,7 @@ class Accesses:
     def _of_warp(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], which: Any) -> None:
         if acquires(access.semantics) and access.kind is not AccessKind.WRITE:
             self._observe(access, warp, lanes, which)
-        groups = warp.groups_of(mask_of(np.unique(lanes) if len(lanes) > 32 else lanes))
-        if len(groups) == 1:
-            self._of_group(access, groups[0], lanes, which)
-            return
-        positions = np.arange(len(lanes)) if which is _ALL else which
-        for group in groups:
-            inside = (group.mask >> lanes & 1).astype(np.bool_)
-            self._of_group(access, group, lanes[inside], positions[inside])
-
-    def _of_group(self, access: Access, group: LaneGroup, lanes: NDArray[Any], which: Any) -> None:
+        groups = warp.groups_of(mask_of(lanes))
         shadow = self._shadow(access.segment, access.actor)
         grains = shadow.places(access.footprint)
         if access.kind is AccessKind.WRITE and which is _ALL:
@@ -223,19 +214,32 @@ class Accesses:
         elif which is not _ALL:
             grains = grains[which]
         current = self._current(access, shadow)
-        warp = group.warp
         values, record = self._values(access, warp, lanes, grains)
         record.together = together
-        view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered, together=together)
-        self._reach(current, view, record, group.mask)
-        self._examiner.access(shadow, grains, values, None, lanes, [view], record, current)
+        views = [
+            View(group.levels, warp.cta, warp.key, warp.time, group.ordered, together=together)
+            for group in groups
+        ]
+        units = None
+        if len(groups) > 1:
+            units = np.zeros(len(lanes), np.int32)
+            for number, group in enumerate(groups):
+                units[(group.mask >> lanes & 1).astype(np.bool_)] = number
+        for view, group in zip(views, groups, strict=True):
+            self._reach(current, view, record, group.mask)
+        self._examiner.access(shadow, grains, values, units, lanes, views, record, current)
         if current.strong or shadow.flags:
-            self._flags(access, shadow, group, lanes, which, current)
+            self._flags(access, shadow, warp, lanes, which, current)
+        self._begin_lives(access, shadow, warp, groups)
+
+    def _begin_lives(self, access: Access, shadow: Shadow, warp: WarpAgent, groups: list[LaneGroup]) -> None:
+        """Do what an access does besides: it begins an mbarrier, or releases a tensor map."""
         if access.kind is AccessKind.INIT:
             self._begin_barrier(access, shadow)
         if access.proxy is Proxy.TENSORMAP and releases(access.semantics):
-            # tensormap.cp_fenceproxy writes a map and executes a release fence of the tensor-map proxy.
-            group.pass_fence(MapReleased(access.scope, warp.cta.key))
+            # tensormap.cp_fenceproxy executes a release fence of the tensor-map proxy.
+            for group in groups:
+                group.pass_fence(MapReleased(access.scope, warp.cta.key))
 
     def _collisions(self, access: Access) -> None:
         """Report a store whose lanes write different values to one address."""
@@ -365,7 +369,7 @@ class Accesses:
         self,
         access: Access,
         shadow: Shadow,
-        group: LaneGroup,
+        warp: WarpAgent,
         lanes: NDArray[Any],
         which: Any,
         current: Current,
@@ -380,7 +384,6 @@ class Accesses:
                     shadow.flags.pop(start, None)
             return
         order, scope = access.semantics, access.scope
-        warp = group.warp
         if together:
             # A whole warp makes one access together: it copies a tensor map.
             return
@@ -388,11 +391,12 @@ class Accesses:
             if not acquires(order):
                 self._observe(access, warp, lanes, which)
             return
-        if not shadow.flags and group.fence is None and not releases(order):
+        fences = any(group.fence is not None for group in warp.groups)
+        if not shadow.flags and not fences and not releases(order):
             return
         for start, lane in zip(starts, lanes.tolist(), strict=True):
             board: Released | None = shadow.flags.get(start)
-            mine = group if group.mask == 1 << lane else warp.groups_of(1 << lane)[0]
+            mine = warp.groups_of(1 << lane)[0]
             kept: Released = {}
             if board and current.kind is AccessKind.WRITE:
                 # The thread's own earlier release on the same location goes on (release pattern, form 2).
@@ -500,7 +504,7 @@ class Accesses:
         )
         grains = shadow.places(Footprint(np.array([offset], np.int64), _BARRIER_BYTES))
         current = self._barrier_current(AccessKind.RMW, shadow, offset)
-        view = View(step.observed.knowledge(), cta, -1, 0, set())
+        view = View(step.observed.issued, cta, -1, 0, set())
         self._examiner.compare(shadow, grains, view, record, current)
 
     def _barrier_current(self, kind: AccessKind, shadow: Shadow, offset: int) -> Current:

@@ -53,11 +53,15 @@ Released = dict[Source, Levels]
 
 @dataclass(frozen=True, slots=True)
 class FencePoint:
-    """A release fence: its scope, what the lanes knew of others, and the time of their own accesses."""
+    """A release fence: its scope, what the lanes knew of others, and the times of their own accesses.
+
+    ``own`` has the times in the levels of earlier fences, as in :class:`LaneGroup`.
+    """
 
     scope: Scope
     levels: Levels
     time: int
+    own: dict[Hashable, int]
 
 
 class LaneGroup:
@@ -110,15 +114,18 @@ class LaneGroup:
         if known is not None and known[:2] == (warp.time, mask) and known[2] is self.levels:
             warp.released = True
             return known[3]
-        made = self.with_own(self.levels, mask, warp.time)
-        for level, time in self.own.items():
-            made[level] = join(made.get(level, {}), warp.keys(mask, time))
+        made = self.with_own(self.levels, mask, warp.time, self.own)
         warp.released = True
         self._snapshot = warp.time, mask, self.levels, made
         return made
 
-    def with_own(self, levels: Levels, mask: int, time: int) -> dict[Hashable, Clock]:
-        """Return ``levels`` with the accesses of the lanes of ``mask`` until ``time``."""
+    def with_own(
+        self, levels: Levels, mask: int, time: int, fenced: dict[Hashable, int]
+    ) -> dict[Hashable, Clock]:
+        """Return ``levels`` with the accesses of the lanes of ``mask`` until ``time``.
+
+        ``fenced`` has the times for the levels of fences.
+        """
         warp = self.warp
         keys = warp.keys(mask, time)
         whole = warp.key in keys and len(warp.groups) > 1
@@ -133,6 +140,8 @@ class LaneGroup:
                     left = {k: t for k, t in clock.items() if not warp.key < k <= warp.key + LANES_KEY}
                 found = done[id(clock)] = join(left, keys)
             made[level] = found
+        for fence, until in fenced.items():
+            made[fence] = join(made.get(fence, {}), warp.keys(mask, until))
         return made
 
 

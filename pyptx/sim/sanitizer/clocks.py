@@ -61,10 +61,18 @@ class Level(enum.Enum):
 
 
 class Fenced(NamedTuple):
-    """The level of what a proxy fence for ``space``, executed by a thread of ``cta``, has ordered."""
+    """The level of what a proxy fence for ``space``, executed by a thread of ``cta``, has ordered.
+
+    ``own`` is True if the fence orders only accesses to shared memory of ``cta``.
+    """
 
     space: StateSpace
     cta: tuple[int, int]
+    own: bool = False
+
+    def serves(self, space: StateSpace, owner: tuple[int, int] | None) -> bool:
+        """True if the fence orders accesses to bytes of ``space``, in shared memory of CTA ``owner``."""
+        return self.space is space and (not self.own or self.cta == owner)
 
 
 class MapReleased(NamedTuple):

@@ -19,6 +19,8 @@ from .shadow import Shadow, ValueSets
 __all__ = ["Conflict", "Examiner"]
 
 _FULL = 0xFFFFFFFF
+#: Sets of at most so many values are searched at each access.
+_FEW = 4
 Grains = NDArray[np.int64]
 Values = NDArray[np.int32]
 
@@ -277,11 +279,11 @@ class Examiner:
 
     def _together(self, before: int, value: int, my_lane: int, view: View, current: Current) -> int:
         """Return the value for the members of ``before`` that must be kept, and for ``value``."""
-        kept = {
-            member
-            for member in self._sets.members(before)
-            if not self._covered(member, my_lane, view, current)
-        }
+        members = self._sets.members(before)
+        kept = set(members)
+        if len(members) <= _FEW or not len(members) & (len(members) - 1):
+            # Large sets are searched only when they have doubled.
+            kept = {member for member in members if not self._covered(member, my_lane, view, current)}
         kept.add(value)
         return self._sets.number(frozenset(kept))
 

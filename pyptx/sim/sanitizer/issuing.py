@@ -30,9 +30,10 @@ _WARPGROUP = 4
 
 @dataclass(eq=False, slots=True)
 class SignalToken:
-    """A step that only signals: what the agents learn that observe it."""
+    """A step that only signals: what the agents learn that observe it, and what is ordered before it."""
 
     levels: Levels
+    issued: Levels
 
     def knowledge(self) -> Levels:
         return self.levels
@@ -194,7 +195,7 @@ class Issuing:
                 levels = join_levels(levels, token.knowledge())
         if operation.group is GroupKind.TCGEN05_COMMIT:
             levels = sent(levels)
-        return SignalToken(sendable(levels))
+        return SignalToken(_published(sendable(levels)), levels)
 
     # --- streams and their groups ---------------------------------------------------------------
 
@@ -322,7 +323,7 @@ class Issuing:
                 for group in warp.groups_of(mask):
                     group.snapshot(group.mask)
                 part = CopyPart(
-                    self._world.chains.new_key(),
+                    self._world.chains.chain().key,
                     warp,
                     mask,
                     groups,
@@ -370,6 +371,20 @@ def sent(levels: Levels) -> Levels:
     if tensor is None:
         return levels
     return {**levels, Level.SENT: join(levels.get(Level.SENT, {}), tensor)}
+
+
+def _published(levels: Levels) -> Levels:
+    """Return what the signal of an operation publishes: operations, but no accesses of the issuing thread.
+
+    Source: PTX ISA, ``#program-order-async-operations``.
+    """
+    made: dict[Hashable, Clock] = {}
+    for level, clock in levels.items():
+        if level in (Level.SYNC, Level.WIDE):
+            made[level] = {key: time for key, time in clock.items() if key < 0}
+        elif level in (Level.EXECUTION, Level.SENT):
+            made[level] = clock
+    return made
 
 
 def learn_own(group: LaneGroup, own: Clock, *, tensor: bool = False) -> None:

@@ -121,7 +121,8 @@ class Chains:
         return key
 
     def chain(self) -> Chain:
-        return Chain(self.new_key())
+        """Return a new chain. Its key is negative: keys of chains and of threads can be told apart."""
+        return Chain(-self.new_key())
 
     def free(self, issuer: object, levels: Levels) -> Chain:
         """Return a chain of the issuer whose last token it knows: a new one if there is none."""

@@ -130,9 +130,8 @@ def level_of(record: Record, current: Current, view: View) -> Clock:
     if current.proxy is Proxy.TENSOR:
         return levels.get(Level.EXECUTION, _NO_CLOCK)
     if current.proxy is Proxy.ASYNC and record.proxy is Proxy.GENERIC:
-        found = levels.get(Fenced(current.space, view.cta.key))
-        if found is None and current.owner is not None:
-            found = levels.get(Fenced(current.space, current.owner.key))
+        own = None if current.owner is None else current.owner.key
+        found = levels.get(Fenced(current.space, view.cta.key, own == view.cta.key))
         return found or _NO_CLOCK
     return levels.get(Level.SYNC, _NO_CLOCK)
 
@@ -262,11 +261,13 @@ def _fence_rule(record: Record, lane: int, current: Current, my_lane: int, view:
     """The rule for an ordinary access before one of the async proxy, if time orders the two."""
     reads = record.kind is AccessKind.READ
     if not causal:
-        return "proxy-fence-open" if reads else "data-race"
-    here = {view.cta.key} | ({current.owner.key} if current.owner is not None else set())
+        wide = _contains(record, lane, my_lane, view.levels.get(Level.WIDE, _NO_CLOCK), view)
+        return "proxy-fence-open" if reads and wide else "data-race"
+    owner = None if current.owner is None else current.owner.key
+    here = {view.cta.key, owner}
     elsewhere = False
     for level, clock in view.levels.items():
-        if not isinstance(level, Fenced) or level.space is not current.space:
+        if not isinstance(level, Fenced) or not level.serves(current.space, owner):
             continue
         if _contains(record, lane, -1, clock, view):
             if level.cta in here:

@@ -54,7 +54,7 @@ def release(
     release_levels(board, Source(releases(order), scope, cta, thread=thread), sendable(group.snapshot(mask)))
     if not releases(order) and group.fence is not None:
         fence = group.fence
-        levels = sendable(group.with_own(fence.levels, mask, fence.time))
+        levels = sendable(group.with_own(fence.levels, mask, fence.time, fence.own))
         release_levels(board, Source(True, narrower(fence.scope, scope), cta, thread=thread), levels)
 
 

@@ -82,7 +82,7 @@ class Synchronization:
             group.pass_fence(Level.INITIALIZED)
         elif kind is FenceKind.ASYNC_PROXY:
             for space in fence.spaces:
-                group.pass_fence(Fenced(space, warp.cta.key))
+                group.pass_fence(Fenced(space, warp.cta.key, fence.own_memory))
         elif kind is FenceKind.TENSORMAP_RELEASE:
             group.pass_fence(MapReleased(fence.scope, warp.cta.key))
         elif kind is FenceKind.TENSORMAP_ACQUIRE:
@@ -129,5 +129,5 @@ class Synchronization:
             group.seen = left
             group.learn(learned)
         if releases(fence.semantics):
-            group.fence = FencePoint(fence.scope, group.levels, group.warp.time)
+            group.fence = FencePoint(fence.scope, group.levels, group.warp.time, dict(group.own))
             group.warp.released = True

@@ -215,7 +215,8 @@ def fence_alias(s: Split, op: Op, lanes: Any) -> None:
 def fence_async(s: Split, op: Op, lanes: Any) -> None:
     named = op.chosen.get("space")
     spaces = _BOTH if named is None else (StateSpace(named.partition("::")[0]),)
-    announce_fence(s, op, lanes, FenceKind.ASYNC_PROXY, spaces=spaces)
+    own = named == "shared::cta"
+    announce_fence(s, op, lanes, FenceKind.ASYNC_PROXY, spaces=spaces, own_memory=own)
 
 
 @executes("membar.proxy", fidelity="ordering", per="warp", team=True)

@@ -50,6 +50,7 @@ def announce_fence(
     *,
     order: tuple[MemoryOrder, Scope] = (MemoryOrder.ACQ_REL, Scope.CTA),
     spaces: tuple[StateSpace, ...] = (),
+    own_memory: bool = False,
     footprint: tuple[int, int] | None = None,
 ) -> None:
     """Send observers an event for a fence that ``lanes`` execute; see :class:`Fence`.
@@ -61,5 +62,17 @@ def announce_fence(
         threads = np.asarray(lanes, np.int64) + 32 * s.warp.index
         form, chosen = op.binding.form_id, dict(op.chosen)
         stream.fence(
-            Fence(op.name, kind, form, chosen, s.cta_key, threads, *order, spaces, footprint, op.location)
+            Fence(
+                op.name,
+                kind,
+                form,
+                chosen,
+                s.cta_key,
+                threads,
+                *order,
+                spaces,
+                own_memory,
+                footprint,
+                op.location,
+            )
         )
