@@ -291,8 +291,7 @@ class Accesses:
         if current.strong or shadow.flags:
             for number in present:
                 chosen = np.flatnonzero(warps == number)
-                group = cta.warps[number].groups[0]
-                self._flags(access, shadow, group, lanes[chosen], chosen, current)
+                self._flags(access, shadow, cta.warps[number], lanes[chosen], chosen, current)
 
     def _of_whole_warp(self, access: Access, warp: WarpAgent) -> None:
         """An access of a whole warp together: it frees tensor memory."""

@@ -139,20 +139,13 @@ class Issuing:
         edges = stream if operation.group is GroupKind.TCGEN05_COMMIT else None
         whole = Token(key, time, False, levels, cta, operation.name, operation.location, edges)
         whole.serials = tuple(step.serial for step in steps)
+        known = levels.get(Level.SYNC, {}).get(key, 0)
         for step in steps:
-            earlier = [each.observed for each in step.ordered if isinstance(each.observed, Token)]
-            assumed = [each.observed for each in step.assumed if isinstance(each.observed, Token)]
-            mine = [each for each in earlier if each.key == key and each.time < time and each not in assumed]
-            whole.after += tuple(mine)
-            whole.assumed += tuple(each for each in assumed if each.key == key)
             step.observed = whole
             if operation.group is GroupKind.BULK and step.kind in _READS:
                 step.observed = Token(key, time, True, levels, cta, operation.name, operation.location)
-        known = levels.get(Level.SYNC, {}).get(key, 0)
+        _follow(whole, steps, known)
         stream.recent = [token for token in stream.recent if token.time > known]
-        for token in stream.recent:
-            token.after = tuple(each for each in token.after if each.time > known)
-            token.assumed = tuple(each for each in token.assumed if each.time > known)
         stream.recent.append(whole)
 
     def _free_tokens(
@@ -357,6 +350,22 @@ class Issuing:
             if len(part.bound) < part.mask.bit_count():
                 left.append(part)
         self._copies[warp.cta.key, warp.index] = left
+
+
+def _follow(token: Token, steps: list[Step], known: int) -> None:
+    """Give a token the times of those of its stream, later than ``known``, that come before its steps."""
+    after: set[int] = set()
+    assumed: set[int] = set()
+    for step in steps:
+        for earlier in step.ordered:
+            before = earlier.observed
+            if not isinstance(before, Token) or before.key != token.key or before.time >= token.time:
+                continue
+            assumed |= before.assumed | {before.time}
+            if earlier not in step.assumed:
+                after |= before.after | {before.time}
+    token.after = frozenset(time for time in after if time > known)
+    token.assumed = frozenset(time for time in assumed if time > known)
 
 
 def _frozen(group: LaneGroup) -> LaneGroup:

@@ -53,8 +53,8 @@ class Token:
         stream: for the operations of a commit: their stream, whose tokens are ordered by ``after`` alone.
         serials: serial numbers of the steps.
         used: for a load of tensor memory: True if an instruction has used its registers.
-        after: tokens of the stream that the ISA orders directly before.
-        assumed: tokens of the stream that only this machine orders directly before.
+        after: times of the tokens of the stream that the ISA orders before, among those in flight at the issue.
+        assumed: the same, with the orders that only this machine adds.
         records: records of the accesses, by kind, segment and size.
         ordered: numbers of records that were found to be ordered before.
     """
@@ -69,8 +69,8 @@ class Token:
     stream: Stream | None = None
     serials: tuple[int, ...] = ()
     used: bool = False
-    after: tuple[Token, ...] = ()
-    assumed: tuple[Token, ...] = ()
+    after: frozenset[int] = frozenset()
+    assumed: frozenset[int] = frozenset()
     records: dict[tuple[object, ...], Record] = field(default_factory=dict)
     ordered: set[int] = field(default_factory=set)
 
@@ -92,19 +92,9 @@ class Token:
             made[Level.SENT] = extended(made.get(Level.SENT, {}), own)
         return made
 
-    def reaches(self, other_key: int, other_time: int, *, assumed: bool) -> bool:
-        """True if edges lead from the token back to one of its stream with this time."""
-        seen: set[int] = set()
-        waiting: list[Token] = [self]
-        while waiting:
-            token = waiting.pop()
-            for earlier in (*token.after, *(token.assumed if assumed else ())):
-                if earlier.key == other_key and earlier.time == other_time:
-                    return True
-                if earlier.time > other_time and id(earlier) not in seen:
-                    seen.add(id(earlier))
-                    waiting.append(earlier)
-        return False
+    def follows(self, time: int, *, assumed: bool) -> bool:
+        """True if edges order the token after the one of its stream with this time."""
+        return time in self.after or (assumed and time in self.assumed)
 
 
 class Chains:

@@ -238,9 +238,9 @@ def _handover_rule(record: Record, current: Current, wide: bool, executed: bool)
 
 def _stream_rule(record: Record, token: Token) -> str:
     """The rule for two operations of one thread: only the edges of their steps order them."""
-    if token.reaches(record.key, record.time, assumed=False):
+    if token.follows(record.time, assumed=False):
         return ""
-    return "assumed-order" if token.reaches(record.key, record.time, assumed=True) else "data-race"
+    return "assumed-order" if token.follows(record.time, assumed=True) else "data-race"
 
 
 def _tensor_rule(record: Record, current: Current, view: View, executed: bool, fenced: bool) -> str:
