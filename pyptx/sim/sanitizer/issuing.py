@@ -354,6 +354,7 @@ class Issuing:
 
 def _follow(token: Token, steps: list[Step], known: int) -> None:
     """Give a token the times of those of its stream, later than ``known``, that come before its steps."""
+    direct: set[int] = set()
     after: set[int] = set()
     assumed: set[int] = set()
     for step in steps:
@@ -363,8 +364,9 @@ def _follow(token: Token, steps: list[Step], known: int) -> None:
                 continue
             assumed |= before.assumed | {before.time}
             if earlier not in step.assumed:
-                after |= before.after | {before.time}
-    token.after = frozenset(time for time in after if time > known)
+                after |= before.after
+                direct.add(before.time)
+    token.after = frozenset(direct.union(time for time in after if time > known))
     token.assumed = frozenset(time for time in assumed if time > known)
 
 

@@ -53,7 +53,7 @@ class Token:
         stream: for the operations of a commit: their stream, whose tokens are ordered by ``after`` alone.
         serials: serial numbers of the steps.
         used: for a load of tensor memory: True if an instruction has used its registers.
-        after: times of the tokens of the stream that the ISA orders before, among those in flight at the issue.
+        after: times of tokens of the stream that the ISA orders before, if they were in flight at the issue.
         assumed: the same, with the orders that only this machine adds.
         records: records of the accesses, by kind, segment and size.
         ordered: numbers of records that were found to be ordered before.
