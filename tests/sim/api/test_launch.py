@@ -79,7 +79,8 @@ def test_arguments_are_a_list(args: Any) -> None:
 
 
 def test_numbers_of_numpy_are_options() -> None:
-    report = STORE.run(OUT, 1, block=np.int64(4), schedule="random", seed=np.int64(2), max_steps=np.int32(99))
+    options = {"schedule": "random", "seed": np.int64(2), "max_steps": np.int32(99), "sanitize": False}
+    report = STORE.run(OUT, 1, block=np.int64(4), **options)
     assert report.verdict == "clean" and report.schedule == "random (seed 2)"
 
 
@@ -284,7 +285,7 @@ def test_ctas_that_follow_others_in_their_place_see_their_own_numbers() -> None:
         "out:u64",
     )
     out = np.full((1500, 1024), -1, np.int32)
-    kernel.clean(out, grid=1500, block=1024)
+    kernel.clean(out, grid=1500, block=1024, timeout=60)
     assert (out == np.arange(1500)[:, None]).all()
 
 

@@ -158,7 +158,7 @@ def test_asynchronous_stores(schedule: str) -> None:
     mad.lo.u32 a, t, 8, a
     st.async.shared::cluster.mbarrier::complete_tx::bytes.v2.b32 [a], {y, x}, [b]
     """
-    after = "ld.shared.u32 x, [a+AT]\nst.global.u32 [out], x // use\nret"
+    after = "ld.shared.u32 x, [a+AT]\n@lead st.global.u32 [out], x // use\nret"
     unused(*run(HEAD + text + WAIT + after.replace("AT", "4"), schedule))
     finding = used(*run(HEAD + text + WAIT + after.replace("AT", "0"), schedule))
     assert "there, byte 4 of 1024" in finding.message

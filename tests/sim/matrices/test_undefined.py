@@ -69,7 +69,7 @@ def test_a_product(schedule: str, threads: int) -> None:
 @pytest.mark.parametrize(("schedule", "threads"), SCHEDULES)
 def test_single_rows(schedule: str, threads: int) -> None:
     """One row of the second matrix is written: the lanes that hold it have defined values."""
-    row = "st.shared.v4.u32 [a+144], {t, t, t, t}\nbar.warp.sync -1\n"
+    row = "st.shared.v4.u32 [a+144], {w, w, w, w}\nbar.warp.sync -1\n"
     some = "setp.eq.u32 p, l, {}\n@p st.global.u32 [o], r1 // use\n"
     unused(".reg pred p\n" + row + LOAD + some.format(5), schedule, threads)
     used(".reg pred p\n" + row + LOAD + some.format(8), schedule, threads)

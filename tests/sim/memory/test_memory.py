@@ -145,6 +145,7 @@ def test_stores_to_one_address_leave_one_of_the_values() -> None:
         ret
         """,
         "out:u64",
+        racy=True,
     )
     out = np.full(1, 99, np.uint32)
     kernel.clean(out)
@@ -434,12 +435,13 @@ def test_uninitialized_shared_memory(threads: int) -> None:
         ld.shared.u64 y, [a]    // byte 7 is missing
         st.shared.u8 [a+7], 3
         ld.shared.u64 y, [a]
+        mad.wide.u32 out, t, 8, out
         st.global.u64 [out], y
         ret
         """,
         "out:u64",
     )
-    report = kernel.run(np.zeros(1, np.uint64), block=threads)
+    report = kernel.run(np.zeros(32, np.uint64), block=threads)
     found = finding(report, "undefined-load", "review")
     assert found.location is not None and found.location.line == kernel.line("byte 7 is missing")
     assert "offset 7) was never written" in found.message
@@ -516,7 +518,7 @@ def test_what_was_written_of_a_misaligned_view(shift: int) -> None:
 
 def undefined(text: str, threads: int = 32) -> list[tuple[int, str, str]]:
     """(line, register, thread) of each read of a register that nothing wrote."""
-    report = Kernel(text, "out:u64").run(np.zeros(64, np.uint32), block=threads)
+    report = Kernel(text, "out:u64", racy=True).run(np.zeros(64, np.uint32), block=threads)
     assert {f.rule.name for f in report.findings} <= {"undefined-register"}, report
     assert report.verdict == ("review" if report.findings else "clean")
     return [(f.location.line if f.location else 0, f.message.split()[1], f.thread) for f in report.findings]
