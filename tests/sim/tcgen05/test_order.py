@@ -98,6 +98,7 @@ def test_an_mma_that_reads_what_another_accumulator_holds(waits: bool) -> None:
     if waits:
         code += "mbarrier.init.shared::cta.b64 [bar+16], 1\n" + COMMIT.replace("[bar]", "[bar+16]")
         code += "\nW:\nmbarrier.try_wait.parity.shared::cta.b64 q, [bar+16], 0\n@!q bra W\n"
+        code += "tcgen05.fence::after_thread_sync\n"
     code += "add.u32 n, tm, 64\ntcgen05.mma.cta_group::1.kind::tf32 [n], [d], c, w, never"
     words |= {"c": ones.word, "w": idesc(1, "tf32", "tf32", 128, 16)}
     cells = cells_of()
@@ -248,7 +249,7 @@ def test_a_commit_that_is_multicast_to_its_own_cta() -> None:
         assert report.findings[0].rule.name == rule, report
 
 
-WAIT = "W:\nmbarrier.try_wait.parity.shared::cta.b64 q, [bar+16], 0\n@!q bra W\n"
+WAIT = "W:\nmbarrier.try_wait.parity.shared::cta.b64 q, [bar+16], 0\n@!q bra W\ntcgen05.fence::after_thread_sync\n"
 OTHER = COMMIT.replace("[bar]", "[bar+16]") + "\n"
 INIT = "mbarrier.init.shared::cta.b64 [bar+16], 1\n"
 

@@ -256,7 +256,7 @@ def test_wild_operands(text: str, value: str) -> None:
     """
     report = run(body)
     assert report.verdict == "error", report
-    assert set(rules(report)) <= {"tensor-memory", "tensor-memory-lane", "out-of-bounds", "misaligned", "mbarrier-misuse", "uninitialized-read"}  # fmt: skip
+    assert set(rules(report)) <= {"tensor-memory", "tensor-memory-lane", "out-of-bounds", "misaligned", "mbarrier-misuse", "uninitialized-read", "exit-in-flight"}  # fmt: skip
 
 
 # --- copies and shifts ----------------------------------------------------------------------------

@@ -74,9 +74,9 @@ def test_ctas_of_a_cluster_read_each_others_shared_memory(schedule: str, seed: i
 
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 def test_a_cta_that_leaves_while_its_peer_reads_is_found(schedule: str, seed: int) -> None:
-    report, _ = run(text(EXCHANGE), schedule=schedule, seed=seed)
+    report, _ = run(text(EXCHANGE), schedule=schedule, seed=seed, sanitize=False)
     found = report.findings[0]
-    assert (report.verdict, found.rule.name) == ("error", "out-of-bounds")
+    assert (report.verdict, found.rule.name) == ("error", "cluster-lifetime")
     assert "has exited, and its shared memory with it" in found.message
 
 

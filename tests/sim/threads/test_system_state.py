@@ -51,10 +51,10 @@ def test_a_grid_that_does_not_run_at_once_has_no_workspace() -> None:
     .reg u32 a b
     mov.b32 a, %envreg1
     mov.b32 b, %envreg2
-    st.global.v2.u32 [out], {a, b}
+    st.relaxed.gpu.global.v2.u32 [out], {a, b}
     ret
     """
-    Kernel(text, "out:u64").clean(out, grid=300, block=1024)
+    Kernel(text, "out:u64").clean(out, grid=300, block=1024, timeout=60)
     assert not out.any()
 
 
