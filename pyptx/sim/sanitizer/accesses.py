@@ -23,7 +23,7 @@ from .issuing import Copies, CopyPart
 from .operations import Token
 from .order import Current, View, known_lanes
 from .records import ALL_LANES, CODES, Record
-from .release import acquire, acquires, release, releases
+from .release import acquire, acquires, release, release_levels, releases
 from .shadow import Shadow
 from .world import World, mask_of
 
@@ -381,6 +381,7 @@ class Accesses:
             if current.kind is not AccessKind.READ:
                 for start in starts:
                     shadow.flags.pop(start, None)
+                    shadow.own_releases.pop(start, None)
             return
         order, scope = access.semantics, access.scope
         if together:
@@ -391,20 +392,24 @@ class Accesses:
                 self._observe(access, warp, lanes, which)
             return
         fences = any(group.fence is not None for group in warp.groups)
-        if not shadow.flags and not fences and not releases(order):
+        if not (shadow.flags or shadow.own_releases or fences or releases(order)):
             return
         for start, lane in zip(starts, lanes.tolist(), strict=True):
             board: Released | None = shadow.flags.get(start)
             mine = warp.groups_of(1 << lane)[0]
             kept: Released = {}
-            if board and current.kind is AccessKind.WRITE:
-                # The thread's own earlier release on the same location goes on (release pattern, form 2).
-                kept = {source: known for source, known in board.items() if source.thread == (warp.key, lane)}
-            elif board:
+            if board and current.kind is not AccessKind.WRITE:
                 acquire(mine, board, order, scope, self._world.ctas)
                 kept = dict(board)
+            # The thread's own earlier release on the same location goes on (release pattern, form 2).
+            threads = shadow.own_releases.get(start, {})
+            own: Released = threads.get((warp.key, lane), {})
             if releases(order) or mine.fence is not None:
-                release(kept, mine, 1 << lane, order, scope, (warp.key, lane))
+                release(own, mine, 1 << lane, order, scope)
+                threads[warp.key, lane] = own
+                shadow.own_releases[start] = threads
+            for source, levels in own.items():
+                release_levels(kept, source, levels)
             if kept:
                 shadow.flags[start] = kept
             else:

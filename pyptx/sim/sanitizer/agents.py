@@ -37,14 +37,12 @@ class Source:
         scope: the scope of the operation.
         cta: the CTA of the thread or of the operation's issuer.
         engine: True for a signal that an asynchronous operation brings.
-        thread: for a flag in memory: key of the warp, and lane, of the thread that wrote it.
     """
 
     released: bool
     scope: Scope
     cta: tuple[int, int]
     engine: bool = False
-    thread: tuple[int, int] | None = None
 
 
 #: What several agents have released into one object, by source.

@@ -116,7 +116,13 @@ class Examiner:
         if written.any() and (current.strong or current.barrier or current.kind is AccessKind.RMW):
             wide = self._merged(written, wide, units, lanes, views, current)
         shadow.writes[grains] = wide
-        shadow.reads[grains] = 0
+        read = shadow.reads[grains]
+        if current.strong and read.any():
+            # Strong reads need no order before a strong write: later accesses are still compared with them.
+            nothing = np.zeros(grains.shape, np.int32)
+            shadow.reads[grains] = self._merged(read, nothing, units, lanes, views, current)
+        else:
+            shadow.reads[grains] = 0
 
     def compare(self, shadow: Shadow, grains: Grains, view: View, record: Record, current: Current) -> None:
         """Check an access of an engine, and do not store it."""
@@ -141,6 +147,9 @@ class Examiner:
             for value in np.unique(old[old < 0]).tolist():
                 chosen = old == value
                 for member in sorted(self._sets.members(value), reverse=True):
+                    earlier = self._records[member // CODES]
+                    if len(views) == 1 and not may_conflict(earlier, current, views[0], self._agents):
+                        continue
                     self._compare_pairs(
                         shadow, np.where(chosen, member, 0), grains, units, lanes, views, record, current
                     )
@@ -284,7 +293,8 @@ class Examiner:
         if len(members) <= _FEW or not len(members) & (len(members) - 1):
             # Large sets are searched only when they have doubled.
             kept = {member for member in members if not self._covered(member, my_lane, view, current)}
-        kept.add(value)
+        if value:
+            kept.add(value)
         return self._sets.number(frozenset(kept))
 
     def _covered(self, value: int, my_lane: int, view: View, current: Current) -> bool:

@@ -43,19 +43,17 @@ def release(
     mask: int,
     order: MemoryOrder,
     scope: Scope,
-    thread: tuple[int, int] | None = None,
 ) -> None:
     """Release what the lanes of ``mask`` know, their own accesses included.
 
-    A relaxed operation behind a release fence releases what the lanes knew at the fence. ``thread`` is the
-    key of the warp and the lane, for a flag in memory.
+    A relaxed operation behind a release fence releases what the lanes knew at the fence.
     """
     cta = group.warp.cta.key
-    release_levels(board, Source(releases(order), scope, cta, thread=thread), sendable(group.snapshot(mask)))
+    release_levels(board, Source(releases(order), scope, cta), sendable(group.snapshot(mask)))
     if not releases(order) and group.fence is not None:
         fence = group.fence
         levels = sendable(group.with_own(fence.levels, mask, fence.time, fence.own))
-        release_levels(board, Source(True, narrower(fence.scope, scope), cta, thread=thread), levels)
+        release_levels(board, Source(True, narrower(fence.scope, scope), cta), levels)
 
 
 def sendable(levels: Levels) -> Levels:

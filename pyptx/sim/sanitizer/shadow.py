@@ -57,7 +57,7 @@ class Shadow:
         grain: bytes for one value.
         writes, reads: values by grain.
         flags: what strong writes released, by offset.
-        remote: values of accesses by other CTAs than the owner.
+        own_releases: what each thread that wrote a flag has released there, by offset and thread.
     """
 
     def __init__(self, segment: Segment, owner: tuple[int, int] | None) -> None:
@@ -68,7 +68,7 @@ class Shadow:
         self.writes: Values = np.zeros(count, np.int32)
         self.reads: Values = np.zeros(count, np.int32)
         self.flags: dict[int, Any] = {}
-        self.remote: dict[int, int] = {}
+        self.own_releases: dict[int, dict[tuple[int, int], Any]] = {}
 
     def places(self, footprint: Footprint) -> NDArray[np.int64]:
         """Return the numbers of the grains of each piece, (pieces, grains of a piece)."""
