@@ -46,6 +46,7 @@ class Issued:
         "copies",
         "last",
         "products",
+        "reads",
         "seen",
         "shifts",
         "signals",
@@ -63,6 +64,8 @@ class Issued:
         self.shifts: list[Step] = []
         #: Steps that the thread itself issued and that its next commit covers.
         self.uncommitted: list[Step] = []
+        #: Those of their reads of A that a restricted commit covers.
+        self.reads: list[Step] = []
         #: Signals of the thread's last commit.
         self.signals: list[Step] = []
         #: Number of the thread's commits, and of those up to the last one that a thread has seen arrive.
@@ -75,25 +78,21 @@ class Issued:
 
     def tracked(self) -> list[Step]:
         """Return the steps that must happen before the thread's next commit signals."""
+        self.reads = self._kept(self.reads)
         self.uncommitted = self._kept(self.uncommitted)
         return self.uncommitted + self._kept(self.signals)
 
     def reading(self) -> list[Step]:
         """Return the reads of A: a commit with ``.sync_restrict::shared::read::mma::a`` waits for them."""
-        self.uncommitted = self._kept(self.uncommitted)
-        return [
-            read
-            for step in self.uncommitted
-            for read in step.after
-            if read.operation is step.operation and read.kind is StepKind.READ_A
-        ]
+        self.reads = self._kept(self.reads)
+        return list(self.reads)
 
     def commit(self, signals: list[Step]) -> None:
         """Order the thread's next commit after ``signals``, and so after all steps before them."""
         self.signals = signals
         self.commits += 1
         if self._all:
-            self.uncommitted = []
+            self.uncommitted, self.reads = [], []
 
     def unseen(self) -> list[AsyncOperation]:
         """Return the thread's operations whose completion no thread has seen, one for each line.
@@ -105,6 +104,10 @@ class Issued:
     def _issue(self, step: Step) -> None:
         """Record that the thread itself issues an operation, by its last step."""
         self.uncommitted.append(step)
+        # Now, since a step forgets what it is ordered after once that has happened.
+        self.reads += [
+            read for read in step.after if read.operation is step.operation and read.kind is StepKind.READ_A
+        ]
         self._unseen[step.operation.location] = (step.operation, self.commits)
 
     def before_product(self, accumulator: Hashable) -> tuple[list[Step], list[Step], tuple[Step, ...]]:
