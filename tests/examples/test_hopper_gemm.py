@@ -210,7 +210,7 @@ def test_a_cluster_barrier_left_out(which: str) -> None:
     report, _ = _outcome(_changed(without), "eager")
     assert report.verdict == "error"
     rules = {finding.rule.name for finding in report.findings}
-    assert rules & ({"mbarrier-misuse"} if which == "first" else {"out-of-bounds", "exit-in-flight"})
+    assert rules & ({"mbarrier-misuse"} if which == "first" else {"cluster-lifetime", "exit-in-flight"})
 
 
 def _counting(count: int) -> Module:

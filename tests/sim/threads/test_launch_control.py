@@ -292,7 +292,9 @@ def test_a_cta_that_ends_before_its_own_answer_is_there(schedule: str) -> None:
     leave = CLOSE + "setp.ne.u32 %more, %rank, 0; @%more ret;\nWAIT:"
     text = source(TOGETHER, close="").replace("WAIT:", leave)
     report, _, _ = run(text, cluster=2, schedule=schedule)
-    assert report.findings[0].rule.name == "exit-in-flight", report
-    message = report.findings[0].message
+    # Other findings may come first.
+    found = [each for each in report.findings if each.rule.name == "exit-in-flight"]
+    assert found, report
+    message = found[0].message
     assert message.startswith(("CTA (1, 0, 0) ended", "CTA (3, 0, 0) ended"))
     assert "no wait ensured that clusterlaunchcontrol.try_cancel" in message
