@@ -7,7 +7,6 @@ launch, :class:`Request`. :func:`run` turns requests into reports, for one launc
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -302,7 +301,7 @@ def _run(
         )
     target = max((program.target for program in programs), key=lambda target: target.number)
     machine = Machine(target, policy, options.limits, progress=options.progress, started=began)
-    if options.sanitize and os.environ.get("PYPTX_RACES"):
+    if options.sanitize:
         machine.observe(Sanitizer(machine))
     for observer in options.observers:
         machine.observe(observer)

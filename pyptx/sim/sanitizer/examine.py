@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory.access import AccessKind, MemoryOrder
+from ..memory.access import AccessKind, MemoryOrder, Scope
 from .agents import CtaAgent
 from .order import Current, View, broken_rule, known_lanes, level_of, may_conflict
 from .records import ALL_LANES, CODES, Record, Records
@@ -21,6 +21,8 @@ __all__ = ["Conflict", "Examiner"]
 _FULL = 0xFFFFFFFF
 #: Sets of at most so many values are searched at each access.
 _FEW = 4
+#: Scopes that include the threads of all CTAs of the device.
+_WIDE = (Scope.GPU, Scope.SYS)
 Grains = NDArray[np.int64]
 Values = NDArray[np.int32]
 
@@ -74,7 +76,7 @@ class Examiner:
         report: Callable[[Conflict, Record, Current, Shadow], None],
     ) -> None:
         self._records, self._agents, self._report = records, agents, report
-        self._sets = ValueSets()
+        self._sets = ValueSets(self._kind_of)
 
     def access(
         self,
@@ -146,6 +148,8 @@ class Examiner:
         if old.min() < 0:
             for value in np.unique(old[old < 0]).tolist():
                 chosen = old == value
+                if self._harmless(value, views, current):
+                    continue
                 for member in sorted(self._sets.members(value), reverse=True):
                     earlier = self._records[member // CODES]
                     if len(views) == 1 and not may_conflict(earlier, current, views[0], self._agents):
@@ -155,6 +159,20 @@ class Examiner:
                     )
             old = np.where(old < 0, 0, old)
         self._compare_pairs(shadow, old, grains, units, lanes, views, record, current)
+
+    def _kind_of(self, value: int) -> Hashable:
+        """Return what decides whether an access may be simultaneous with others; None if more decides."""
+        record = self._records[value // CODES]
+        if record.semantics is MemoryOrder.WEAK or not (record.barrier or record.scope in _WIDE):
+            return None
+        return record.kind is AccessKind.READ, record.proxy, record.size, record.barrier
+
+    def _harmless(self, value: int, views: list[View], current: Current) -> bool:
+        """True if no member of a set conflicts with the current access: all are strong alike."""
+        if self._sets.kind(value) is None:
+            return False
+        last = self._records[self._sets.last(value) // CODES]
+        return not any(may_conflict(last, current, view, self._agents) for view in views)
 
     def _compare_pairs(
         self,
@@ -288,14 +306,18 @@ class Examiner:
 
     def _together(self, before: int, value: int, my_lane: int, view: View, current: Current) -> int:
         """Return the value for the members of ``before`` that must be kept, and for ``value``."""
-        members = self._sets.members(before)
-        kept = set(members)
-        if len(members) <= _FEW or not len(members) & (len(members) - 1):
+        count = self._sets.count(before)
+        if count > _FEW and count & (count - 1):
             # Large sets are searched only when they have doubled.
-            kept = {member for member in members if not self._covered(member, my_lane, view, current)}
+            return self._sets.extended(before, value) if value else before
+        kept = {
+            member
+            for member in self._sets.members(before)
+            if not self._covered(member, my_lane, view, current)
+        }
         if value:
             kept.add(value)
-        return self._sets.number(frozenset(kept))
+        return self._sets.number(kept)
 
     def _covered(self, value: int, my_lane: int, view: View, current: Current) -> bool:
         """True if an older access may be forgotten: what is ordered after the new one is also after it."""

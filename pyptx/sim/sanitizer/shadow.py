@@ -7,6 +7,7 @@ sizes of all accesses so far. Each grain has a value for its writes and one for 
 
 from __future__ import annotations
 
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import numpy as np
@@ -25,27 +26,59 @@ _TENSOR_LANES = 128
 
 
 class ValueSets:
-    """Sets of several values: each set is stored once, and has a negative number."""
+    """Sets of several values. A set is another set, or one value, and one more value: adding is cheap.
 
-    def __init__(self) -> None:
-        self._sets: list[frozenset[int]] = [frozenset()]
-        self._numbers: dict[frozenset[int], int] = {}
+    Each set has a negative number. ``kind_of`` says of what kind a value is; a set has the kind that all of
+    its values share, or None.
+    """
 
-    def members(self, value: int) -> frozenset[int]:
-        """Return the values for which a value of the shadow stands."""
-        if value < 0:
-            return self._sets[-value]
-        return frozenset((value,)) if value else frozenset()
+    def __init__(self, kind_of: Callable[[int], Hashable]) -> None:
+        self._kind_of = kind_of
+        #: For each set: the rest, the last value, the number of values, the kind.
+        self._sets: list[tuple[int, int, int, Hashable]] = [(0, 0, 0, None)]
+        self._numbers: dict[tuple[int, int], int] = {}
 
-    def number(self, members: frozenset[int]) -> int:
-        """Return the value that stands for all of ``members``."""
-        if len(members) <= 1:
-            return next(iter(members), 0)
-        found = self._numbers.get(members)
-        if found is None:
-            found = self._numbers[members] = -len(self._sets)
-            self._sets.append(members)
+    def members(self, value: int) -> list[int]:
+        """Return the values for which a value of the shadow stands, the last one first."""
+        found = []
+        while value < 0:
+            value, last, _, _ = self._sets[-value]
+            found.append(last)
+        if value:
+            found.append(value)
         return found
+
+    def last(self, value: int) -> int:
+        """Return the value that was added to a set last."""
+        return self._sets[-value][1]
+
+    def count(self, value: int) -> int:
+        """Return how many values a value of the shadow stands for."""
+        return self._sets[-value][2] if value < 0 else int(value > 0)
+
+    def kind(self, value: int) -> Hashable:
+        """Return the kind that all values of a set share, or None."""
+        return self._sets[-value][3]
+
+    def extended(self, value: int, more: int) -> int:
+        """Return the value that stands for those of ``value`` and for ``more``."""
+        if not value or value == more:
+            return more
+        key = (value, more)
+        found = self._numbers.get(key)
+        if found is None:
+            found = self._numbers[key] = -len(self._sets)
+            before = self.kind(value) if value < 0 else self._kind_of(value)
+            kind = before if before == self._kind_of(more) else None
+            self._sets.append((value, more, self.count(value) + 1, kind))
+        return found
+
+    def number(self, members: Iterable[int]) -> int:
+        """Return the value that stands for all of ``members``."""
+        value = 0
+        for member in sorted(members):
+            value = self.extended(value, member)
+        return value
 
 
 class Shadow:

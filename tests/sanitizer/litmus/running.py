@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from typing import TYPE_CHECKING, Any
-from unittest import mock
 
 import numpy as np
 
@@ -49,14 +47,13 @@ def simulate_one(test: Litmus, schedule: str = "eager", seed: int = 0) -> tuple[
     """The outcome of one instance in the simulator, and the rules of the findings."""
     memory, out = np.zeros((len(test.locations), 4), np.uint32), np.zeros((test.registers + 1, 4), np.uint32)
     loaded = sim.load(single(test))
-    with mock.patch.dict(os.environ, PYPTX_RACES="1"):  # the check for races is off without it
-        report = loaded.launch(
-            grid=max(test.ctas) + 1,
-            block=32 * max(test.ctas.count(cta) for cta in test.ctas),
-            args=[memory, out],
-            schedule=schedule,
-            seed=seed,
-        )
+    report = loaded.launch(
+        grid=max(test.ctas) + 1,
+        block=32 * max(test.ctas.count(cta) for cta in test.ctas),
+        args=[memory, out],
+        schedule=schedule,
+        seed=seed,
+    )
     finals = [int(memory[test.locations.index(location), 0]) for location in test.finals]
     outcome = (*map(int, out[: test.registers, 0]), *finals)
     return outcome, {finding.rule.name for finding in report.findings}

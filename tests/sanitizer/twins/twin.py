@@ -7,12 +7,10 @@ kernels have the same line numbers. A comment ``// @name`` marks a line that an 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
-from unittest import mock
 
 import numpy as np
 from numpy.typing import NDArray
@@ -175,8 +173,7 @@ class Twin:
                 dependent=launch.dependent,
             )
         options = {"timeout": 20.0, **self.options, **options}
-        with mock.patch.dict(os.environ, PYPTX_RACES="1"):  # the check for races is off without it
-            reports = stream.run(schedule=schedule, seed=seed, **options)
+        reports = stream.run(schedule=schedule, seed=seed, **options)
         return Outcome(reports, bool(np.array_equal(out, self.expect)))
 
     def complaint(self, which: Which, outcome: Outcome) -> str:

@@ -23,11 +23,6 @@ WAIT:
 """
 
 
-@pytest.fixture(autouse=True)
-def races(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYPTX_RACES", "1")
-
-
 def kernel(body: str) -> Kernel:
     return Kernel(
         f".reg pred p q\n.reg u32 t r\n.shared b8 room[64] 16\nmov.u32 t, %tid.x\nsetp.eq.u32 p, t, 0\n{body}\nret"
