@@ -273,7 +273,9 @@ def _fence_rule(record: Record, lane: int, current: Current, my_lane: int, view:
             if level.cta in here:
                 return ""
             elsewhere = True
-    return "proxy-fence-open" if reads or elsewhere else "proxy-fence-missing"
+    # Compilers let copies overwrite ordinary accesses without a fence; what a copy reads must be fenced.
+    overwrites = reads or current.kind is AccessKind.WRITE
+    return "proxy-fence-open" if overwrites or elsewhere else "proxy-fence-missing"
 
 
 def _map_rule(record: Record, lane: int, current: Current, my_lane: int, view: View, causal: bool) -> str:

@@ -11,12 +11,13 @@ Source: PTX ISA, `#memory-consistency-model`, `#async-proxy`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...core.findings import Finding
 from ..engine.events import AsyncOperation, Step
 from ..engine.stream import Fence, Life, LifeKind, Observer, Sync, SyncKind
-from ..memory.access import Access, AccessKind
+from ..memory.access import Access, AccessKind, Proxy, StateSpace
 from ..tcgen05.tensor_memory import TensorMemory
 from .accesses import Accesses
 from .agents import CtaAgent
@@ -57,6 +58,8 @@ class Sanitizer(Observer):
         examiner = Examiner(self._world.records, self._world.ctas, self._conflict)
         self._accesses = Accesses(self._world, examiner, self._beyond)
         self._reported: set[tuple[object, ...]] = set()
+        #: Two stores to the same bytes: the finding, and the bytes before the second store.
+        self._stored: list[tuple[Conflict, Record, Current, Shadow, bytes]] = []
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -73,6 +76,8 @@ class Sanitizer(Observer):
             self._accesses.allocate(storage, life.key[1], life.size)
 
     def end(self, life: Life) -> None:
+        if self._stored:
+            self._judge_stores()
         if life.kind is LifeKind.CTA:
             assert isinstance(life.key, tuple)
             self._accesses.end_cta(life.key)
@@ -81,9 +86,13 @@ class Sanitizer(Observer):
             self._accesses.end_segment(life.key)
 
     def access(self, access: Access) -> None:
+        if self._stored:
+            self._judge_stores()
         self._accesses.access(access)
 
     def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
+        if self._stored:
+            self._judge_stores()
         self._issuing.issue(operation, steps)
         self._accesses.issued(operation)
 
@@ -91,9 +100,13 @@ class Sanitizer(Observer):
         self._accesses.happens(step)
 
     def fence(self, fence: Fence) -> None:
+        if self._stored:
+            self._judge_stores()
         self._synchronization.fence(fence)
 
     def sync(self, sync: Sync) -> None:
+        if self._stored:
+            self._judge_stores()
         kind = sync.kind
         if kind is SyncKind.MBARRIER_WAIT:
             # The wait itself must be ordered after the initialization: what it acquires comes later.
@@ -132,6 +145,25 @@ class Sanitizer(Observer):
     # --- findings -------------------------------------------------------------------------------
 
     def _conflict(self, conflict: Conflict, record: Record, current: Current, shadow: Shadow) -> None:
+        stores = current.kind is AccessKind.WRITE and conflict.record.kind is AccessKind.WRITE
+        threads = (
+            record.proxy is Proxy.GENERIC and conflict.record.mask and current.space is not StateSpace.TENSOR
+        )
+        if conflict.rule == "data-race" and stores and threads:
+            here = slice(conflict.offset, conflict.offset + shadow.grain)
+            self._stored.append((conflict, record, current, shadow, shadow.segment.data[here].tobytes()))
+            return
+        self._tell(conflict, record, current, shadow)
+
+    def _judge_stores(self) -> None:
+        """Report pairs of stores that nothing orders: a collision if the second one changed no byte."""
+        stored, self._stored = self._stored, []
+        for conflict, record, current, shadow, before in stored:
+            now = shadow.segment.data[conflict.offset : conflict.offset + len(before)].tobytes()
+            equal = replace(conflict, rule="store-collision") if now == before else conflict
+            self._tell(equal, record, current, shadow)
+
+    def _tell(self, conflict: Conflict, record: Record, current: Current, shadow: Shadow) -> None:
         finding = conflict_finding(conflict, record, current, shadow)
         places = [finding.location, *(location for _, location in finding.other)]
         self._report((conflict.rule, *map(str, places)), finding)
