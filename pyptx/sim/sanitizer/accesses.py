@@ -98,7 +98,7 @@ class Accesses:
     # --- any access -----------------------------------------------------------------------------
 
     def access(self, access: Access) -> None:
-        if access.space in _SKIPPED:
+        if access.space in _SKIPPED or not access.footprint.nbytes:
             return
         actor = access.actor
         if not isinstance(actor, AsyncOperation):
@@ -264,7 +264,7 @@ class Accesses:
         grains = shadow.places(access.footprint)
         current = self._current(access, shadow)
         present = np.unique(warps).tolist()
-        if current.kind is not AccessKind.READ and _repeats(grains[:, 0]):
+        if current.kind is not AccessKind.READ and _repeats(grains[:, 0]) and not _alike(access):
             # Warps of the team access the same bytes, one after the other.
             for number in present:
                 chosen = np.flatnonzero(warps == number)
@@ -554,6 +554,21 @@ def _repeats(starts: NDArray[np.int64]) -> bool:
     if len(starts) < 2 or (starts[1:] > starts[:-1]).all():
         return False
     return len(np.unique(starts)) < len(starts)
+
+
+def _alike(access: Access) -> bool:
+    """True if the threads of a store that write to one address write the same value."""
+    actor: Any = access.actor
+    values = stored_values(actor) if access.kind is AccessKind.WRITE else None
+    if values is None:
+        return False
+    order = np.argsort(access.footprint.starts, kind="stable")
+    starts, rows = access.footprint.starts[order], values[order]
+    close = starts[1:] - starts[:-1] < access.footprint.size
+    same: bool = (starts[1:][close] == starts[:-1][close]).all() and (
+        rows[1:][close] == rows[:-1][close]
+    ).all()
+    return same
 
 
 def _element_size(access: Access) -> int:

@@ -149,7 +149,8 @@ class Sanitizer(Observer):
         threads = (
             record.proxy is Proxy.GENERIC and conflict.record.mask and current.space is not StateSpace.TENSOR
         )
-        if conflict.rule == "data-race" and stores and threads:
+        again = record.location == conflict.record.location
+        if conflict.rule == "data-race" and stores and threads and again:
             here = slice(conflict.offset, conflict.offset + shadow.grain)
             self._stored.append((conflict, record, current, shadow, shadow.segment.data[here].tobytes()))
             return

@@ -390,9 +390,9 @@ add.u32 a, lane, 4;
         launches=(
             Launch(
                 """
-setp.eq.u32 p, tid, 0;
--@p st.global.u32 [out], 9;
-+@lead st.global.u32 [out], 9; // @store
+setp.eq.u32 p, tid, 0; add.u32 a, tid, 9;
+-@p st.global.u32 [out], a;
++@lead st.global.u32 [out], a; // @store
 """,
                 block=64,
             ),
