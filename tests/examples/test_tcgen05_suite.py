@@ -252,7 +252,8 @@ def outcome(name: str, edit: Edit, schedule: str) -> tuple[set[str], bool]:
     return {finding.rule.name for finding in report.findings}, error <= 1
 
 
-RIGHT: tuple[set[str], bool] = (set(), True)
+RACES = ({"data-race"}, True)
+RACES_WRONG = ({"data-race"}, False)
 WRONG: tuple[set[str], bool] = (set(), False)
 TOO_LATE = ({"uninitialized-read", "tensor-memory"}, False)
 UNWRITTEN = ({"uninitialized-read"}, False)
@@ -263,14 +264,14 @@ WIDE, NARROW = 0x4000404000010000, 0x8000402000010000
 
 #: What is done to a probe, and what comes of it under eager and under late.
 TWINS: dict[str, tuple[str, Callable[[], Edit], tuple[set[str], bool], tuple[set[str], bool]]] = {
-    "loads not waited for": ("wait-ld", lambda: dropped("wait::ld"), RIGHT, WRONG),
-    "stores not waited for": ("alloc-again", lambda: dropped("wait::st"), RIGHT, TOO_LATE),
-    "an accumulator not waited for": ("fence-st-to-mma", lambda: dropped("wait::st"), RIGHT, TOO_LATE),
-    "metadata not waited for": ("sp-mma", lambda: dropped("wait::st"), RIGHT, TOO_LATE),
-    "an A not waited for": ("mma-a-in-tensor-memory", lambda: dropped("wait::st"), RIGHT, TOO_LATE),
-    "no fence before": ("fence-two-issuers", lambda: dropped("fence::before_thread_sync", keep=1), RIGHT, UNWRITTEN),
-    "no fence after": ("fence-two-issuers", lambda: dropped("fence::after_thread_sync", keep=1), RIGHT, UNWRITTEN),
-    "a stage handed back too early": ("commit-frees-a-stage", arriving, RIGHT, WRONG),
+    "loads not waited for": ("wait-ld", lambda: dropped("wait::ld"), RACES, RACES_WRONG),
+    "stores not waited for": ("alloc-again", lambda: dropped("wait::st"), RACES, TOO_LATE),
+    "an accumulator not waited for": ("fence-st-to-mma", lambda: dropped("wait::st"), RACES, TOO_LATE),
+    "metadata not waited for": ("sp-mma", lambda: dropped("wait::st"), RACES, TOO_LATE),
+    "an A not waited for": ("mma-a-in-tensor-memory", lambda: dropped("wait::st"), RACES, TOO_LATE),
+    "no fence before": ("fence-two-issuers", lambda: dropped("fence::before_thread_sync", keep=1), RACES, UNWRITTEN),
+    "no fence after": ("fence-two-issuers", lambda: dropped("fence::after_thread_sync", keep=1), RACES, UNWRITTEN),
+    "a stage handed back too early": ("commit-frees-a-stage", arriving, RACES, RACES_WRONG),
     "a copy reported too early": ("cp-several", arriving, UNSEEN, UNWRITTEN),
     "nobody commits": ("commit-covers-all", lambda: dropped("commit"), DEADLOCK, DEADLOCK),
     "scales not copied": ("mma-mxf8f6f4", lambda: dropped("cp", "32x128b", keep=1), UNWRITTEN, UNWRITTEN),

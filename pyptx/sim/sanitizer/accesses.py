@@ -430,7 +430,7 @@ class Accesses:
         if record is None:
             name = f"{operation.name} by {operation.threads}"
             record = self._record(access, token.key, token.time, 0, name)
-            record.reads_only, record.stream = token.reads, token.stream
+            record.reads_only, record.stream, record.issuer = token.reads, token.stream, token.issuer
             record.waited = operation.group is not GroupKind.TCGEN05_LD
             token.records[key] = record
         self._reach(current, view, record, 0)

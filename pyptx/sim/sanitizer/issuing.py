@@ -139,6 +139,7 @@ class Issuing:
         edges = stream if operation.group is GroupKind.TCGEN05_COMMIT else None
         whole = Token(key, time, False, levels, cta, operation.name, operation.location, edges)
         whole.serials = tuple(step.serial for step in steps)
+        whole.issuer = cta.warps[operation.issuer.warp].key
         known = levels.get(Level.SYNC, {}).get(key, 0)
         for step in steps:
             step.observed = whole
@@ -257,13 +258,16 @@ class Issuing:
             whos = list(range(first, first + _WARPGROUP))
         else:
             whos = [warp.index]
+        # The groups of a warpgroup are counted by the warp that waits: the others may have committed more.
+        mine = self._streams.get((kind, warp.cta.key, warp.index))
         for who in whos:
             stream = self._streams.get((kind, warp.cta.key, who))
             if stream is None:
                 continue
             time = stream.chain.time
             if kind not in (GroupKind.TCGEN05_LD, GroupKind.TCGEN05_ST):
-                count = len(stream.groups) - keep
+                counted = mine if kind is GroupKind.WGMMA and mine is not None else stream
+                count = min(len(counted.groups) - keep, len(stream.groups))
                 time = stream.groups[count - 1] if count > 0 else 0
             if time:
                 own[stream.chain.key + slot] = time

@@ -52,6 +52,7 @@ class Token:
         levels: what the issuer knew at the issue, and the earlier steps.
         stream: for the operations of a commit: their stream, whose tokens are ordered by ``after`` alone.
         serials: serial numbers of the steps.
+        issuer: key of the warp that issued the operation.
         used: for a load of tensor memory: True if an instruction has used its registers.
         after: times of tokens of the stream that the ISA orders before, if they were in flight at the issue.
         assumed: the same, with the orders that only this machine adds.
@@ -68,6 +69,7 @@ class Token:
     location: SourceLocation | None
     stream: Stream | None = None
     serials: tuple[int, ...] = ()
+    issuer: int = -1
     used: bool = False
     after: frozenset[int] = frozenset()
     assumed: frozenset[int] = frozenset()

@@ -201,7 +201,8 @@ def broken_rule(record: Record, lane: int, current: Current, my_lane: int, view:
         return "data-race"
     if causal and record.proxy is Proxy.ASYNC and current.proxy is Proxy.ASYNC:
         return _between_ctas(record, lane, current, view)
-    if causal or (record.barrier and in_level(Level.EXECUTION)):
+    if causal or (record.barrier and (record.key == view.warp_key or in_level(Level.EXECUTION))):
+        # The lanes of a warp wait together: libcu++ invalidates an mbarrier without a bar.warp.sync.
         return ""
     if record.kind is AccessKind.INIT and in_level(Level.EXECUTION) and in_level(Level.INITIALIZED):
         return ""
@@ -251,6 +252,9 @@ def _tensor_rule(record: Record, current: Current, view: View, executed: bool, f
             return rule
     if not executed:
         return "" if fenced and current.pipelined and record.stream is not None else "data-race"
+    if not record.waited and token is not None and record.issuer == token.issuer:
+        # The warp itself used the loaded registers: the use waits for the load.
+        return ""
     # A dealloc is synchronous: the manual asks that threads synchronize before it, and for no fence.
     if fenced or (current.kind is AccessKind.INVAL and record.waited):
         return ""

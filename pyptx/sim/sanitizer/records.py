@@ -37,6 +37,7 @@ class Record:
         barrier: True for an operation on an mbarrier: such operations are atomic among themselves.
         together: True for one access that the lanes of a warp make together, as ``tcgen05.alloc`` does.
         waited: False for a load of tensor memory that no ``tcgen05.wait::ld`` has waited for.
+        issuer: for an operation: key of the warp that issued it.
         name: what accessed, for messages: the CTA, the warp and the lanes, or the operation.
     """
 
@@ -57,6 +58,7 @@ class Record:
     barrier: bool = False
     together: bool = False
     waited: bool = True
+    issuer: int = -1
     stream: object = None
     bound: dict[int, tuple[int, int]] = field(default_factory=dict)
 
