@@ -159,6 +159,8 @@ class Run:
     parameters: int | None = field(default=None, kw_only=True)
     #: The launches, if there are several; they share the extents.
     steps: tuple[Step, ...] = field(default=(), kw_only=True)
+    #: True if threads race by the manual's letter, such as behind a relaxed barrier: the sanitizer is off.
+    races: bool = field(default=False, kw_only=True)
 
     @property
     def launches(self) -> tuple[Step, ...]:

@@ -44,6 +44,7 @@ def simulate(run: Run, schedule: str = "eager", seed: int = 0) -> list[NDArray[A
             schedule=schedule,
             seed=seed,
             max_steps=_MAX_STEPS,
+            sanitize=not run.races,
         )
     except Exception as error:
         # A crash is a disagreement of this case; the others still run.

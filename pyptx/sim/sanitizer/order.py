@@ -201,8 +201,7 @@ def broken_rule(record: Record, lane: int, current: Current, my_lane: int, view:
         return "data-race"
     if causal and record.proxy is Proxy.ASYNC and current.proxy is Proxy.ASYNC:
         return _between_ctas(record, lane, current, view)
-    if causal or (record.barrier and (record.key == view.warp_key or in_level(Level.EXECUTION))):
-        # The lanes of a warp wait together: libcu++ invalidates an mbarrier without a bar.warp.sync.
+    if causal or (record.barrier and in_level(Level.EXECUTION)):
         return ""
     if record.kind is AccessKind.INIT and in_level(Level.EXECUTION) and in_level(Level.INITIALIZED):
         return ""

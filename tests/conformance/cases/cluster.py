@@ -37,6 +37,7 @@ def _barrier(aligned: str) -> KernelCase:
         (Out(np.uint32, _THREADS),),
         block=(_THREADS,),
         covers=("barrier.cluster.arrive", "barrier.cluster.wait"),
+        races=True,
     )
 
 

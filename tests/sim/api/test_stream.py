@@ -248,7 +248,8 @@ def test_a_primary_that_waits_for_its_dependent_is_a_deadlock_where_that_starts_
     given, out = np.zeros(32, np.uint32), np.zeros(32, np.uint32)
     stream = sim.Stream().launch(primary, grid=1, block=32, args=[given, out])
     stream.launch(second, grid=1, block=32, args=[given], dependent=True)
-    reports = stream.run(schedule=schedule, seed=seed, max_steps=100_000)
+    # Its first reads of the word are ordinary ones: a race.
+    reports = stream.run(schedule=schedule, seed=seed, max_steps=100_000, sanitize=False)
     if schedule == "late":
         assert [finding.rule.name for finding in reports[0].findings] == ["deadlock"]
         assert "1 CTAs of launch 1 have not started" in reports[0].findings[0].message

@@ -29,9 +29,29 @@ _LETTER = {
 _MAX_STEPS = 2_000_000
 
 
-def found_rules(report: Report) -> set[str]:
-    """The rules that a launch breaks, without those that compilers leave out against the manual's letter."""
-    return {finding.rule.name for finding in report.findings} - _LETTER
+#: Kernels that race by the manual's letter, and how.
+_RACES = {
+    "atomics.every_atomic": "atomics with the scope of a CTA, executed by two CTAs",
+    "sm_80/atomics.exact_sums": "the loop around a compare-and-swap begins with an ordinary load",
+    "atomics.swap_loops": "the loop around a compare-and-swap begins with an ordinary load",
+    "copies.block_pipeline": "libcu++ counts the lanes that leave by match.any, which orders nothing",
+    "triton.atomics": "each warp loads a word that another one stores",
+    "triton.calls": "each warp loads a word that another one stores",
+    "triton.specialised.product": "two warps store overlapping boxes",
+}
+
+
+def found_rules(report: Report, name: str = "") -> set[str]:
+    """The rules that a launch breaks, without those that compilers leave out against the manual's letter.
+
+    A kernel of :data:`_RACES` must have the finding.
+    """
+    found = {finding.rule.name for finding in report.findings} - _LETTER
+    case = name.partition("/")[2] or name
+    if case in _RACES or name in _RACES:
+        assert "data-race" in found, str(report)
+        found.remove("data-race")
+    return found
 
 
 def passed(argument: In | Out | Number | Map) -> Any:

@@ -21,7 +21,7 @@ def check(name: str, schedule: str = "eager") -> Report:
         "the recording is of another text or input"
     )
     report, found = simulated(run, schedule)
-    assert found_rules(report) == ({"undefined-register"} if undefined else set()), str(report)
+    assert found_rules(report, name) == ({"undefined-register"} if undefined else set()), str(report)
     for index, (output, words) in enumerate(
         zip(run.outputs, recorded.outputs(name, len(found)), strict=True)
     ):

@@ -427,7 +427,7 @@ def test_lanes_that_ask_of_several_objects_do_not_park(first: str) -> None:
         ("arrive.shared.b64 state, [b], n", "arrive.shared.b64 state, [b], t", "0 arrival(s)"),
         ("expect_tx.relaxed.cta.shared.b64 [b], 1048575", "expect_tx.relaxed.cta.shared.b64 [b], 1048576", "the tx-count"),
         ("complete_tx.relaxed.cta.shared.b64 [b], 1048575", "complete_tx.relaxed.cta.shared.b64 [b], 1048576", "the tx-count"),
-        ("arrive.shared.b64 wide, [b]\nmbarrier.test_wait.shared.b64 p, [b], wide\n@p bra E\nE:", "test_wait.shared.b64 p, [b+8], wide", "no mbarrier was initialized"),
+        ("arrive.shared.b64 wide, [b]\nmbarrier.test_wait.shared.b64 p, [b], wide\n@p exit", "test_wait.shared.b64 p, [b+8], wide", "no mbarrier was initialized"),
     ],
 )  # fmt: skip
 def test_limits(good: str, bad: str, says: str) -> None:

@@ -38,7 +38,7 @@ def test_compiled(name: str, schedule: str) -> None:
     order, _, seed = schedule.partition(":")
     run = case.run()
     report, found = simulated(run, order, int(seed), module=sim.load(run.text, check=name not in OLD))
-    assert found_rules(report) == case.review, str(report)
+    assert found_rules(report, name) == case.review, str(report)
     expected = case.must_give()
     assert len(expected) == len(found)
     for index, (output, must) in enumerate(zip(found, expected, strict=True)):

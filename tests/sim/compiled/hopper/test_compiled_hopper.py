@@ -37,7 +37,7 @@ def _check(name: str, schedule: str, seed: int) -> None:
         "the recording is of another text or input"
     )
     report, found = simulated(run, schedule, seed, module=_loaded(run.text))
-    assert found_rules(report) == case.review, str(report)
+    assert found_rules(report, name) == case.review, str(report)
     expected = case.must_give()
     words = recorded.outputs(name, len(found))
     for index, (array, output, recording, must) in enumerate(
