@@ -11,7 +11,6 @@ Source: PTX ISA, `#memory-consistency-model`, `#async-proxy`.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ...core.findings import Finding
@@ -157,12 +156,15 @@ class Sanitizer(Observer):
         self._tell(conflict, record, current, shadow)
 
     def _judge_stores(self) -> None:
-        """Report pairs of stores that nothing orders: a collision if the second one changed no byte."""
+        """Report pairs of stores by one instruction that nothing orders, if the second one changed a byte.
+
+        Compilers let all threads store one value where one thread would be enough.
+        """
         stored, self._stored = self._stored, []
         for conflict, record, current, shadow, before in stored:
-            now = shadow.segment.data[conflict.offset : conflict.offset + len(before)].tobytes()
-            equal = replace(conflict, rule="store-collision") if now == before else conflict
-            self._tell(equal, record, current, shadow)
+            end = conflict.offset + len(before)
+            if shadow.segment.data[conflict.offset : end].tobytes() != before:
+                self._tell(conflict, record, current, shadow)
 
     def _tell(self, conflict: Conflict, record: Record, current: Current, shadow: Shadow) -> None:
         finding = conflict_finding(conflict, record, current, shadow)

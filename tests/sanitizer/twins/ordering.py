@@ -239,7 +239,8 @@ ld.u32 y, [wide]; // @load
         """
 mov.u16 mask, 7; mad.lo.u32 at, warp, 1, base;
 -@lead st.shared.u8 [at], mask;
-+setp.eq.u32 p, tid, 32; @lead st.shared.u8 [at], mask; @p st.shared.u16 [base], mask; // @store
++setp.eq.u32 p, tid, 32; @lead st.shared.u8 [at], mask; // @store
++@p st.shared.u16 [base], mask; // @store
 bar.sync 0;
 mov.u32 y, x;
 """,

@@ -81,7 +81,8 @@ CASES = {
 def test_where_the_value_is_used(case: str, threads: int) -> None:
     body, rule = CASES[case]
     out = np.zeros(1, np.uint32)
-    report = sim.load(TEXT.format(body=body)).launch(grid=1, block=threads, args=[out])
+    # All threads write and read one word: races, which are not the point here.
+    report = sim.load(TEXT.format(body=body)).launch(grid=1, block=threads, args=[out], sanitize=False)
     assert [finding.rule.name for finding in report.findings] == [rule], str(report)
     assert report.verdict == ("error" if rule == "uninitialized-read" else "review")
     assert "was never written" in str(report)
