@@ -339,7 +339,7 @@ case("malloc of everything", f"{_MALLOC.format('-1')} setp.ne.u64 %p0, %d2, 0; @
 case("malloc of nothing", f"{_MALLOC.format('0')} st.u32 [%d2], 1; ret;", *BOUNDS)
 case("tiny mallocs without an end", f"L: {_MALLOC.format('1')} bra L;", *SPIN, steps=2000)
 case("past the end of an allocation", f"{_MALLOC.format('64')} st.u32 [%d2+64], 1; ret;", *BOUNDS)
-case("uninitialized heap", f"{_MALLOC.format('64')} ld.u32 %r1, [%d2]; ret;", "uninitialized-read")
+case("uninitialized heap", f"{_MALLOC.format('64')} ld.u32 %r1, [%d2]; ret;", "undefined-load")
 _FREE = "{{ .param .b64 n; st.param.b64 [n], {}; call free, (n); }}"
 case("free of anything", f"{_FREE.format('%d0')} ret;", *BOUNDS)
 case("free of null", f"{_FREE.format('0')} ret;")
