@@ -21,6 +21,8 @@ from ...core.findings import RULES, Finding, Verdict, verdict_of
 from ...ir import Function, Launch, Module, parse_module
 from ...isa import BoundInstructions, unavailable
 from ...isa.targets import version_text
+from ..claims.competing import Claim
+from ..claims.watch import Watch
 from ..code.image import ModuleImage, element_bytes
 from ..code.program import EntryProgram
 from ..machine.machine import Machine
@@ -286,10 +288,17 @@ def _run(
             refused[index] = fault.finding
 
     def report(
-        entry: str, findings: list[Finding], steps: int = 0, events: int = 0, printed: str = ""
+        entry: str,
+        findings: list[Finding],
+        steps: int = 0,
+        events: int = 0,
+        printed: str = "",
+        claim: Claim | None = None,
     ) -> Report:
         seconds, strict = time.perf_counter() - started, options.sanitize == "strict"
-        return Report(entry, options.name, findings, steps, events, seconds, strict=strict, printed=printed)
+        return Report(
+            entry, options.name, findings, steps, events, seconds, strict=strict, printed=printed, claim=claim
+        )
 
     if refused:
         stopped = Finding(RULES["stream-stopped"], "nothing ran: a launch of the stream cannot start")
@@ -301,8 +310,13 @@ def _run(
         )
     target = max((program.target for program in programs), key=lambda target: target.number)
     machine = Machine(target, policy, options.limits, progress=options.progress, started=began)
+    watch: Watch | None = None
     if options.sanitize:
-        machine.observe(Sanitizer(machine))
+        sanitizer = Sanitizer(machine)
+        # The watch reads what threads know before the sanitizer lets them learn from the same event.
+        watch = Watch(machine, sanitizer)
+        machine.observe(watch)
+        machine.observe(sanitizer)
     for observer in options.observers:
         machine.observe(observer)
     mapped = _fill(machine, requests, programs)
@@ -313,8 +327,11 @@ def _run(
         found = grid.account.findings
         if verdict_of(found) not in (Verdict.ERROR, Verdict.INCOMPLETE):
             found += unwritten_outputs(mapped, request.args, request.outputs)
+    claim = None
+    if watch is not None:
+        claim = watch.claim([finding for grid in machine.grids for finding in grid.account.findings])
     reports = [
-        report(account.entry, account.findings, account.steps, account.events, "".join(grid.printed))
+        report(account.entry, account.findings, account.steps, account.events, "".join(grid.printed), claim)
         for grid in machine.grids
         for account in (grid.account,)
     ]

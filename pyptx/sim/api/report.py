@@ -7,8 +7,12 @@ from typing import Any
 
 from ...core.errors import SimulationError
 from ...core.findings import Finding, Verdict, verdict_of
+from ..claims.competing import Claim, Competing
 
 __all__ = ["Report"]
+
+#: Number of competing things that the text of a report lists.
+_LISTED = 8
 
 
 @dataclass(repr=False)
@@ -27,6 +31,7 @@ class Report:
         printed: the text that the kernel printed.
         runs: of a launch under several schedules (``schedule="all"``), the report under each one. ``steps``,
             ``events`` and ``seconds`` are then sums over all runs, and ``printed`` is that of the first run.
+        claim: whether the run holds for every schedule; None if it ran without the sanitizer.
     """
 
     entry: str
@@ -39,11 +44,27 @@ class Report:
     strict: bool = False
     printed: str = ""
     runs: tuple[Report, ...] = field(default=(), repr=False)
+    claim: Claim | None = field(default=None, repr=False)
 
     @property
     def verdict(self) -> Verdict:
         """The verdict: ``clean``, ``review``, ``incomplete`` or ``error``."""
         return verdict_of(self.findings, strict=self.strict)
+
+    @property
+    def holds(self) -> str:
+        """The schedules for which the run holds: ``every schedule``, ``this schedule``, or "" if unknown."""
+        return "" if self.claim is None else self.claim.holds
+
+    @property
+    def competing(self) -> tuple[Competing, ...]:
+        """What another schedule may decide in another way; empty if the run holds for every schedule."""
+        return () if self.claim is None else self.claim.competing
+
+    @property
+    def assumptions(self) -> tuple[str, ...]:
+        """What the claim of the run assumes."""
+        return () if self.claim is None else self.claim.assumptions
 
     def check(self) -> Report:
         """Return the report. Raise a :class:`SimulationError` if the verdict is error or incomplete."""
@@ -60,4 +81,14 @@ class Report:
 
     def __str__(self) -> str:
         head = f"{self.entry} under {self.schedule}: {self.verdict} ({self.steps} warp-instructions)"
-        return "\n".join([head, *map(str, self.findings)])
+        return "\n".join([head, *map(str, self.findings), *self._claim_lines()])
+
+    def _claim_lines(self) -> list[str]:
+        """Return the lines that say for which schedules the run holds."""
+        if self.claim is None:
+            return []
+        lines = [f"holds: {self.holds}"]
+        lines += [f"  competes: {each}" for each in self.competing[:_LISTED]]
+        if len(self.competing) > _LISTED:
+            lines.append(f"  and {len(self.competing) - _LISTED} more")
+        return lines + [f"  assumes: {each}" for each in self.assumptions]

@@ -86,6 +86,10 @@ class EntryProgram:
             found = self._codes[function.name] = FunctionCode(self, function)
         return found
 
+    def codes(self) -> list[FunctionCode]:
+        """Return the functions that threads have called so far, the entry first."""
+        return list(self._codes.values())
+
     # --- shared memory ------------------------------------------------------------------------
 
     def _reachable(self) -> list[Function]:

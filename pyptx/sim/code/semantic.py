@@ -25,7 +25,8 @@ whose own function checks the registers that they hold. ``undefined`` says how t
 come from unwritten memory (:mod:`.propagation`): by default from each operand of a value form to its results,
 while an operand of an effect form must be defined. ``takes_undefined`` marks forms that may copy registers
 that were never written (compilers pass structs with undefined bytes). ``takes_launches`` marks forms that
-try to cancel the launch of clusters that have not started. ``registers_only`` marks effects that no other
+try to cancel the launch of clusters that have not started. ``varies`` says what hardware chooses about the
+results: they may differ between two runs of one kernel. ``registers_only`` marks effects that no other
 warp can observe: they access only registers of the executing warp. ``control`` (:class:`Control`) marks forms
 that the machine itself executes, at the end of a block. ``traits`` holds facts about the form for the
 chapter's own function. ``collective`` marks forms that all live lanes of the warp (or of the member mask)
@@ -61,6 +62,7 @@ __all__ = [
     "Per",
     "RegisterPlace",
     "Semantic",
+    "Varies",
     "executed_by_the_machine",
     "executes",
     "semantic_of",
@@ -70,6 +72,9 @@ __all__ = [
 Fidelity = Literal["exact", "bounded", "ordering"]
 #: How a function is called: with values alone, once for each lane, or once for all lanes of the split.
 Per = Literal["value", "lane", "warp"]
+#: What hardware chooses about a form's results: nothing, any value, whether a wait is over, the count in the
+#: state of an mbarrier, or which lane is elected.
+Varies = Literal["", "value", "answer", "state", "lane"]
 #: The lanes that execute a form together: none, all live lanes of the warp, or those of the member mask.
 Collective = Literal["", "warp", "membermask"]
 
@@ -137,6 +142,7 @@ class Semantic:
     takes_undefined: bool = False
     takes_launches: bool = False
     registers_only: bool = False
+    varies: Varies = ""
     control: Control | None = None
 
     @classmethod
@@ -242,6 +248,7 @@ def executes(
     takes_undefined: bool = False,
     takes_launches: bool = False,
     registers_only: bool = False,
+    varies: Varies = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return a decorator that registers a function as the semantics of instruction forms.
 
@@ -275,6 +282,7 @@ def executes(
                 takes_undefined=takes_undefined,
                 takes_launches=takes_launches,
                 registers_only=registers_only,
+                varies=varies,
             )
         return function
 

@@ -45,7 +45,11 @@ NO_THREADS: Threads = np.zeros(0, np.int64)
 
 
 class SyncKind(enum.Enum):
-    """The kind of a synchronization event. ``*_WAIT`` is sent when the wait ends, not when it begins."""
+    """The kind of a synchronization event. ``*_WAIT`` is sent when the wait ends, not when it begins.
+
+    The kinds of tensor memory and of registers are sent when an instruction asks, not when it gets what it
+    asks for. Their object is the CTA's.
+    """
 
     MBARRIER_ARRIVE = "mbarrier.arrive"
     MBARRIER_EXPECT_TX = "mbarrier.expect_tx"
@@ -62,6 +66,11 @@ class SyncKind(enum.Enum):
     LAUNCH_DEPENDENTS = "griddepcontrol.launch_dependents"
     GRID_WAIT = "griddepcontrol.wait"
     REGISTERS_USED = "use of loaded registers"
+    MBARRIER_INCREMENT = "one more pending arrival of an mbarrier"
+    TENSOR_ALLOCATE = "tcgen05.alloc"
+    TENSOR_FREE = "tcgen05.dealloc"
+    REGISTERS_TAKE = "setmaxnreg.inc"
+    REGISTERS_RELEASE = "setmaxnreg.dec"
 
 
 class GroupKind(enum.Enum):

@@ -51,11 +51,11 @@ class Sanitizer(Observer):
 
     def __init__(self, machine: MachineState) -> None:
         self._machine = machine
-        self._world = World(machine)
-        self._issuing = Issuing(self._world)
-        self._synchronization = Synchronization(self._world, self._issuing)
-        examiner = Examiner(self._world.records, self._world.ctas, self._conflict)
-        self._accesses = Accesses(self._world, examiner, self._beyond)
+        self.world = World(machine)
+        self._issuing = Issuing(self.world)
+        self.synchronization = Synchronization(self.world, self._issuing)
+        examiner = Examiner(self.world.records, self.world.ctas, self._conflict)
+        self._accesses = Accesses(self.world, examiner, self._beyond)
         self._reported: set[tuple[object, ...]] = set()
         #: Two stores to the same bytes: the finding, and the bytes before the second store.
         self._stored: list[tuple[Conflict, Record, Current, Shadow, bytes]] = []
@@ -65,10 +65,10 @@ class Sanitizer(Observer):
     def begin(self, life: Life) -> None:
         if life.kind is LifeKind.GRID:
             assert isinstance(life.key, int)
-            self._world.begin_grid(life.key)
+            self.world.begin_grid(life.key)
         elif life.kind is LifeKind.CTA:
             assert isinstance(life.key, tuple)
-            self._world.begin_cta(life.key, life.size)
+            self.world.begin_cta(life.key, life.size)
         elif life.kind is LifeKind.TENSOR_MEMORY:
             assert isinstance(life.key, tuple) and life.cta is not None
             storage: Any = self._machine.residency.live[life.cta].unit(TensorMemory).storage
@@ -101,7 +101,7 @@ class Sanitizer(Observer):
     def fence(self, fence: Fence) -> None:
         if self._stored:
             self._judge_stores()
-        self._synchronization.fence(fence)
+        self.synchronization.fence(fence)
 
     def sync(self, sync: Sync) -> None:
         if self._stored:
@@ -110,16 +110,16 @@ class Sanitizer(Observer):
         if kind is SyncKind.MBARRIER_WAIT:
             # The wait itself must be ordered after the initialization: what it acquires comes later.
             self._accesses.use_barrier(sync, AccessKind.READ)
-            self._synchronization.wait("mbarrier", sync)
+            self.synchronization.wait("mbarrier", sync)
         elif kind in (SyncKind.MBARRIER_ARRIVE, SyncKind.MBARRIER_COMPLETE_TX):
             self._accesses.use_barrier(sync, AccessKind.RMW)
-            self._synchronization.arrive("mbarrier", sync, self._accesses.step)
+            self.synchronization.arrive("mbarrier", sync, self._accesses.step)
         elif kind is SyncKind.MBARRIER_EXPECT_TX:
             self._accesses.use_barrier(sync, AccessKind.RMW)
         elif kind in _ARRIVALS:
-            self._synchronization.arrive(_ARRIVALS[kind], sync, None)
+            self.synchronization.arrive(_ARRIVALS[kind], sync, None)
         elif kind in _WAITS:
-            self._synchronization.wait(_WAITS[kind], sync)
+            self.synchronization.wait(_WAITS[kind], sync)
         elif kind is SyncKind.GROUP_COMMIT:
             self._issuing.commit(sync)
         elif kind is SyncKind.GROUP_WAIT:
@@ -132,11 +132,11 @@ class Sanitizer(Observer):
     def _grid_wait(self, sync: Sync) -> None:
         """Let threads know that the previous launch is complete."""
         assert isinstance(sync.object, int)
-        complete = {sync.object, *self._world.completes[sync.object]}
-        self._world.completes[sync.cta[0]] |= complete
-        own = {self._world.launches[number]: 1 for number in complete}
-        cta = self._world.ctas[sync.cta]
-        for warp, mask in self._world.warps_of(cta, sync.threads):
+        complete = {sync.object, *self.world.completes[sync.object]}
+        self.world.completes[sync.cta[0]] |= complete
+        own = {self.world.launches[number]: 1 for number in complete}
+        cta = self.world.ctas[sync.cta]
+        for warp, mask in self.world.warps_of(cta, sync.threads):
             for group in warp.groups_of(mask):
                 learn_own(group, own)
             warp.merge()

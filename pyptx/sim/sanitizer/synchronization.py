@@ -8,13 +8,14 @@ from ..engine.events import Engine, Step
 from ..engine.stream import Fence, FenceKind, Sync
 from ..memory.access import Scope
 from .agents import FencePoint, LaneGroup, Released, Source, WarpAgent, includes
-from .clocks import NOTHING, Fenced, Level, MapFenced, MapReleased, join, join_levels
+from .clocks import NOTHING, Clock, Fenced, Level, MapFenced, MapReleased, join, join_levels
 from .issuing import Issuing, sent
 from .release import acquire, acquires, narrower, release, release_levels, releases
 from .world import World
 
 __all__ = ["Synchronization"]
 
+_ORDERS = (Level.SYNC, Level.WIDE, Level.EXECUTION)
 #: Phases and rounds of an object that are kept.
 _KEPT = 8
 
@@ -59,6 +60,14 @@ class Synchronization:
             for group in warp.groups_of(mask):
                 acquire(group, board, sync.semantics, sync.scope, self._world.ctas)
             warp.merge()
+
+    def mark(self, family: str, key: Hashable, phase: int, own: Clock) -> None:
+        """Let all who wait for a phase of an object also learn ``own``."""
+        board = self._boards.get((family, key), {}).get(phase)
+        if board:
+            source = next(iter(board))
+            # In all three levels, which often share one clock.
+            board[source] = join_levels(board[source], dict.fromkeys(_ORDERS, own))
 
     def forget(self, family: str, key: Hashable) -> None:
         """Forget what was released into an object whose life begins again."""

@@ -103,6 +103,7 @@ def arrive(s: Split, op: Op, lanes: Array, address: Array) -> None:
                     f"{op.name}: the mbarrier would have more than {MAX_COUNT} pending arrivals",
                     s,
                 )
+            announce_sync(s, SyncKind.MBARRIER_INCREMENT, barrier.key, barrier.phase, lanes[address == one])
             barrier.pending += len(members)
             cta.machine.memory.version += 1
         cta.unit(ThreadCopies).arrive(cta.machine.operation(s, Engine.CP), members, barrier)

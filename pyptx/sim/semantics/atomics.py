@@ -17,6 +17,8 @@ from ..threads.loads import AccessHow
 from ..threads.warp import Split
 from .mbarrier import live_barrier
 
+__all__ = ["operation_of"]
+
 Array = NDArray[Any]
 
 _RMW, _SHARED = AccessKind.RMW, StateSpace.SHARED
@@ -46,13 +48,19 @@ class _AtomicPlan:
     in_shared: Meaning
 
 
+def operation_of(op: Op) -> tuple[str, str]:
+    """Return the operation of an ``atom`` or ``red``, such as ``add``, and the name of its type."""
+    form: _AtomicForm = op.traits
+    return op.chosen.get("op") or form.operation, op.chosen.get("type") or form.kind
+
+
 def _plan(op: Op) -> _AtomicPlan:
     found: _AtomicPlan | None = op.cache.get("atomic")
     if found is not None:
         return found
     chosen = op.chosen
     form: _AtomicForm = op.traits
-    name, kind = chosen.get("op") or form.operation, chosen.get("type") or form.kind
+    name, kind = operation_of(op)
     plan = _AtomicPlan(
         int(chosen["vec"][1:]) if "vec" in chosen else 1,
         "vec" in chosen,

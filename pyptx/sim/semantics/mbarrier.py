@@ -160,8 +160,10 @@ def _arrives(
     """
 
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
-        executes(f"mbarrier.arrive{kind}", per="warp", team=team, lane=lane)(function)
-        executes(f"mbarrier.arrive_drop{kind}", per="warp", team=team, lane=lane, traits=_DROPS)(function)
+        executes(f"mbarrier.arrive{kind}", per="warp", team=team, lane=lane, varies="state")(function)
+        executes(
+            f"mbarrier.arrive_drop{kind}", per="warp", team=team, lane=lane, varies="state", traits=_DROPS
+        )(function)
         return function
 
     return register
@@ -472,6 +474,7 @@ _REPORTING = (".report", ".parity.report")
     *(f"mbarrier.try_wait{kind}" for kind in (*_PLAIN, *_REPORTING)),
     per="warp",
     yields=True,
+    varies="answer",
     lane=_try_wait_lane,
 )
 def try_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any, hint: Any = None) -> BarrierPhase | None:
@@ -514,11 +517,13 @@ def _test_wait_lane(s: Split, op: Op, lane: int, address: int, phase: int) -> bo
     return complete
 
 
-@executes(*(f"mbarrier.test_wait{kind}" for kind in _PLAIN), per="warp", lane=_test_wait_lane)
+@executes(
+    *(f"mbarrier.test_wait{kind}" for kind in _PLAIN), per="warp", varies="answer", lane=_test_wait_lane
+)
 def test_wait(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> Any:
     return _ask(s, op, lanes, address, phase)[1]
 
 
-@executes(*(f"mbarrier.test_wait{kind}" for kind in _REPORTING), per="warp", deferred=True)
+@executes(*(f"mbarrier.test_wait{kind}" for kind in _REPORTING), per="warp", varies="answer", deferred=True)
 def test_wait_report(s: Split, op: Op, lanes: Any, address: Any, phase: Any) -> None:
     _answer(s, op, test_wait(s, op, lanes, address, phase), lanes)

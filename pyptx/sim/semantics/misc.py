@@ -79,6 +79,9 @@ def setmaxnreg(s: Split, op: Op, lanes: Any, count: Any) -> RegisterWait | None:
     """Release registers of the warp to the CTA's pool, or take registers from the pool once it has enough."""
     cta = s.warp.cta
     budget, wanted = cta.unit(RegisterBudget), int(np.ravel(count)[0])
+    takes = op.chosen["action"] == "inc"
+    kind = SyncKind.REGISTERS_TAKE if takes else SyncKind.REGISTERS_RELEASE
+    announce_sync(s, kind, cta.key, lanes=lanes, amount=wanted)
     wrong, needed = budget.change(s.warp.index, op.chosen["action"], wanted, op.location)
     if wrong:
         cta.machine.report(Finding(RULES["setmaxnreg"], wrong, op.location, s.description()))

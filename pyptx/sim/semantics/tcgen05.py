@@ -60,6 +60,7 @@ def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | N
     cta = s.warp.cta
     address, count, exclusive = _uniform(s, op, dst), _uniform(s, op, columns), _exclusive(op)
     cta.unit(TensorMemory).request(count, exclusive, s)
+    announce_sync(s, SyncKind.TENSOR_ALLOCATE, cta.key, lanes=lanes, amount=count)
     storages = [each.unit(TensorMemory).storage for each in group]
     # Both CTAs of a pair pass the same offset (CUTLASS cute/arch/tmem_allocator_sm100.hpp).
     segment, offset = cta.machine.memory.access(AccessKind.PROBE, op.space, address, 4, s, cta.cluster_memory)
@@ -103,6 +104,7 @@ def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Conditi
     first = tensor.check_free(where, count, _exclusive(op), s)
     for each in group:
         each.unit(TensorMemory).announce_free(first, count, s)
+    announce_sync(s, SyncKind.TENSOR_FREE, s.cta_key, lanes=lanes, amount=count)
     request = PairRequest(s, op.name, f"of {count} columns at {where:#x}", tensor.free)
     return execute_as_pair(group, request, lambda: first, lambda: "")
 

@@ -27,7 +27,7 @@ def _masks(flags: NDArray[np.bool_]) -> NDArray[np.uint32]:
     return np.packbits(flags, axis=-1, bitorder="little").view("<u4")
 
 
-@_executes("elect.sync", collective="membermask")
+@_executes("elect.sync", collective="membermask", varies="lane")
 def elect(s: Split, op: Op, lanes: Any, membermask: Any) -> Any:
     policy = s.warp.cta.machine.policy
 
@@ -144,7 +144,7 @@ def ballot(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
     return collective(s, op, lanes, membermask, (a,), lambda op, groups, flags: _masks(flags))
 
 
-@_executes("activemask")
+@_executes("activemask", varies="value")
 def activemask(s: Split, op: Op, lanes: Any) -> Any:
     """Return the lanes that execute the instruction in this step. An H200 may group the lanes differently."""
     flags = np.zeros(int(lanes[-1] >> 5) * 32 + 32, np.bool_)

@@ -119,8 +119,8 @@ class Multiprocessors:
 
     def __init__(self, target: Target) -> None:
         # The system takes 1 KiB of shared memory for each CTA, also for the largest one.
-        room = Demand(target.threads_per_sm, target.shared_limit + SHARED_START, REGISTERS)
-        most = target.ctas_per_sm
+        room = self._room = Demand(target.threads_per_sm, target.shared_limit + SHARED_START, REGISTERS)
+        most = self._most = target.ctas_per_sm
         self.all = [Multiprocessor(number, most, room) for number in range(target.multiprocessors)]
         #: For each demand, the multiprocessors that may have room for one CTA.
         self._open: dict[Demand, dict[Multiprocessor, None]] = {}
@@ -132,6 +132,14 @@ class Multiprocessors:
         pairs = list(zip(self.all[::2], self.all[1::2], strict=True))
         count = max(1, len(self.all) // _GROUP_SIZE)
         return [_Group(pairs[len(pairs) * i // count : len(pairs) * (i + 1) // count]) for i in range(count)]
+
+    def at_once(self, demand: Demand) -> int:
+        """Return how many CTAs with this demand can be on one multiprocessor at the same time."""
+        one, count = Multiprocessor(0, self._most, self._room), 0
+        while one.fits(demand):
+            one.take(demand)
+            count += 1
+        return count
 
     def place(self, demand: Demand, size: int) -> list[Multiprocessor] | None:
         """Place a cluster of ``size`` such CTAs.

@@ -1,0 +1,1 @@
+"""Decides whether what one run showed holds for every schedule, and lists what competes."""

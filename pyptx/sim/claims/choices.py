@@ -1,0 +1,182 @@
+"""Values that hardware chooses, and where they go: clocks, %smid, masks of active lanes, answers of waits.
+
+Owns a look at the text of each function that ran: it follows such values through registers to the
+instructions that use them. A predicate, an address, a stored value or any other effect that depends on one
+competes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ...flow import accesses, control_flow
+from ...ir import Instruction, Register, Special, Symbol, leaves, registers_of
+from ..code.emitter import CLOCKS
+from ..code.function import FunctionCode
+from ..code.semantic import Semantic, semantic_of
+from .competing import Ledger
+from .retries import PureRetries
+
+__all__ = ["check_choices"]
+
+#: Special registers whose values hardware chooses when it runs the kernel.
+_CHOSEN = CLOCKS | {"smid", "warpid"}
+_ELECTED = "elect.sync takes the lowest lane of its member mask"
+
+
+#: What is chosen: the count in the state of an mbarrier, the number of a column, or anything.
+_Kind = Literal["any", "state", "column"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """An instruction whose result hardware chooses, and the kind of the result."""
+
+    name: str
+    instruction: Instruction
+    kind: _Kind = "any"
+
+
+class _Function:
+    """One function, whose chosen values are followed through its registers."""
+
+    def __init__(self, code: FunctionCode, columns: set[int], ledger: Ledger) -> None:
+        self._code, self._columns, self._ledger = code, columns, ledger
+        self._statements = [
+            (index, statement)
+            for index, statement in enumerate(code.function.body)
+            if isinstance(statement, Instruction)
+        ]
+        #: For each register, a source on which its value may depend.
+        self._chosen: dict[str, _Source] = {}
+
+    def check(self) -> None:
+        retries: PureRetries | None = None
+        for index, instruction in self._statements:
+            meaning = self._meaning(instruction)
+            if meaning is not None and meaning.takes_launches:
+                self._ledger.competes(f"{instruction.name}: which clusters it cancels", instruction.source)
+            if meaning is not None and meaning.varies == "lane":
+                self._ledger.assume(_ELECTED)
+            for leaf in self._names(instruction):
+                if isinstance(leaf, Symbol) and leaf.name == "malloc":
+                    self._ledger.competes("malloc: the address that it returns", instruction.source)
+            source = self._source(index, instruction, meaning)
+            if source is None:
+                continue
+            if meaning is not None and meaning.varies == "answer":
+                retries = retries or PureRetries(self._code, control_flow(self._code.function))
+                if retries.pure(index, instruction):
+                    continue
+            for register in accesses(instruction)[1]:
+                self._mark(register.name, source)
+        if self._chosen:
+            self._spread()
+            self._uses()
+
+    def _meaning(self, instruction: Instruction) -> Semantic | None:
+        return semantic_of(self._code.program.image.bind(instruction).form_id)
+
+    @staticmethod
+    def _names(instruction: Instruction) -> Iterator[object]:
+        for operand in instruction.operands:
+            if operand.__class__ is not Register:
+                yield from leaves(operand)
+
+    def _source(self, index: int, instruction: Instruction, meaning: Semantic | None) -> _Source | None:
+        if index in self._columns:
+            return _Source("tcgen05.alloc", instruction, "column")
+        for leaf in self._names(instruction):
+            if isinstance(leaf, Special) and leaf.name in _CHOSEN:
+                return _Source(f"%{leaf.name}", instruction)
+        if meaning is None or meaning.varies in ("", "lane"):
+            return None
+        return _Source(instruction.name, instruction, "state" if meaning.varies == "state" else "any")
+
+    def _computes(self, meaning: Semantic | None) -> bool:
+        """True if an instruction only computes registers of its warp."""
+        return meaning is not None and (meaning.per == "value" or meaning.registers_only)
+
+    def _spread(self) -> None:
+        """Mark all registers that are computed from chosen values."""
+        changed = True
+        while changed:
+            changed = False
+            for _, instruction in self._statements:
+                if not self._computes(self._meaning(instruction)):
+                    continue
+                reads, writes = accesses(instruction)
+                for source in [self._chosen[r.name] for r in reads if r.name in self._chosen]:
+                    for register in writes:
+                        changed |= self._mark(register.name, source)
+
+    def _mark(self, name: str, source: _Source) -> bool:
+        """Mark a register; return True if it was not marked so before."""
+        before = self._chosen.get(name)
+        if before is None:
+            self._chosen[name] = source
+            return True
+        if before.kind in ("any", source.kind):
+            return False
+        # Values of different kinds together: no instruction may use them.
+        self._chosen[name] = replace(source, kind="any")
+        return True
+
+    def _uses(self) -> None:
+        """List the instructions with an effect that depends on a chosen value."""
+        for _, instruction in self._statements:
+            meaning = self._meaning(instruction)
+            used = [each.name for each in accesses(instruction)[0] if each.name in self._chosen]
+            if self._computes(meaning):
+                assert meaning is not None
+                # A collective depends on its member mask and on the guard in another way than on its data.
+                if not meaning.collective:
+                    continue
+                used = [name for name in used if name in self._controls(instruction)]
+            for name in used:
+                source = self._chosen[name]
+                if name in self._allowed(instruction, meaning, source.kind):
+                    continue
+                self._ledger.competes(
+                    f"{source.name}: hardware chooses its result, and {instruction.name} uses it",
+                    source.instruction.source,
+                    instruction.source,
+                )
+
+    def _controls(self, instruction: Instruction) -> set[str]:
+        binding = self._code.program.image.bind(instruction)
+        mask = binding.operands.get("membermask")
+        names = {register.name for register in registers_of(mask)} if mask is not None else set()
+        return names | ({instruction.guard.register.name} if instruction.guard is not None else set())
+
+    def _allowed(self, instruction: Instruction, meaning: Semantic | None, kind: _Kind) -> set[str]:
+        """Return the registers that an instruction may use although their values are chosen.
+
+        The state of an mbarrier names a phase, and a wait reads nothing else of it. The number of a column
+        says where an instruction accesses tensor memory.
+        """
+        if kind == "any" or meaning is None or (kind == "state" and meaning.varies != "answer"):
+            return set()
+        binding = self._code.program.image.bind(instruction)
+        allowed: set[str] = set()
+        others: set[str] = set() if instruction.guard is None else {instruction.guard.register.name}
+        for name, operand in binding.operands.items():
+            spec = binding.specs[name]
+            if kind == "state":
+                fits = name == "state"
+            else:
+                fits = "tensor" in spec.kinds or name == "taddr"
+            names = {register.name for register in registers_of(operand)}
+            allowed |= names if fits else set()
+            others |= names if not fits and spec.access != "w" else set()
+        return allowed - others
+
+
+def check_choices(code: FunctionCode, columns: set[int], ledger: Ledger) -> None:
+    """List the values that hardware chooses in a function, if an effect depends on them.
+
+    ``columns`` has the statements that load the number of a column of tensor memory that is open.
+    """
+    _Function(code, columns, ledger).check()

@@ -1,0 +1,234 @@
+"""Phases of mbarriers and rounds of barriers: whether every schedule counts each operation in the same phase.
+
+For phase k of one object:
+
+* whatever counts in phase k is ordered after the end of phase k - 1;
+* a wait for phase k is ordered after the end of phase k - 1, and before something that counts in phase k + 1;
+* each ``expect_tx`` of phase k is ordered before an arrival of phase k, or is one instruction with it.
+
+Then the phase cannot end early, nothing can count in another phase, and no wait can be lapped.
+
+The end of a phase has a key in the clocks of the sanitizer: waits for the phase learn it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from ..engine.events import Step
+from ..engine.stream import Sync, SyncKind
+from ..sanitizer.clocks import Clock, Level, Levels
+from ..sanitizer.issuing import SignalToken
+from ..sanitizer.sanitizer import Sanitizer
+from .competing import Ledger
+from .moments import Moment, execution, groups_of, known_lanes, moment
+
+__all__ = ["Phases"]
+
+_NOTHING: Clock = {}
+_COUNTS = {
+    SyncKind.MBARRIER_ARRIVE: "mbarrier",
+    SyncKind.MBARRIER_COMPLETE_TX: "mbarrier",
+    SyncKind.BAR_ARRIVE: "bar",
+    SyncKind.CLUSTER_ARRIVE: "barrier.cluster",
+}
+_WAITS = {
+    SyncKind.MBARRIER_WAIT: "mbarrier",
+    SyncKind.BAR_WAIT: "bar",
+    SyncKind.CLUSTER_WAIT: "barrier.cluster",
+}
+_BEFORE = (SyncKind.MBARRIER_EXPECT_TX, SyncKind.MBARRIER_INCREMENT)
+
+
+@dataclass(eq=False, slots=True)
+class _Pending:
+    """Something that must come before an operation that counts in a phase.
+
+    ``left`` has the lanes that nothing of that phase is ordered after yet; ``wait`` is True for a wait.
+    """
+
+    moment: Moment
+    left: int
+    wait: bool
+
+
+@dataclass(eq=False, slots=True)
+class _Object:
+    """One mbarrier or barrier.
+
+    Attributes:
+        key: key in clocks; time k + 1 stands for the end of phase k.
+        name: name for messages.
+        last: the last phase in which something counted, or -1.
+        pending: for each phase: what must come before an operation that counts in it.
+        marked: the last phase whose end is in the sanitizer's boards, or -1.
+    """
+
+    key: int
+    name: str
+    last: int = -1
+    pending: dict[int, list[_Pending]] = field(default_factory=dict)
+    marked: int = -1
+
+
+class Phases:
+    """All objects of a run with phases."""
+
+    def __init__(self, sanitizer: Sanitizer, ledger: Ledger) -> None:
+        self._world, self._synchronization = sanitizer.world, sanitizer.synchronization
+        self._ledger = ledger
+        self._objects: dict[Hashable, _Object] = {}
+        #: The objects that end with a CTA.
+        self._owned: dict[tuple[int, int], set[Hashable]] = {}
+
+    def begin(self, key: Hashable, owner: tuple[int, int], name: str) -> None:
+        """Begin the life of an mbarrier: its phases count from 0 again."""
+        whole = ("mbarrier", key)
+        found = self._objects.pop(whole, None)
+        if found is not None:
+            self._close(found)
+        self._objects[whole] = self._new(name)
+        self._owned.setdefault(owner, set()).add(whole)
+
+    def end_cta(self, cta: tuple[int, int]) -> None:
+        """End the objects of a CTA."""
+        for whole in self._owned.pop(cta, ()):
+            found = self._objects.pop(whole, None)
+            if found is not None:
+                self._close(found)
+
+    def close(self) -> None:
+        """End all objects."""
+        for found in self._objects.values():
+            self._close(found)
+        self._objects.clear()
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def sync(self, sync: Sync, step: Step | None) -> None:
+        """Check an operation on an object; called before the sanitizer sees it."""
+        family = _COUNTS.get(sync.kind)
+        if family is not None:
+            self._count(self._object(family, sync), sync, step)
+        elif sync.kind in _WAITS:
+            family = _WAITS[sync.kind]
+            self._wait(family, self._object(family, sync), sync)
+        elif sync.kind in _BEFORE:
+            self._before(self._object("mbarrier", sync), sync)
+
+    def _new(self, name: str) -> _Object:
+        return _Object(self._world.chains.chain().key, name)
+
+    def _object(self, family: str, sync: Sync) -> _Object:
+        whole = (family, sync.object)
+        found = self._objects.get(whole)
+        if found is None:
+            found = self._objects[whole] = self._new(family)
+            if family == "bar":
+                self._owned.setdefault(sync.cta, set()).add(whole)
+        return found
+
+    def _count(self, found: _Object, sync: Sync, step: Step | None) -> None:
+        """Check an arrival or completed bytes."""
+        phase = sync.phase
+        if phase > found.last:
+            for earlier in [number for number in found.pending if number < phase]:
+                self._settle(found, found.pending.pop(earlier))
+            found.last = phase
+        pending = found.pending.get(phase)
+        if sync.steps:
+            assert step is not None and step.serial == sync.steps[0]
+            self._check_count(found, phase, _issued(step).get(Level.EXECUTION, _NOTHING), sync, pending, 0, 0)
+        else:
+            for group, mask in groups_of(self._world, sync.cta, sync.threads):
+                self._check_count(found, phase, execution(group), sync, pending, group.warp.key, mask)
+        if pending:
+            found.pending[phase] = [each for each in pending if each.left]
+
+    def _check_count(
+        self,
+        found: _Object,
+        phase: int,
+        clock: Clock,
+        sync: Sync,
+        pending: list[_Pending] | None,
+        key: int,
+        mask: int,
+    ) -> None:
+        if phase and clock.get(found.key, 0) < phase:
+            self._ledger.competes(
+                f"{sync.kind.value} on {found.name}: nothing orders it after the end of the phase before",
+                sync.location,
+            )
+        for each in pending or ():
+            each.left &= ~known_lanes(clock, each.moment, key, mask)
+
+    def _wait(self, family: str, found: _Object, sync: Sync) -> None:
+        phase = sync.phase
+        mbarrier = family == "mbarrier"
+        if phase > found.marked:
+            self._synchronization.mark(family, sync.object, phase, {found.key: phase + 1})
+            found.marked = phase
+        if not mbarrier:
+            # Whoever waits has arrived in the same round.
+            return
+        for group, mask in groups_of(self._world, sync.cta, sync.threads):
+            if phase > 0 and execution(group).get(found.key, 0) < phase:
+                self._ledger.competes(
+                    f"wait on {found.name}: nothing orders it after the end of the phase before the one that "
+                    "it waits for",
+                    sync.location,
+                )
+            self._expect(found, phase + 1, moment(self._world, group.warp, mask, sync.location), wait=True)
+
+    def _before(self, found: _Object, sync: Sync) -> None:
+        for group, mask in groups_of(self._world, sync.cta, sync.threads):
+            if sync.phase and execution(group).get(found.key, 0) < sync.phase:
+                self._ledger.competes(
+                    f"{sync.kind.value} on {found.name}: nothing orders it after the end of the phase before",
+                    sync.location,
+                )
+            then = moment(self._world, group.warp, mask, sync.location)
+            self._expect(found, sync.phase, then, wait=False)
+
+    @staticmethod
+    def _expect(found: _Object, phase: int, then: Moment, *, wait: bool) -> None:
+        found.pending.setdefault(phase, []).append(_Pending(then, then.mask, wait))
+
+    # --- ends -----------------------------------------------------------------------------------
+
+    def _close(self, found: _Object) -> None:
+        for phase, pending in found.pending.items():
+            if phase <= found.last:
+                self._settle(found, pending)
+        found.pending.clear()
+
+    def _settle(self, found: _Object, pending: list[_Pending]) -> None:
+        """Judge what nothing that counted in the phase is ordered after: the phase is over."""
+        for each in pending:
+            if not each.left:
+                continue
+            location = each.moment.location
+            if not each.wait:
+                self._ledger.competes(
+                    f"expected bytes or arrivals of {found.name}: no arrival of the same phase comes after "
+                    "them",
+                    location,
+                )
+            elif each.left != each.moment.mask:
+                self._ledger.assume(
+                    "lanes of a warp that wait together on an mbarrier see the end of the phase together",
+                    location,
+                )
+            else:
+                self._ledger.competes(
+                    f"wait on {found.name}: the next phase may end before the wait looks", location
+                )
+
+
+def _issued(step: Step) -> Levels:
+    """Return what is ordered before a step's signal."""
+    token = step.observed
+    levels: Levels = token.issued if isinstance(token, SignalToken) else token.levels
+    return levels

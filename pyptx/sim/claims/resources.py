@@ -1,0 +1,109 @@
+"""Resources for which instructions wait: columns of tensor memory, and registers of a CTA's pool."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from dataclasses import dataclass, field
+
+from ...layout.tensor_memory import COLUMNS
+from ..engine.stream import Sync, SyncKind
+from ..sanitizer.world import World
+from ..tcgen05.tensor_memory import TensorMemory
+from ..threads.cta import CTA
+from .columns import Columns
+from .competing import Ledger
+from .moments import Moment, execution, groups_of, known_lanes, moment
+
+__all__ = ["Resources"]
+
+_TENSOR = (SyncKind.TENSOR_ALLOCATE, SyncKind.TENSOR_FREE)
+_REGISTERS = (SyncKind.REGISTERS_TAKE, SyncKind.REGISTERS_RELEASE)
+
+
+@dataclass(eq=False, slots=True)
+class _Asked:
+    """What the threads of one CTA have asked for."""
+
+    allocations: list[Moment] = field(default_factory=list)
+    frees: list[Moment] = field(default_factory=list)
+    taken: list[Moment] = field(default_factory=list)
+    columns: int = 0
+
+
+class Resources:
+    """The resources of a run."""
+
+    def __init__(self, world: World, columns: Columns, ledger: Ledger) -> None:
+        self._world, self._columns, self._ledger = world, columns, ledger
+        self._ctas: dict[Hashable, _Asked] = {}
+
+    def end_cta(self, cta: tuple[int, int]) -> None:
+        """Forget what a CTA has asked for."""
+        self._ctas.pop(cta, None)
+
+    def sync(self, sync: Sync) -> None:
+        """Check that the order of two claims on one resource is decided."""
+        if sync.kind in _TENSOR:
+            self._tensor(sync, self._ctas.setdefault(sync.cta, _Asked()))
+        elif sync.kind in _REGISTERS:
+            self._registers(sync, self._ctas.setdefault(sync.cta, _Asked()))
+
+    def _tensor(self, sync: Sync, asked: _Asked) -> None:
+        """Allocations of a CTA must be ordered among themselves and with what frees columns."""
+        takes = sync.kind is SyncKind.TENSOR_ALLOCATE
+        if takes:
+            self._beside(sync, self._world.machine.residency.live[sync.cta], asked)
+        before = [*asked.allocations, *(asked.frees if takes else ())]
+        # The instruction belongs to the whole warp: what one lane knows is enough.
+        for then in before:
+            known = [
+                known_lanes(execution(group), then, group.warp.key, 0xFFFFFFFF)
+                for group, _ in groups_of(self._world, sync.cta, sync.threads)
+            ]
+            if not any(known):
+                self._ledger.competes(
+                    f"{sync.kind.value}: nothing orders it after another one of the CTA",
+                    sync.location,
+                    then.location,
+                )
+        mine = asked.allocations if takes else asked.frees
+        mine += self._moments(sync)
+
+    def _registers(self, sync: Sync, asked: _Asked) -> None:
+        """What releases registers must not wait for what takes them."""
+        if sync.kind is SyncKind.REGISTERS_TAKE:
+            asked.taken += self._moments(sync)
+            return
+        for then in asked.taken:
+            for group, mask in groups_of(self._world, sync.cta, sync.threads):
+                if known_lanes(execution(group), then, group.warp.key, mask):
+                    self._ledger.competes(
+                        "setmaxnreg.dec behind a setmaxnreg.inc: others may take registers of the pool first",
+                        sync.location,
+                        then.location,
+                    )
+
+    def _moments(self, sync: Sync) -> list[Moment]:
+        return [
+            moment(self._world, group.warp, mask, sync.location)
+            for group, mask in groups_of(self._world, sync.cta, sync.threads)
+        ]
+
+    def _beside(self, sync: Sync, cta: CTA, asked: _Asked) -> None:
+        """Judge an allocation against those of other CTAs that may be on the same multiprocessor."""
+        grid = cta.grid
+        several = any(each.dependent for each in self._world.machine.grids)
+        pair = cta.unit(TensorMemory).group
+        most = self._world.machine.residency.multiprocessors.at_once(grid.demand)
+        # The CTAs of a pair are on different multiprocessors.
+        if not several and (most == 1 or grid.ctas == 1 or grid.ctas == grid.cluster_size == len(pair)):
+            return
+        first = asked.columns == 0
+        asked.columns += sync.amount
+        alone = first and grid.cluster_size == len(pair)
+        if several or not (alone or min(most, grid.ctas) * asked.columns <= COLUMNS):
+            self._ledger.competes(
+                "tcgen05.alloc: CTAs that may share a multiprocessor wait for columns in any order",
+                sync.location,
+            )
+        self._columns.open.add(sync.cta)

@@ -1,0 +1,119 @@
+"""The observer that decides whether a run may claim to hold for every schedule.
+
+The argument is in docs/every-schedule.md. In short: if each synchronization of the run is one that every
+fair schedule makes, and each access is ordered by them, every schedule executes the same instructions with
+the same values. This module watches one run for what could be otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...core.findings import Finding, Verdict
+from ..engine.events import AsyncOperation, Step
+from ..engine.stream import Life, LifeKind, Observer, Sync
+from ..memory.access import Access, AccessKind
+from ..sanitizer.sanitizer import Sanitizer
+from ..threads.machine_state import MachineState
+from .choices import check_choices
+from .columns import Columns
+from .competing import Claim, Ledger
+from .phases import Phases
+from .resources import Resources
+from .strong import StrongAccesses
+
+__all__ = ["Watch"]
+
+#: Rules for review that leave the claim, as assumptions: the order that they name is that of hardware.
+_ASSUMED = frozenset(
+    {
+        "assumed-order",
+        "proxy-fence-open",
+        "tcgen05-fence-missing",
+        "tcgen05-wait-missing",
+        "relaxed-handover",
+    }
+)
+#: Rules for review that no schedule changes.
+_HARMLESS = frozenset(
+    {"padding-read", "undefined-load", "buffer-crossing", "unused-wait", "unwritten-output"}
+)
+
+
+class Watch(Observer):
+    """Watches one run. It must get each event before the sanitizer, whose clocks it reads."""
+
+    def __init__(self, machine: MachineState, sanitizer: Sanitizer) -> None:
+        self._machine = machine
+        self._ledger = Ledger()
+        self._phases = Phases(sanitizer, self._ledger)
+        self._strong = StrongAccesses(sanitizer.world, self._ledger)
+        self._columns = Columns(self._ledger)
+        self._resources = Resources(sanitizer.world, self._columns, self._ledger)
+        self._step: Step | None = None
+
+    # --- events ---------------------------------------------------------------------------------
+
+    def access(self, access: Access) -> None:
+        if access.kind is AccessKind.INIT:
+            self._begin_barriers(access)
+            return
+        self._strong.access(access, self._step)
+        if self._columns.watching:
+            self._columns.access(access)
+
+    def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
+        pass
+
+    def happens(self, step: Step) -> None:
+        self._step = step
+
+    def sync(self, sync: Sync) -> None:
+        self._phases.sync(sync, self._step)
+        self._resources.sync(sync)
+
+    def begin(self, life: Life) -> None:
+        if life.kind is LifeKind.TENSOR_MEMORY:
+            assert life.cta is not None
+            self._columns.begin(life.cta)
+
+    def end(self, life: Life) -> None:
+        if life.kind is LifeKind.CTA:
+            assert isinstance(life.key, tuple)
+            self._phases.end_cta(life.key)
+            self._strong.end_cta(life.key)
+            self._resources.end_cta(life.key)
+            self._columns.end_cta(life.key)
+
+    def _begin_barriers(self, access: Access) -> None:
+        actor: Any = access.actor
+        cta, segment = actor.warp.cta, access.segment
+        for offset in access.footprint.starts.tolist():
+            key = (cta.grid.number, cta.cluster.number, segment.base + offset)
+            name = segment.name if segment.parts is None else segment.parts.describe(offset)
+            self._phases.begin(key, cta.key, f"mbarrier {name}")
+
+    # --- the claim ------------------------------------------------------------------------------
+
+    def claim(self, findings: Sequence[Finding]) -> Claim:
+        """Return the claim for the whole run. ``findings`` are those of all launches."""
+        self._phases.close()
+        ledger = self._ledger
+        for finding in findings:
+            name = finding.rule.name
+            if finding.severity is Verdict.REVIEW and name in _ASSUMED:
+                ledger.assume(f"{name}: the order that hardware keeps", finding.location)
+            elif name not in _HARMLESS:
+                ledger.competes(f"finding {name}", finding.location)
+        seen: set[int] = set()
+        for grid in self._machine.grids:
+            if not grid.complete:
+                ledger.competes(f"launch {grid.number} did not complete")
+            if grid.printed:
+                ledger.assume("the order of lines that different threads print is open")
+            for code in grid.program.codes():
+                if id(code) not in seen:
+                    seen.add(id(code))
+                    check_choices(code, self._columns.loads.get(id(code), set()), ledger)
+        return ledger.claim()
