@@ -11,6 +11,7 @@ import enum
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from .remedies import Remedy
 from .source import SourceLocation
 
 __all__ = ["RULES", "Finding", "Rule", "Verdict", "verdict_of"]
@@ -436,6 +437,8 @@ class Finding:
         other: other accesses or waiting threads involved: a note and a location each.
         schedules: after runs under several schedules, those under which the rule was broken.
         anchor: the PTX ISA section about the instruction at fault; empty if the rule's section applies.
+        why: why what the kernel does is not enough; empty if the message says it.
+        remedy: what mends this kernel. Findings whose checker knows no more than the rule have the rule's.
     """
 
     rule: Rule
@@ -445,6 +448,8 @@ class Finding:
     other: tuple[tuple[str, SourceLocation | None], ...] = field(default=())
     schedules: tuple[str, ...] = ()
     anchor: str = ""
+    why: str = ""
+    remedy: Remedy | None = None
 
     @property
     def severity(self) -> Verdict:
@@ -455,6 +460,11 @@ class Finding:
     def see(self) -> str:
         """The section of the PTX ISA to read."""
         return self.anchor or self.rule.anchor
+
+    @property
+    def advice(self) -> Remedy:
+        """The finding's own remedy, or the rule's."""
+        return self.remedy or Remedy(self.rule.remedy)
 
     def __str__(self) -> str:
         lines = [f"{self.severity}: [{self.rule.name}] {self.message}"]
@@ -467,7 +477,9 @@ class Finding:
             lines.append(f"  {note}{where}")
         if self.schedules:
             lines.append(f"  under:  {', '.join(self.schedules)}")
-        lines.append(f"  remedy: {self.rule.remedy}")
+        if self.why:
+            lines.append(f"  why:    {self.why}")
+        lines.append("  remedy: " + str(self.advice).replace("\n", "\n          "))
         if self.see:
             lines.append(f"  rule:   PTX ISA #{self.see}")
         return "\n".join(lines)

@@ -95,6 +95,22 @@ class Accesses:
         if shadow is not None:
             shadow.clear_columns(first, columns)
 
+    def barrier_name(self, key: Any) -> tuple[str, str]:
+        """Return the name of an mbarrier in texts and in addresses, given the key of its events."""
+        found = self._barriers.get(key)
+        if found is None:
+            return "an mbarrier", "mbar"
+        shadow, offset = found
+        parts = shadow.segment.parts
+        part = None if parts is None else parts.at(offset)
+        if part is None:
+            address = f"{shadow.segment.base + offset:#x}"
+            return f"the mbarrier at {address}", address
+        within = offset - part.start
+        if part.end - part.start <= _BARRIER_BYTES:
+            return part.name, part.name
+        return f"{part.name}[{within // _BARRIER_BYTES}]", f"{part.name}+{within}"
+
     # --- any access -----------------------------------------------------------------------------
 
     def access(self, access: Access) -> None:
@@ -431,6 +447,7 @@ class Accesses:
             name = f"{operation.name} by {operation.threads}"
             record = self._record(access, token.key, token.time, 0, name)
             record.reads_only, record.stream, record.issuer = token.reads, token.stream, token.issuer
+            record.issue = token.issue
             record.waited = operation.group is not GroupKind.TCGEN05_LD
             token.records[key] = record
         self._reach(current, view, record, 0)
@@ -447,6 +464,7 @@ class Accesses:
         for number in np.unique(warps).tolist():
             part = copies.parts[number]
             record = self._copy_record(access, part)
+            record.issue = copies.issue
             for group in part.groups:
                 chosen = np.flatnonzero((warps == number) & (group.mask >> lanes & 1).astype(np.bool_))
                 if len(chosen):
@@ -505,6 +523,7 @@ class Accesses:
             f"{operation.name} by {operation.threads}",
             sync.location,
             barrier=True,
+            issue=step.observed.issue,
         )
         grains = shadow.places(Footprint(np.array([offset], np.int64), _BARRIER_BYTES))
         current = self._barrier_current(AccessKind.RMW, shadow, offset)

@@ -29,13 +29,17 @@ Values = NDArray[np.int32]
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two accesses that break a rule: the earlier record and its lane, the later lane, and the place."""
+    """Two accesses that break a rule: the earlier record and its lane, the later lane, and the place.
+
+    ``view`` is what the agent of the later access knows.
+    """
 
     rule: str
     record: Record
     lane: int
     my_lane: int
     offset: int
+    view: View
 
 
 def _distinct(values: Any) -> list[int]:
@@ -239,7 +243,7 @@ class Examiner:
                 reported.add(rule)
                 at = int(np.argmax(codes == code))
                 offset = int(grains[here][at]) * shadow.grain
-                self._report(Conflict(rule, earlier, lane, my_lane, offset), record, current, shadow)
+                self._report(Conflict(rule, earlier, lane, my_lane, offset, view), record, current, shadow)
         if not reported and not earlier.mask and lanes is None:
             view.ordered.add(earlier.number * 8 + current.number)
 

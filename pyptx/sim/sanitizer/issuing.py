@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ..engine.events import AsyncOperation, Step, StepKind
 from ..engine.stream import GroupKind, Sync
+from .advice.history import Issue
 from .agents import CtaAgent, LaneGroup, WarpAgent, bits_of
 from .clocks import LANES_KEY, NOTHING, READ_KEY, Clock, Level, Levels, join, join_levels
 from .operations import Stream, Token
@@ -34,6 +35,7 @@ class SignalToken:
 
     levels: Levels
     issued: Levels
+    issue: Issue | None = None
 
     def knowledge(self) -> Levels:
         return self.levels
@@ -65,9 +67,10 @@ class CopyPart:
 
 @dataclass(eq=False, slots=True)
 class Copies:
-    """All parts of one ``cp.async``, by warp."""
+    """All parts of one ``cp.async``, by warp; ``issue`` is the operation, for messages."""
 
     parts: dict[int, CopyPart]
+    issue: Issue | None = None
 
     def knowledge_of(self, lanes: dict[int, int]) -> Levels:
         """Return what an mbarrier's signal says that stands for the copies of these lanes, by warp."""

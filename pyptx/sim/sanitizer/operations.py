@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...core.source import SourceLocation
+from .advice.history import Issue
 from .agents import CtaAgent
 from .clocks import KEYS, READ_KEY, Clock, Level, Levels, extended
 from .records import Record
@@ -58,6 +59,7 @@ class Token:
         assumed: the same, with the orders that only this machine adds.
         records: records of the accesses, by kind, segment and size.
         ordered: numbers of records that were found to be ordered before.
+        issue: the operation, for messages.
     """
 
     key: int
@@ -75,6 +77,7 @@ class Token:
     assumed: frozenset[int] = frozenset()
     records: dict[tuple[object, ...], Record] = field(default_factory=dict)
     ordered: set[int] = field(default_factory=set)
+    issue: Issue | None = None
 
     def own(self) -> Clock:
         """Return the key and time by which others know the token."""

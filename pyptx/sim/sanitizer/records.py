@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 from ...core.source import SourceLocation
 from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope
+from .advice.history import Issue
 
 __all__ = ["ALL_LANES", "CODES", "Record", "Records"]
 
@@ -38,6 +39,7 @@ class Record:
         together: True for one access that the lanes of a warp make together, as ``tcgen05.alloc`` does.
         waited: False for a load of tensor memory that no ``tcgen05.wait::ld`` has waited for.
         issuer: for an operation: key of the warp that issued it.
+        issue: the operation that accessed, for messages; None for threads.
         name: what accessed, for messages: the CTA, the warp and the lanes, or the operation.
     """
 
@@ -61,6 +63,7 @@ class Record:
     issuer: int = -1
     stream: object = None
     bound: dict[int, tuple[int, int]] = field(default_factory=dict)
+    issue: Issue | None = None
 
 
 class Records:
@@ -73,6 +76,11 @@ class Records:
         found = self._all[number]
         assert found is not None
         return found
+
+    @property
+    def last(self) -> int:
+        """The number of the last record."""
+        return len(self._all) - 1
 
     def add(self, record: Record) -> Record:
         """Give the record its number, and keep it."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from ...core.findings import RULES, Finding
+from ...core.remedies import Remedy
 from ..memory.access import AccessKind, Proxy
+from .advice.adviser import advise
+from .advice.pair import Pair
+from .advice.sides import place
 from .agents import CtaAgent
 from .examine import Conflict
-from .order import Current
 from .records import ALL_LANES, Record
 from .shadow import Shadow
 
@@ -30,22 +33,24 @@ def _what(record: Record, lane: int) -> str:
     return f"{verb}{proxy} by {who}"
 
 
-def conflict_finding(conflict: Conflict, record: Record, current: Current, shadow: Shadow) -> Finding:
+def conflict_finding(conflict: Conflict, record: Record, shadow: Shadow, pair: Pair) -> Finding:
     """Return the finding for two accesses that break a rule. The later line of the text comes first."""
     rule = RULES[conflict.rule]
-    sides = [(record, conflict.my_lane), (conflict.record, conflict.lane)]
-    sides.sort(key=lambda side: (-_line(side[0]), side[0].kind.value))
-    (first, first_lane), (second, second_lane) = sides
+    named = [(record, conflict.my_lane), (conflict.record, conflict.lane)]
+    named.sort(key=lambda side: (-_line(side[0]), side[0].kind.value))
+    (first, first_lane), (second, second_lane) = named
     segment = shadow.segment
-    parts = getattr(segment, "parts", None)
+    parts = segment.parts
     where = f"{segment.name} + {conflict.offset:#x}" if parts is None else parts.describe(conflict.offset)
-    message = f"{_what(first, first_lane)} of {where}: {rule.summary}"
+    why, remedy = advise(conflict.rule, pair)
     return Finding(
         rule,
-        message,
+        f"{_what(first, first_lane)} of {where}: {rule.summary}",
         first.location,
         first.name,
         ((f"{_what(second, second_lane)}", second.location),),
+        why=why,
+        remedy=remedy,
     )
 
 
@@ -59,10 +64,17 @@ def lifetime_finding(record: Record, owner: CtaAgent, ends: bool) -> Finding:
     ``ends`` is True if the access may come after the end, False if it may come before the start.
     """
     when = "before the end" if ends else "after the start"
+    line = place(record.location)
+    where = f"after {line}, before any of them ends" if ends else f"before {line}"
     return Finding(
         RULES["cluster-lifetime"],
         f"{_what(record, ALL_LANES)} in shared memory of CTA {owner.coordinates}: nothing orders it {when} "
         "of this CTA",
         record.location,
         record.name,
+        remedy=Remedy(
+            f"let all threads of the cluster's CTAs meet {where}",
+            "ptx.cluster.sync(aligned=True)",
+            "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned;",
+        ),
     )

@@ -16,13 +16,18 @@ from typing import TYPE_CHECKING, Any
 from ...core.findings import Finding
 from ..engine.events import AsyncOperation, Step
 from ..engine.stream import Fence, Life, LifeKind, Observer, Sync, SyncKind
-from ..memory.access import Access, AccessKind, Proxy, StateSpace
+from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, StateSpace
 from ..tcgen05.tensor_memory import TensorMemory
 from .accesses import Accesses
+from .advice.code import Code
+from .advice.history import History
+from .advice.pair import Pair
+from .advice.sides import Side
 from .agents import CtaAgent
+from .clocks import Level
 from .examine import Conflict, Examiner
 from .issuing import Issuing, learn_own
-from .order import Current
+from .order import Current, known_lanes
 from .records import Record
 from .report import conflict_finding, lifetime_finding
 from .shadow import Shadow
@@ -52,6 +57,7 @@ class Sanitizer(Observer):
     def __init__(self, machine: MachineState) -> None:
         self._machine = machine
         self.world = World(machine)
+        self._history = History()
         self._issuing = Issuing(self.world)
         self.synchronization = Synchronization(self.world, self._issuing)
         examiner = Examiner(self.world.records, self.world.ctas, self._conflict)
@@ -80,6 +86,7 @@ class Sanitizer(Observer):
         if life.kind is LifeKind.CTA:
             assert isinstance(life.key, tuple)
             self._accesses.end_cta(life.key)
+            self._history.end_cta(life.key)
         elif life.kind is LifeKind.SEGMENT:
             assert isinstance(life.key, int)
             self._accesses.end_segment(life.key)
@@ -87,12 +94,17 @@ class Sanitizer(Observer):
     def access(self, access: Access) -> None:
         if self._stored:
             self._judge_stores()
+        if access.semantics is not MemoryOrder.WEAK:
+            self._history.flag(self.world.records.last, access)
         self._accesses.access(access)
 
     def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
         if self._stored:
             self._judge_stores()
         self._issuing.issue(operation, steps)
+        issue = self._history.issue(self.world.records.last, operation, steps)
+        for step in steps:
+            step.observed.issue = issue
         self._accesses.issued(operation)
 
     def happens(self, step: Step) -> None:
@@ -101,11 +113,13 @@ class Sanitizer(Observer):
     def fence(self, fence: Fence) -> None:
         if self._stored:
             self._judge_stores()
+        self._history.fence(self.world.records.last, fence)
         self.synchronization.fence(fence)
 
     def sync(self, sync: Sync) -> None:
         if self._stored:
             self._judge_stores()
+        self._history.sync(self.world.records.last, sync)
         kind = sync.kind
         if kind is SyncKind.MBARRIER_WAIT:
             # The wait itself must be ordered after the initialization: what it acquires comes later.
@@ -167,9 +181,26 @@ class Sanitizer(Observer):
                 self._tell(conflict, record, current, shadow)
 
     def _tell(self, conflict: Conflict, record: Record, current: Current, shadow: Shadow) -> None:
-        finding = conflict_finding(conflict, record, current, shadow)
+        finding = conflict_finding(conflict, record, shadow, self._pair(conflict, record, current))
         places = [finding.location, *(location for _, location in finding.other)]
         self._report((conflict.rule, *map(str, places)), finding)
+
+    def _pair(self, conflict: Conflict, record: Record, current: Current) -> Pair:
+        """Return the two accesses with what their threads did around them."""
+        near = conflict.record.cta == record.cta
+        ctas, history = self.world.ctas, self._history
+        first = Side(conflict.record, conflict.lane, ctas[conflict.record.cta], history, True, False, near)
+        second = Side(record, conflict.my_lane, ctas[record.cta], history, False, True, near)
+        sent = conflict.view.levels.get(Level.SENT, {})
+        code = Code(self._machine.grids[record.cta[0]].program.reachable)
+        return Pair(
+            first,
+            second,
+            current.space,
+            bool(known_lanes(conflict.record, sent, conflict.record.mask)),
+            code,
+            self._accesses.barrier_name,
+        )
 
     def _beyond(self, record: Record, owner: CtaAgent, ends: bool) -> None:
         finding = lifetime_finding(record, owner, ends)

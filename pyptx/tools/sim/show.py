@@ -11,6 +11,7 @@ import click
 import numpy as np
 
 from ...core.findings import Finding, Verdict
+from ...core.remedies import Edit
 from ...core.source import SourceLocation
 from ...sim import Report
 from ...sim.threads.limits import Progress
@@ -146,8 +147,26 @@ def _finding(finding: Finding) -> dict[str, Any]:
         "schedules": list(finding.schedules),
         **_place(finding.location),
         "other": [{"note": note, **_place(location)} for note, location in finding.other],
-        "remedy": finding.rule.remedy,
+        "why": finding.why,
+        "remedy": finding.advice.advice,
+        "remedy_dsl": finding.advice.dsl,
+        "remedy_ptx": finding.advice.ptx,
+        "edit": _edit(finding.advice.edit),
         "see": finding.see,
+    }
+
+
+def _edit(edit: Edit | None) -> dict[str, Any] | None:
+    """Return the one instruction that mends the kernel, and where it goes in."""
+    if edit is None:
+        return None
+    return {
+        "ptx": edit.ptx,
+        "place": str(edit.place),
+        "file": edit.location.file,
+        "line": edit.location.line,
+        "replaces": edit.replaced or None,
+        "from": None if edit.origin is None else edit.origin.line,
     }
 
 

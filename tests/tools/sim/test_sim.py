@@ -257,6 +257,48 @@ def test_json_of_a_finding() -> None:
     assert (finding["file"], finding["line"]) == ("saxpy.ptx", line)
     assert finding["text"] == "ld.global.f32 %f3, [%rd5];"
     assert {"thread", "remedy", "see", "other", "message"} <= finding.keys()
+    assert finding["edit"] is None and finding["why"] == finding["remedy_dsl"] == finding["remedy_ptx"] == ""
+
+
+RACE = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry race(.param .u64 out)
+{
+    .reg .b32 %t, %at, %y;
+    .reg .b64 %ptr;
+    .shared .align 4 .b32 tile[64];
+    mov.u32 %t, %tid.x;
+    mov.u32 %at, tile;
+    mad.lo.u32 %at, %t, 4, %at;
+    st.shared.u32 [%at], %t;
+    xor.b32 %at, %at, 128;
+    ld.shared.u32 %y, [%at];
+    ld.param.u64 %ptr, [out];
+    mad.wide.u32 %ptr, %t, 4, %ptr;
+    st.global.u32 [%ptr], %y;
+    ret;
+}
+"""
+
+
+def test_json_of_a_remedy() -> None:
+    result = run("-", "--grid", "1", "--block", "64", "--arg", "zeros:u32[64]", "--json", text=RACE)
+    assert result.exit_code == 1, result.output
+    (finding,) = json.loads(result.stdout)["findings"]
+    load = RACE.splitlines().index("    ld.shared.u32 %y, [%at];") + 1
+    assert finding["rule"] == "data-race" and finding["line"] == load
+    assert finding["other"][0]["line"] == load - 2
+    assert finding["remedy_dsl"] == "ptx.bar.sync(0)" and finding["remedy_ptx"] == "bar.sync 0;"
+    assert finding["edit"] == {
+        "ptx": "bar.sync 0;",
+        "place": "before",
+        "file": "<stdin>",
+        "line": load,
+        "replaces": None,
+        "from": None,
+    }
 
 
 def test_standard_input_and_source_lines() -> None:
