@@ -10,6 +10,7 @@ import click
 
 from . import frozen
 from .kernels import KERNELS
+from .mending import Mended, mend_mutant, remedies
 from .mutants import Mutant, mutants
 from .operators import OPERATORS
 from .running import Outcome, run_mutant, run_original
@@ -49,13 +50,20 @@ def _line(mutant: Mutant, schedule: str, outcome: Outcome) -> str:
     "--output", type=click.Path(path_type=Path), help="A file to which each mutant adds a JSON line."
 )
 @click.option("--every", default=1, show_default=True, help="Only every n-th mutant.")
+@click.option("--mend", is_flag=True, help="Apply the remedies that are one instruction, and run again.")
 def run(
-    schedules: str, kernels: tuple[str, ...], operators: tuple[str, ...], output: Path | None, every: int
+    schedules: str,
+    kernels: tuple[str, ...],
+    operators: tuple[str, ...],
+    output: Path | None,
+    every: int,
+    mend: bool,
 ) -> None:
     """Run the mutants and print how each operator's were seen."""
     names = schedules.split(",")
     started = time.perf_counter()
     records = []
+    results: list[tuple[Mutant, Mended]] = []
     for kernel in kernels or KERNELS:
         for schedule in names:
             report, right = run_original(kernel, schedule)
@@ -64,12 +72,16 @@ def run(
             for mutant in list(mutants([kernel], operators))[::every]:
                 outcome = run_mutant(mutant, schedule, report)
                 records.append((mutant, schedule, outcome))
+                if mend and outcome.how in ("named", "otherwise"):
+                    results.append((mutant, mend_mutant(mutant, schedule, report)))
                 if output is not None:
                     with output.open("a") as file:
                         file.write(_line(mutant, schedule, outcome))
         click.echo(f"{kernel}: {time.perf_counter() - started:.0f} s", err=True)
     click.echo(by_operator(records))
     click.echo(by_kernel(records))
+    if mend:
+        click.echo(remedies(results))
 
 
 if __name__ == "__main__":

@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 
-from pyptx.core.findings import Finding
+from pyptx import PyptxError
+from pyptx.core.findings import RULES, Finding
 from pyptx.core.remedies import Edit, Place
 from pyptx.ir import Function, Instruction, Module, Statement, parse_module, print_module
+from pyptx.sim import Report, load
 
-__all__ = ["Mended", "mend", "mended"]
+from .kernels import subject
+from .mutants import Mutant
+from .running import limits, schedule_options
+
+__all__ = ["Mended", "mend", "mend_mutant", "mended", "remedies"]
 
 #: Edits that are tried on one kernel.
 _ROUNDS = 40
@@ -93,3 +100,31 @@ def mended(
         edits.append(edit)
         module = _edited(module, edit)
     return Mended("left", tuple(edits), left)
+
+
+def mend_mutant(mutant: Mutant, schedule: str, report: Report) -> Mended:
+    """What the remedies make of a mutant; ``report`` is the original's, whose findings do not count."""
+
+    def run(module: Module) -> tuple[Sequence[Finding], bool]:
+        options = {**limits(report), **schedule_options(schedule)}
+        try:
+            found, right = subject(mutant.kernel).launch(load(module), **options)
+        except PyptxError as error:
+            return [Finding(RULES["not-modeled"], str(error))], False
+        return found.findings, right
+
+    return mended(mutant.module, run, {finding.message for finding in report.findings})
+
+
+#: What became of mutants, best first.
+_WAYS = ("mended", "left", "wrong", "no edit")
+
+
+def remedies(found: Sequence[tuple[Mutant, Mended]]) -> str:
+    """A table, in Markdown, of what the remedies made of the mutants of each operator."""
+    lines = ["| operator | mutants | " + " | ".join(_WAYS) + " |", "|---|--:|" + "--:|" * len(_WAYS)]
+    for operator in [*dict.fromkeys(mutant.operator for mutant, _ in found), "**all**"]:
+        of = [result.how for mutant, result in found if operator in (mutant.operator, "**all**")]
+        counts = Counter(of)
+        lines.append(f"| {operator} | {len(of)} | " + " | ".join(str(counts[way]) for way in _WAYS) + " |")
+    return "\n".join(lines) + "\n"

@@ -14,7 +14,7 @@ from .expected import Expectation
 from .kernels import subject
 from .mutants import Mutant
 
-__all__ = ["OUTCOMES", "Outcome", "classify", "run_mutant", "run_original", "schedule_options"]
+__all__ = ["OUTCOMES", "Outcome", "classify", "limits", "run_mutant", "run_original", "schedule_options"]
 
 #: How a mutant was seen, best first. ``refused``: the checker did not load it.
 OUTCOMES = ("named", "otherwise", "refused", "values", "unseen")
@@ -108,14 +108,18 @@ def run_original(kernel: str, schedule: str = "eager") -> tuple[Report, bool]:
     return original.launch(sim.load(original.module), **schedule_options(schedule))
 
 
+def limits(report: Report) -> dict[str, float]:
+    """The limits of a mutant's run, by the report of the original."""
+    return {"max_steps": max(_FACTOR * report.steps, _LEAST), "timeout": _SECONDS}
+
+
 def run_mutant(mutant: Mutant, schedule: str, report: Report) -> Outcome:
     """Run one mutant. ``report`` is the original's under the same schedule: it gives the limit of steps."""
     known = frozenset((f.rule.name, _line(f)) for f in report.findings)
-    steps = max(_FACTOR * report.steps, _LEAST)
     try:
         loaded = sim.load(mutant.module)
-        options = schedule_options(schedule)
-        found, right = subject(mutant.kernel).launch(loaded, max_steps=steps, timeout=_SECONDS, **options)
+        options = {**limits(report), **schedule_options(schedule)}
+        found, right = subject(mutant.kernel).launch(loaded, **options)
     except PyptxError as error:
         return Outcome("refused", found=(type(error).__name__,))
     return classify(found.findings, right, mutant.expected, mutant.line, accesses_of(mutant.kernel), known)

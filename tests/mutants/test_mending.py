@@ -13,7 +13,9 @@ from pyptx.sim import Stream, load
 from tests.sanitizer.twins.corpus import TWINS
 from tests.sanitizer.twins.twin import Twin
 
-from .mending import mended
+from .mending import mend_mutant, mended, remedies
+from .mutants import mutants
+from .running import run_original
 
 #: Twins that one edit mends, one for each kind of edit.
 MENDED = [
@@ -65,3 +67,11 @@ def test_a_finding_without_an_edit_is_left() -> None:
     twin = TWINS["copy-not-waited-for"]
     result = mended(parse_module(twin.text("wrong")), lambda module: outcome(twin, module))
     assert result.how == "no edit" and result.left == ("data-race",)
+
+
+def test_the_edits_mend_a_mutant() -> None:
+    (mutant,) = (m for m in mutants(["tma-store"], ["proxy-fence-deleted"]) if m.number == 0)
+    report, right = run_original("tma-store")
+    result = mend_mutant(mutant, "eager", report)
+    assert right and result.how == "mended" and result.edits[0].ptx.startswith("fence.proxy.async"), result
+    assert "| proxy-fence-deleted | 1 | 1 | 0 | 0 | 0 |" in remedies([(mutant, result)])
