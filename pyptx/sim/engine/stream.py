@@ -145,7 +145,8 @@ class Fence:
         cta: as in :class:`Sync`.
         threads: as in :class:`Sync`.
         semantics, scope: memory order of the fence, and the threads to which it applies.
-        spaces: for a proxy fence, the state spaces of the accesses that it orders.
+        spaces: for a proxy fence, the state spaces of the accesses that it orders; for a memory fence, the
+            space to which ``.sync_restrict`` restricts it, empty for all.
         own_memory: True if it orders only accesses to shared memory of the CTA that executes it.
         footprint: for a fence of the tensor-map proxy, address and size of the bytes that it names.
         location: the line of the instruction.

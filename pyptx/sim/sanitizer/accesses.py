@@ -9,21 +9,23 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.types import TYPES
 from ..engine.events import AsyncOperation, Step
-from ..engine.stream import GroupKind, Sync
+from ..engine.stream import GroupKind, Sync, SyncKind
 from ..memory.access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
 from ..memory.access_findings import store_collision
 from ..memory.collisions import colliding
 from ..memory.segments import Segment
 from ..threads.loads import stored_values
-from .agents import CtaAgent, LaneGroup, Released, WarpAgent
-from .clocks import NOTHING, Clock, Level, MapReleased, join, join_levels
+from .agents import CtaAgent, LaneGroup, WarpAgent
+from .clocks import NOTHING, Level, MapReleased, join_levels
 from .examine import Examiner
+from .flags import Flags
 from .issuing import Copies, CopyPart
 from .operations import Token
 from .order import Current, View, known_lanes
 from .records import ALL_LANES, CODES, Record
-from .release import acquire, acquires, release, release_levels, releases
+from .release import acquires, releases
 from .shadow import Shadow
 from .world import World, mask_of
 
@@ -47,6 +49,7 @@ class Accesses:
         self, world: World, examiner: Examiner, beyond: Callable[[Record, CtaAgent, bool], None]
     ) -> None:
         self._world, self._examiner, self._beyond = world, examiner, beyond
+        self._flags = Flags(world, examiner.sets)
         self._shadows: dict[int, Shadow] = {}
         #: For live mbarriers, by the key of their events: where they are.
         self._barriers: dict[Any, tuple[Shadow, int]] = {}
@@ -70,11 +73,14 @@ class Accesses:
 
     def end_cta(self, key: tuple[int, int]) -> None:
         """Check the other CTAs' accesses to the shared memory of a CTA against its end; forget the memory."""
-        known: Clock = {}
-        for warp in self._world.ctas[key].warps:
+        remote = self._remote.pop(key, {}).values()
+        levels = NOTHING
+        for warp in self._world.ctas[key].warps if remote else ():
             for group in warp.groups:
-                known = join(known, group.snapshot(group.mask).get(Level.EXECUTION, {}))
-        for record in self._remote.pop(key, {}).values():
+                levels = join_levels(levels, group.snapshot(group.mask))
+        for record in remote:
+            # Relaxed operations order the operations on mbarriers, and no ordinary access.
+            known = levels.get(Level.EXECUTION if record.barrier else Level.SYNC, {})
             if record.key not in known or known[record.key] < record.time:
                 lanes = known_lanes(record, known, record.mask)
                 if record.mask & ~lanes:
@@ -245,7 +251,7 @@ class Accesses:
             self._reach(current, view, record, group.mask)
         self._examiner.access(shadow, grains, values, units, lanes, views, record, current)
         if current.strong or shadow.flags:
-            self._flags(access, shadow, warp, lanes, which, current)
+            self._use_flags(access, shadow, warp, lanes, which, current)
         self._begin_lives(access, shadow, warp, groups)
 
     def _begin_lives(self, access: Access, shadow: Shadow, warp: WarpAgent, groups: list[LaneGroup]) -> None:
@@ -272,6 +278,7 @@ class Accesses:
         for offset in access.footprint.starts.tolist():
             key = (cta.grid.number, cta.cluster.number, shadow.segment.base + offset)
             self._barriers[key] = shadow, offset
+            self._world.begin_barrier(key)
 
     def _of_team(
         self, access: Access, cta: CtaAgent, low: int, warps: NDArray[Any], lanes: NDArray[Any]
@@ -307,7 +314,7 @@ class Accesses:
         if current.strong or shadow.flags:
             for number in present:
                 chosen = np.flatnonzero(warps == number)
-                self._flags(access, shadow, cta.warps[number], lanes[chosen], chosen, current)
+                self._use_flags(access, shadow, cta.warps[number], lanes[chosen], chosen, current)
 
     def _of_whole_warp(self, access: Access, warp: WarpAgent) -> None:
         """An access of a whole warp together: it frees tensor memory."""
@@ -369,18 +376,11 @@ class Accesses:
 
     def _observe(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], which: Any) -> None:
         """Let lanes learn what was released into the bytes that they read, before the read is compared."""
-        flags = self._shadow(access.segment, access.actor).flags
-        if not flags:
-            return
-        starts = access.footprint.starts[which]
-        for start in np.unique(starts).tolist():
-            board = flags.get(start)
-            if board:
-                for group in warp.groups_of(mask_of(lanes[starts == start])):
-                    acquire(group, board, access.semantics, access.scope, self._world.ctas)
-        warp.merge()
+        shadow = self._shadow(access.segment, access.actor)
+        shadow.places(access.footprint)
+        self._flags.read(access, shadow, warp, lanes, access.footprint.starts[which], _element_size(access))
 
-    def _flags(
+    def _use_flags(
         self,
         access: Access,
         shadow: Shadow,
@@ -391,46 +391,19 @@ class Accesses:
     ) -> None:
         """Let strong accesses release and acquire through the bytes that they access."""
         assert access.threads is not None
-        together = len(access.footprint.starts) < len(access.threads)
-        starts = access.footprint.starts[_ALL if together else which].tolist()
+        starts = access.footprint.starts
+        together = len(starts) < len(access.threads)
         if not current.strong:
             if current.kind is not AccessKind.READ:
-                for start in starts:
-                    shadow.flags.pop(start, None)
-                    shadow.own_releases.pop(start, None)
+                self._flags.written(shadow, starts if together else starts[which], access.footprint.size)
             return
-        order, scope = access.semantics, access.scope
         if together:
             # A whole warp makes one access together: it copies a tensor map.
             return
-        if current.kind is AccessKind.READ:
-            if not acquires(order):
-                self._observe(access, warp, lanes, which)
-            return
-        fences = any(group.fence is not None for group in warp.groups)
-        if not (shadow.flags or shadow.own_releases or fences or releases(order)):
-            return
-        for start, lane in zip(starts, lanes.tolist(), strict=True):
-            board: Released | None = shadow.flags.get(start)
-            mine = warp.groups_of(1 << lane)[0]
-            kept: Released = {}
-            if board and current.kind is not AccessKind.WRITE:
-                acquire(mine, board, order, scope, self._world.ctas)
-                kept = dict(board)
-            # The thread's own earlier release on the same location goes on (release pattern, form 2).
-            threads = shadow.own_releases.get(start, {})
-            own: Released = threads.get((warp.key, lane), {})
-            if releases(order) or mine.fence is not None:
-                release(own, mine, 1 << lane, order, scope)
-                threads[warp.key, lane] = own
-                shadow.own_releases[start] = threads
-            for source, levels in own.items():
-                release_levels(kept, source, levels)
-            if kept:
-                shadow.flags[start] = kept
-            else:
-                shadow.flags.pop(start, None)
-        warp.merge()
+        if current.kind is not AccessKind.READ:
+            self._flags.write(access, shadow, warp, lanes, starts[which], current.size)
+        elif not acquires(access.semantics):
+            self._observe(access, warp, lanes, which)
 
     # --- engines --------------------------------------------------------------------------------
 
@@ -453,6 +426,8 @@ class Accesses:
         self._reach(current, view, record, 0)
         values = np.full(len(grains), CODES * record.number + ALL_LANES, np.int32)
         self._examiner.access(shadow, grains, values, None, None, [view], record, current)
+        if access.kind.writes:
+            self._flags.written(shadow, access.footprint.starts, access.footprint.size)
 
     def _of_copies(self, access: Access, copies: Copies) -> None:
         """An access of a ``cp.async``, in which each lane's copy is an operation of its own."""
@@ -460,6 +435,8 @@ class Accesses:
         shadow = self._shadow(access.segment, access.actor)
         grains = shadow.places(access.footprint)
         current = self._current(access, shadow)
+        if access.kind.writes:
+            self._flags.written(shadow, access.footprint.starts, access.footprint.size)
         lanes, warps = access.threads & 31, access.threads >> 5
         for number in np.unique(warps).tolist():
             part = copies.parts[number]
@@ -540,6 +517,9 @@ class Accesses:
     ) -> None:
         warp = group.warp
         warp.advance()
+        bound = {}
+        if sync.kind is SyncKind.MBARRIER_ARRIVE:
+            bound = dict.fromkeys(range(32), (self._world.barrier_key(sync.object), sync.phase + 1))
         record = self._world.records.add(
             Record(
                 0,
@@ -556,6 +536,7 @@ class Accesses:
                 _name(warp),
                 sync.location,
                 barrier=True,
+                bound=bound,
             )
         )
         lanes = np.flatnonzero(np.unpackbits(np.array([group.mask], "<u4").view(np.uint8), bitorder="little"))
@@ -591,10 +572,15 @@ def _alike(access: Access) -> bool:
 
 
 def _element_size(access: Access) -> int:
-    """Return the bytes of one scalar: a vector access counts as accesses of its elements."""
+    """Return the bytes of one scalar: a vector or a packed type counts as accesses of its elements."""
     op = getattr(access.actor, "op", None)
-    vector = None if op is None else op.chosen.get("vec")
-    return access.footprint.size if vector is None else max(1, access.footprint.size // int(vector[1:]))
+    if op is None:
+        return access.footprint.size
+    vector, kind = op.chosen.get("vec"), op.chosen.get("type")
+    count = 1 if vector is None else int(vector[1:])
+    if access.kind is AccessKind.RMW and kind is not None:
+        count *= TYPES[kind].lanes
+    return max(1, access.footprint.size // count)
 
 
 def _name(warp: WarpAgent) -> str:

@@ -49,17 +49,19 @@ class Source:
 Released = dict[Source, Levels]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, eq=False, slots=True)
 class FencePoint:
     """A release fence: its scope, what the lanes knew of others, and the times of their own accesses.
 
-    ``own`` has the times in the levels of earlier fences, as in :class:`LaneGroup`.
+    ``own`` has the times in the levels of earlier fences, as in :class:`LaneGroup`. ``shared`` is True if the
+    fence releases only accesses to shared memory of its CTA.
     """
 
     scope: Scope
     levels: Levels
     time: int
     own: dict[Hashable, int]
+    shared: bool = False
 
 
 class LaneGroup:
@@ -70,17 +72,17 @@ class LaneGroup:
         levels: what they know of other agents.
         own: for each level of a fence: the time until which each lane's own accesses are in it.
         ordered: numbers of records, with the class of the access, that were found to be ordered before.
-        fence: the last release fence, or None.
+        fences: the last release fences: of each scope, unless a later one has a wider scope.
         seen: what relaxed reads have observed; an acquire fence makes it known.
     """
 
-    __slots__ = ("_snapshot", "fence", "levels", "mask", "ordered", "own", "seen", "warp")
+    __slots__ = ("_snapshot", "fences", "levels", "mask", "ordered", "own", "seen", "warp")
 
     def __init__(self, warp: WarpAgent, mask: int, levels: Levels) -> None:
         self.warp, self.mask, self.levels = warp, mask, levels
         self.own: dict[Hashable, int] = {}
         self.ordered: set[int] = set()
-        self.fence: FencePoint | None = None
+        self.fences: tuple[FencePoint, ...] = ()
         self.seen: Released = {}
         self._snapshot: tuple[int, int, Levels, Levels] | None = None
 
@@ -88,7 +90,7 @@ class LaneGroup:
         """Split off the lanes of ``mask``."""
         other = LaneGroup(self.warp, mask, self.levels)
         other.ordered = set(self.ordered) if len(self.ordered) < _FEW else set()
-        other.fence, other.seen, other.own = self.fence, dict(self.seen), dict(self.own)
+        other.fences, other.seen, other.own = self.fences, dict(self.seen), dict(self.own)
         self.mask &= ~mask
         self._snapshot = None
         return other
@@ -193,7 +195,7 @@ class WarpAgent:
             for other in kept:
                 if (
                     other.levels is group.levels
-                    and other.fence is group.fence
+                    and other.fences == group.fences
                     and other.own == group.own
                     and not other.seen
                     and not group.seen

@@ -10,7 +10,8 @@ the first one for whole operations, :data:`READ_KEY` for their reads alone.
 :data:`Levels` are the clocks of one agent. ``SYNC`` is causality order: release and acquire with scopes that
 include each other. ``WIDE`` ignores scopes, ``EXECUTION`` also takes what relaxed operations order. A level
 ``Fenced`` holds what a proxy fence has made visible to the async proxy. ``TENSOR`` and ``SENT`` follow
-``tcgen05.fence``, ``INITIALIZED`` follows ``fence.mbarrier_init``.
+``tcgen05.fence``, ``INITIALIZED`` follows ``fence.mbarrier_init``, and a level ``SharedOnly`` has causality
+order for shared memory alone.
 """
 
 from __future__ import annotations
@@ -32,9 +33,11 @@ __all__ = [
     "Levels",
     "MapFenced",
     "MapReleased",
+    "SharedOnly",
     "extended",
     "join",
     "join_levels",
+    "shared_only",
 ]
 
 #: Number of keys of one warp or of one chain.
@@ -73,6 +76,19 @@ class Fenced(NamedTuple):
     def serves(self, space: StateSpace, owner: tuple[int, int] | None) -> bool:
         """True if the fence orders accesses to bytes of ``space``, in shared memory of CTA ``owner``."""
         return self.space is space and (not self.own or self.cta == owner)
+
+
+class SharedOnly(NamedTuple):
+    """The level of what fences with ``.sync_restrict`` have ordered: accesses to shared memory alone.
+
+    ``cta`` is the CTA whose shared memory it is, or None for that of the whole cluster.
+    """
+
+    cta: tuple[int, int] | None
+
+    def serves(self, space: StateSpace, owner: tuple[int, int] | None) -> bool:
+        """True if the fence orders accesses to bytes of ``space``, in shared memory of CTA ``owner``."""
+        return space is StateSpace.SHARED and self.cta in (None, owner)
 
 
 class MapReleased(NamedTuple):
@@ -155,3 +171,16 @@ def join_levels(a: Levels, b: Levels) -> Levels:
     if len(merged) == len(b) and all(merged[level] is clock for level, clock in b.items()):
         return b
     return merged
+
+
+def shared_only(levels: Levels, cta: tuple[int, int] | None) -> Levels:
+    """Return what ``levels`` order of accesses to shared memory alone: of ``cta``, or of the cluster."""
+    made: dict[Hashable, Clock] = {}
+    known = levels.get(Level.SYNC, {})
+    for level, clock in levels.items():
+        if isinstance(level, SharedOnly) and cta is not None and level.cta in (None, cta):
+            known = join(known, clock)
+        elif level not in (Level.SYNC, Level.WIDE):
+            made[level] = clock
+    made[SharedOnly(cta)] = join(made.get(SharedOnly(cta), {}), known)
+    return made

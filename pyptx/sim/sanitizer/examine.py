@@ -80,7 +80,7 @@ class Examiner:
         report: Callable[[Conflict, Record, Current, Shadow], None],
     ) -> None:
         self._records, self._agents, self._report = records, agents, report
-        self._sets = ValueSets(self._kind_of)
+        self.sets = ValueSets(self._kind_of)
 
     def access(
         self,
@@ -106,12 +106,13 @@ class Examiner:
         """
         written = shadow.writes[grains]
         reading = current.kind is AccessKind.READ
+        raced = False
         if written.any():
-            self._compare(shadow, written, grains, units, lanes, views, record, current)
+            raced = self._compare(shadow, written, grains, units, lanes, views, record, current)
         if not reading:
             read = shadow.reads[grains]
             if read.any():
-                self._compare(shadow, read, grains, units, lanes, views, record, current)
+                raced |= self._compare(shadow, read, grains, units, lanes, views, record, current)
         wide = np.broadcast_to(values[:, None], grains.shape)
         if reading:
             read = shadow.reads[grains]
@@ -119,12 +120,12 @@ class Examiner:
                 wide = self._merged(read, wide, units, lanes, views, current)
             shadow.reads[grains] = wide
             return
-        if written.any() and (current.strong or current.barrier or current.kind is AccessKind.RMW):
+        if written.any() and (raced or current.strong or current.barrier or current.kind is AccessKind.RMW):
             wide = self._merged(written, wide, units, lanes, views, current)
         shadow.writes[grains] = wide
         read = shadow.reads[grains]
-        if current.strong and read.any():
-            # Strong reads need no order before a strong write: later accesses are still compared with them.
+        if (raced or current.strong) and read.any():
+            # Later accesses are still compared with reads that are not ordered before the write.
             nothing = np.zeros(grains.shape, np.int32)
             shadow.reads[grains] = self._merged(read, nothing, units, lanes, views, current)
         else:
@@ -148,21 +149,23 @@ class Examiner:
         views: list[View],
         record: Record,
         current: Current,
-    ) -> None:
+    ) -> bool:
+        """Compare with older accesses; return True if one of them breaks a rule."""
+        raced = False
         if old.min() < 0:
             for value in np.unique(old[old < 0]).tolist():
                 chosen = old == value
                 if self._harmless(value, views, current):
                     continue
-                for member in sorted(self._sets.members(value), reverse=True):
+                for member in sorted(self.sets.members(value), reverse=True):
                     earlier = self._records[member // CODES]
                     if len(views) == 1 and not may_conflict(earlier, current, views[0], self._agents):
                         continue
-                    self._compare_pairs(
+                    raced |= self._compare_pairs(
                         shadow, np.where(chosen, member, 0), grains, units, lanes, views, record, current
                     )
             old = np.where(old < 0, 0, old)
-        self._compare_pairs(shadow, old, grains, units, lanes, views, record, current)
+        return raced | self._compare_pairs(shadow, old, grains, units, lanes, views, record, current)
 
     def _kind_of(self, value: int) -> Hashable:
         """Return what decides whether an access may be simultaneous with others; None if more decides."""
@@ -173,9 +176,9 @@ class Examiner:
 
     def _harmless(self, value: int, views: list[View], current: Current) -> bool:
         """True if no member of a set conflicts with the current access: all are strong alike."""
-        if self._sets.kind(value) is None:
+        if self.sets.kind(value) is None:
             return False
-        last = self._records[self._sets.last(value) // CODES]
+        last = self._records[self.sets.last(value) // CODES]
         return not any(may_conflict(last, current, view, self._agents) for view in views)
 
     def _compare_pairs(
@@ -188,7 +191,8 @@ class Examiner:
         views: list[View],
         record: Record,
         current: Current,
-    ) -> None:
+    ) -> bool:
+        raced = False
         numbers = old // CODES
         pairs: Any = numbers if units is None else numbers * len(views) + units[:, None]
         found = _distinct(pairs)
@@ -210,7 +214,8 @@ class Examiner:
                 view.ordered.add(key)
                 continue
             here = pairs == pair
-            self._compare_lanes(shadow, earlier, old, here, grains, lanes, view, record, current)
+            raced |= self._compare_lanes(shadow, earlier, old, here, grains, lanes, view, record, current)
+        return raced
 
     @staticmethod
     def _simple(earlier: Record, current: Current, view: View) -> bool:
@@ -228,8 +233,11 @@ class Examiner:
         view: View,
         record: Record,
         current: Current,
-    ) -> None:
-        """Compare the lanes of one pair of record and agent; report the first conflict of each rule."""
+    ) -> bool:
+        """Compare the lanes of one pair of record and agent; report the first conflict of each rule.
+
+        Return True if there is one.
+        """
         theirs = old[here] - CODES * earlier.number
         mine = (
             np.full(theirs.shape, -1) if lanes is None else np.broadcast_to(lanes[:, None], old.shape)[here]
@@ -246,6 +254,7 @@ class Examiner:
                 self._report(Conflict(rule, earlier, lane, my_lane, offset, view), record, current, shadow)
         if not reported and not earlier.mask and lanes is None:
             view.ordered.add(earlier.number * 8 + current.number)
+        return bool(reported)
 
     # --- storing --------------------------------------------------------------------------------
 
@@ -310,18 +319,18 @@ class Examiner:
 
     def _together(self, before: int, value: int, my_lane: int, view: View, current: Current) -> int:
         """Return the value for the members of ``before`` that must be kept, and for ``value``."""
-        count = self._sets.count(before)
+        count = self.sets.count(before)
         if count > _FEW and count & (count - 1):
             # Large sets are searched only when they have doubled.
-            return self._sets.extended(before, value) if value else before
+            return self.sets.extended(before, value) if value else before
         kept = {
             member
-            for member in self._sets.members(before)
+            for member in self.sets.members(before)
             if not self._covered(member, my_lane, view, current)
         }
         if value:
             kept.add(value)
-        return self._sets.number(kept)
+        return self.sets.number(kept)
 
     def _covered(self, value: int, my_lane: int, view: View, current: Current) -> bool:
         """True if an older access may be forgotten: what is ordered after the new one is also after it."""

@@ -1,7 +1,7 @@
 """Decides whether an earlier access is ordered before a later one, and if not, which rule is broken.
 
-:class:`View` is what the later access's agent knows. :func:`ordered` compares clocks; :func:`broken_rule` is
-called only for two accesses that the quick comparison did not find to be ordered.
+:class:`View` is what the later access's agent knows. :func:`level_of` and :func:`known_lanes` are the quick
+comparison; :func:`broken_rule` is called only for two accesses that it did not find to be ordered.
 
 Source: PTX ISA, `#memory-consistency-model`, `#async-proxy`, `#tcgen05-memory-consistency-model`.
 """
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, Scope, StateSpace
 from .agents import CtaAgent, bits_of, includes
-from .clocks import LANES_KEY, READ_KEY, Clock, Fenced, Level, Levels, MapFenced
+from .clocks import LANES_KEY, READ_KEY, Clock, Fenced, Level, Levels, MapFenced, SharedOnly
 from .operations import Token
 from .records import ALL_LANES, Record
 
@@ -28,11 +28,14 @@ class View:
     """What an agent knows when it accesses memory.
 
     Attributes:
-        levels: its clocks. cta: its CTA. warp_key: key of its warp, or -1 for an engine that acts for no
-        single lanes. limit: the latest time of its warp's own lanes that counts as its past. token: the
-        token of an operation; None for threads. ordered: numbers of records that were found to be ordered
-        before: 8 times the number, plus the class of the access. together: True if all lanes of the warp
-        make one access.
+        levels: its clocks.
+        cta: its CTA.
+        warp_key: key of its warp, or -1 for an engine that acts for no single lanes.
+        limit: the latest time of its warp's own lanes that counts as its past.
+        ordered: numbers of records that were found to be ordered before: 8 times the number, plus the class
+            of the access.
+        token: the token of an operation; None for threads.
+        together: True if all lanes of the warp make one access.
     """
 
     levels: Levels
@@ -194,14 +197,18 @@ def broken_rule(record: Record, lane: int, current: Current, my_lane: int, view:
         return _tensor_rule(record, current, view, in_level(Level.EXECUTION), in_level(Level.TENSOR))
     if current.proxy is Proxy.TENSORMAP and current.kind is AccessKind.READ:
         return _map_rule(record, lane, current, my_lane, view, in_level(Level.SYNC))
-    causal = in_level(Level.SYNC)
+    causal = in_level(Level.SYNC) or any(
+        level.serves(current.space, None if current.owner is None else current.owner.key) and in_level(level)
+        for level in levels
+        if isinstance(level, SharedOnly)
+    )
     if record.proxy is Proxy.GENERIC and current.proxy is Proxy.ASYNC:
         if causal or in_level(Level.EXECUTION):
             return _fence_rule(record, lane, current, my_lane, view, causal)
         return "data-race"
     if causal and record.proxy is Proxy.ASYNC and current.proxy is Proxy.ASYNC:
         return _between_ctas(record, lane, current, view)
-    if causal or (record.barrier and in_level(Level.EXECUTION)):
+    if causal:
         return ""
     if record.kind is AccessKind.INIT and in_level(Level.EXECUTION) and in_level(Level.INITIALIZED):
         return ""
@@ -216,8 +223,8 @@ def broken_rule(record: Record, lane: int, current: Current, my_lane: int, view:
 
 
 def _between_ctas(record: Record, lane: int, current: Current, view: View) -> str:
-    """The rule for a write of the async proxy that another CTA's async proxy accesses in global memory."""
-    if current.space is not StateSpace.GLOBAL or record.cta == view.cta.key or record.kind is AccessKind.READ:
+    """The rule for two accesses of the async proxy by different CTAs, in global memory."""
+    if current.space is not StateSpace.GLOBAL or record.cta == view.cta.key:
         return ""
     here = view.levels.get(Fenced(StateSpace.GLOBAL, view.cta.key), _NO_CLOCK)
     return "" if _contains(record, lane, -1, here, view) else "proxy-fence-open"

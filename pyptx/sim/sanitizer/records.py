@@ -32,7 +32,10 @@ class Record:
         mask: the lanes, for a value with :data:`ALL_LANES`; 0 for an engine.
         reads_only: True if the access is the read of an operation that also writes: knowing the chain's
             :data:`~.clocks.READ_KEY` is enough.
-        bound: for copies that a thread has waited for: key and time of its warp at the wait, by lane.
+        bound: for copies that a thread has waited for: key and time of its warp at the wait, by lane. For a
+            strong write that other threads have read: ``observed`` and 1; for an arrival at an mbarrier: the
+            barrier's key, and the phase plus 1.
+        observed: key by which threads know a strong write that they have read; 0 if there is none.
         size: bytes of one piece.
         launch: the key in clocks that stands for the completion of the access's launch.
         barrier: True for an operation on an mbarrier: such operations are atomic among themselves.
@@ -62,6 +65,7 @@ class Record:
     waited: bool = True
     issuer: int = -1
     stream: object = None
+    observed: int = 0
     bound: dict[int, tuple[int, int]] = field(default_factory=dict)
     issue: Issue | None = None
 

@@ -1,6 +1,7 @@
 """What threads release into synchronization objects, and what a thread that observes it learns.
 
-A :class:`Board` is one phase of an mbarrier, one round of a barrier, or the value of a flag in memory.
+A board (:data:`~.agents.Released`) is one phase of an mbarrier, one round of a barrier, or the value of a
+flag in memory.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ from collections.abc import Hashable
 
 from ..memory.access import MemoryOrder, Scope
 from .agents import CtaAgent, LaneGroup, Released, Source, includes
-from .clocks import NOTHING, Clock, Level, Levels, join_levels
+from .clocks import NOTHING, Clock, Level, Levels, join_levels, shared_only
 
 __all__ = ["acquire", "acquires", "narrower", "observed", "release", "release_levels", "releases", "sendable"]
 
@@ -43,17 +44,23 @@ def release(
     mask: int,
     order: MemoryOrder,
     scope: Scope,
+    *,
+    flag: bool = False,
 ) -> None:
     """Release what the lanes of ``mask`` know, their own accesses included.
 
-    A relaxed operation behind a release fence releases what the lanes knew at the fence.
+    A relaxed operation behind a release fence releases what the lanes knew at the fence, to the scope of
+    both. For a flag in memory, only the fence's scope counts: the one of the write is compared with that of
+    each read.
     """
     cta = group.warp.cta.key
     release_levels(board, Source(releases(order), scope, cta), sendable(group.snapshot(mask)))
-    if not releases(order) and group.fence is not None:
-        fence = group.fence
+    for fence in () if releases(order) else group.fences:
         levels = sendable(group.with_own(fence.levels, mask, fence.time, fence.own))
-        release_levels(board, Source(True, narrower(fence.scope, scope), cta), levels)
+        if fence.shared:
+            levels = shared_only(levels, cta)
+        reach = fence.scope if flag else narrower(fence.scope, scope)
+        release_levels(board, Source(True, reach, cta), levels)
 
 
 def sendable(levels: Levels) -> Levels:
@@ -70,16 +77,19 @@ def observed(
     agents: dict[tuple[int, int], CtaAgent],
     *,
     synchronizes: bool,
+    strong: bool = True,
 ) -> Levels:
     """Return what a thread of ``cta`` learns from a board.
 
-    ``synchronizes`` is False for a relaxed operation: then only the order of execution is learned.
+    ``synchronizes`` is False for a relaxed operation: then only the order of execution is learned. ``strong``
+    is
+    False for a read that is not morally strong with the write that it reads: then scopes do not fit.
     """
     learned = NOTHING
     for source, levels in board.items():
         there = agents[source.cta]
-        if source.engine:
-            fits = True
+        if source.engine or not strong:
+            fits = strong
         else:
             fits = includes(source.scope, there, cta) and includes(scope, cta, there)
         if source.released and synchronizes and fits:
@@ -105,16 +115,22 @@ def acquire(
     order: MemoryOrder,
     scope: Scope,
     agents: dict[tuple[int, int], CtaAgent],
+    *,
+    flag: bool = False,
+    strong: bool = True,
 ) -> None:
-    """Let the lanes of a group learn from a board; what a relaxed operation saw waits for a fence."""
+    """Let the lanes of a group learn from a board; what a relaxed operation saw waits for a fence.
+
+    Args:
+        flag: True for a read of a flag in memory, whose scope is compared with that of the write.
+        strong: False if these two are not morally strong.
+    """
     if not board:
         return
-    strong = acquires(order)
-    group.learn(observed(board, scope, group.warp.cta, agents, synchronizes=strong))
-    if not strong:
-        for source, levels in board.items():
-            release_levels(
-                group.seen,
-                Source(source.released, narrower(source.scope, scope), source.cta, source.engine),
-                levels,
-            )
+    synchronizes = acquires(order)
+    group.learn(observed(board, scope, group.warp.cta, agents, synchronizes=synchronizes, strong=strong))
+    if synchronizes or not strong:
+        return
+    for source, levels in board.items():
+        reach = source.scope if flag else narrower(source.scope, scope)
+        release_levels(group.seen, Source(source.released, reach, source.cta, source.engine), levels)

@@ -89,7 +89,7 @@ class Shadow:
         owner: the CTA whose shared memory it is, or None.
         grain: bytes for one value.
         writes, reads: values by grain.
-        flags: what strong writes released, by offset.
+        flags: places that strong writes have written (:mod:`.flags`), by offset.
         own_releases: what each thread that wrote a flag has released there, by offset and thread.
     """
 

@@ -7,8 +7,19 @@ from collections.abc import Hashable
 from ..engine.events import Engine, Step
 from ..engine.stream import Fence, FenceKind, Sync
 from ..memory.access import Scope
-from .agents import FencePoint, LaneGroup, Released, Source, WarpAgent, includes
-from .clocks import NOTHING, Clock, Fenced, Level, MapFenced, MapReleased, join, join_levels
+from .agents import CtaAgent, FencePoint, LaneGroup, Released, Source, WarpAgent, includes
+from .clocks import (
+    NOTHING,
+    Clock,
+    Fenced,
+    Level,
+    Levels,
+    MapFenced,
+    MapReleased,
+    join,
+    join_levels,
+    shared_only,
+)
 from .issuing import Issuing, sent
 from .release import acquire, acquires, narrower, release, release_levels, releases
 from .world import World
@@ -30,9 +41,14 @@ class Synchronization:
 
     # --- objects --------------------------------------------------------------------------------
 
+    def _phases(self, family: str, key: Hashable) -> dict[int, Released]:
+        """Return what was released into an object, by phase."""
+        life = self._world.barrier_key(key) if family == "mbarrier" else 0
+        return self._boards.setdefault((family, key, life), {})
+
     def arrive(self, family: str, sync: Sync, step: Step | None) -> None:
         """Release into the phase of an object: what threads know, or what a step's signal says."""
-        phases = self._boards.setdefault((family, sync.object), {})
+        phases = self._phases(family, sync.object)
         board = phases.get(sync.phase)
         if board is None:
             board = phases[sync.phase] = {}
@@ -52,26 +68,41 @@ class Synchronization:
 
     def wait(self, family: str, sync: Sync) -> None:
         """Let threads learn what was released into the phase that they have waited for."""
-        board = self._boards.get((family, sync.object), {}).get(sync.phase)
+        board = self._phases(family, sync.object).get(sync.phase)
         if not board:
             return
         cta = self._world.ctas[sync.cta]
+        arrivals = self._observed(sync, board, cta) if family == "mbarrier" else NOTHING
         for warp, mask in self._world.warps_of(cta, sync.threads):
             for group in warp.groups_of(mask):
                 acquire(group, board, sync.semantics, sync.scope, self._world.ctas)
+                if arrivals:
+                    group.learn(arrivals)
             warp.merge()
 
     def mark(self, family: str, key: Hashable, phase: int, own: Clock) -> None:
         """Let all who wait for a phase of an object also learn ``own``."""
-        board = self._boards.get((family, key), {}).get(phase)
+        board = self._phases(family, key).get(phase)
         if board:
             source = next(iter(board))
             # In all three levels, which often share one clock.
             board[source] = join_levels(board[source], dict.fromkeys(_ORDERS, own))
 
-    def forget(self, family: str, key: Hashable) -> None:
-        """Forget what was released into an object whose life begins again."""
-        self._boards.pop((family, key), None)
+    def _observed(self, sync: Sync, board: Released, cta: CtaAgent) -> Levels:
+        """Return how a wait knows the arrivals that it has observed, if it does not acquire all of them."""
+        agents, scope = self._world.ctas, sync.scope
+
+        def fits(source: Source) -> bool:
+            there = agents[source.cta]
+            return source.engine or (
+                source.released and includes(source.scope, there, cta) and includes(scope, cta, there)
+            )
+
+        synchronizes = acquires(sync.semantics) and all(map(fits, board))
+        if synchronizes:
+            return NOTHING
+        clock = {self._world.barrier_key(sync.object): sync.phase + 1}
+        return {level: clock for level in (Level.SYNC, Level.WIDE, Level.EXECUTION)}
 
     # --- fences ---------------------------------------------------------------------------------
 
@@ -135,8 +166,16 @@ class Synchronization:
                     learned = join_levels(learned, levels)
                 else:
                     left[source] = levels
-            group.seen = left
-            group.learn(learned)
+            if not fence.spaces:
+                group.seen = left
+            group.learn(shared_only(learned, None) if fence.spaces else learned)
         if releases(fence.semantics):
-            group.fence = FencePoint(fence.scope, group.levels, group.warp.time, dict(group.own))
+            shared = bool(fence.spaces)
+            earlier = [
+                one
+                for one in group.fences
+                if narrower(one.scope, fence.scope) is not one.scope or (shared and not one.shared)
+            ]
+            made = FencePoint(fence.scope, group.levels, group.warp.time, dict(group.own), shared)
+            group.fences = (*earlier, made)
             group.warp.released = True

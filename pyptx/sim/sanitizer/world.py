@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -45,6 +46,7 @@ class World:
         #: For each launch: the launches that are complete when it is.
         self.completes: dict[int, set[int]] = {}
         self._completed_before: dict[int, frozenset[int]] = {}
+        self._barriers: dict[Hashable, int] = {}
 
     def begin_grid(self, number: int) -> None:
         """Begin a launch. One that depends on the previous launch knows only of the launches before that."""
@@ -67,6 +69,19 @@ class World:
             full = (1 << min(32, threads - 32 * index)) - 1
             agent.warps.append(WarpAgent(agent, index, self.chains.new_key(), full, levels))
         self.ctas[key] = agent
+
+    def begin_barrier(self, barrier: Hashable) -> None:
+        """Begin the life of an mbarrier: what was released into its memory before does not count."""
+        self._barriers[barrier] = self.chains.new_key()
+
+    def barrier_key(self, barrier: Hashable) -> int:
+        """Return the key by which threads know the arrivals that they have observed.
+
+        Its time is the phase plus 1. Each life of an mbarrier has its own.
+        """
+        if barrier not in self._barriers:
+            self.begin_barrier(barrier)
+        return self._barriers[barrier]
 
     def warps_of(self, cta: CtaAgent, threads: NDArray[np.int64]) -> list[tuple[WarpAgent, int]]:
         """Return the warps of some threads, each with the mask of its lanes among them."""

@@ -184,8 +184,16 @@ _LEVELS = {"cta": Scope.CTA, "gl": Scope.GPU, "sys": Scope.SYS}
 )
 def fence(s: Split, op: Op, lanes: Any) -> None:
     """Send observers the fence. The default order is acq_rel; sync_restrict has the cluster's scope."""
-    order = op.order or op.traits or MemoryOrder.ACQ_REL
-    announce_fence(s, op, lanes, FenceKind.MEMORY, order=(order, op.scope or Scope.CLUSTER))
+    restricted = op.traits is not None
+    announce_fence(
+        s,
+        op,
+        lanes,
+        FenceKind.MEMORY,
+        order=(op.order or op.traits or MemoryOrder.ACQ_REL, op.scope or Scope.CLUSTER),
+        spaces=(StateSpace.SHARED,) if restricted else (),
+        own_memory=op.traits is MemoryOrder.RELEASE,
+    )
 
 
 @executes("membar", fidelity="ordering", per="warp", team=True)

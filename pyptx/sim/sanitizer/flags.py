@@ -1,0 +1,209 @@
+"""Flags in memory: what strong accesses release into the bytes that they write, and learn from what they
+read.
+
+A release pattern ends in a strong write, and an acquire pattern begins with a strong read that is morally
+strong with it and reads its value, through a chain of atomics if need be. The write itself is ordered before
+what the reader does next, even without a release (observation order).
+
+Source: PTX ISA, `#release-acquire-patterns`, `#observation-order`, `#causality-order`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, Scope
+from .agents import CtaAgent, LaneGroup, Released, WarpAgent, bits_of, includes
+from .clocks import LANES_KEY, Clock, Level
+from .order import known_lanes
+from .records import ALL_LANES, CODES, Record
+from .release import acquire, release, release_levels, releases
+from .shadow import Shadow, ValueSets
+from .world import World, mask_of
+
+__all__ = ["Flag", "Flags"]
+
+#: Added to a record's number in ``LaneGroup.ordered``: the group has observed the record's write.
+_OBSERVED = 7
+Lanes = NDArray[np.int64]
+
+
+@dataclass(eq=False, slots=True)
+class Flag:
+    """One place that a strong write has written, and what was released there.
+
+    Attributes:
+        board: what the chain of atomics that ends in the last write has released.
+        cta, scope, size: of the last write.
+    """
+
+    board: Released = field(default_factory=dict)
+    cta: CtaAgent | None = None
+    scope: Scope = Scope.NONE
+    size: int = 0
+
+    def fits(self, cta: CtaAgent, scope: Scope, size: int) -> bool:
+        """True if an access by a thread of ``cta`` is morally strong with the last write."""
+        there = self.cta
+        assert there is not None
+        return self.size == size and includes(self.scope, there, cta) and includes(scope, cta, there)
+
+
+class Flags:
+    """The flags of one run. Those of a segment are in its shadow."""
+
+    def __init__(self, world: World, sets: ValueSets) -> None:
+        self._world, self._sets = world, sets
+
+    # --- reads ----------------------------------------------------------------------------------
+
+    def read(
+        self, access: Access, shadow: Shadow, warp: WarpAgent, lanes: Lanes, starts: Lanes, size: int
+    ) -> None:
+        """Let lanes learn what was released into the bytes that a strong access of them reads.
+
+        ``starts`` has the first byte of each lane, ``size`` is that of one element.
+        """
+        nbytes = access.footprint.size
+        if not shadow.flags and not self._strongly_written(shadow, starts, nbytes):
+            return
+        for shift in range(0, nbytes, size):
+            places = starts + shift
+            for place in np.unique(places).tolist():
+                mask = mask_of(lanes[places == place])
+                self._read_place(access, shadow, warp, mask, place, size)
+        warp.merge()
+
+    def _strongly_written(self, shadow: Shadow, starts: Lanes, nbytes: int) -> bool:
+        """True if strong writes of threads are the last ones to some of the bytes."""
+        grains = starts // shadow.grain
+        if nbytes > shadow.grain:
+            grains = (grains[:, None] + np.arange(nbytes // shadow.grain)).reshape(-1)
+        values = shadow.writes[grains]
+        first = int(values[0])
+        found = [first] if (values == first).all() else np.unique(values).tolist()
+        return any(value < 0 or (value and self._is_strong(value)) for value in found)
+
+    def _is_strong(self, value: int) -> bool:
+        record = self._world.records[value // CODES]
+        return record.semantics is not MemoryOrder.WEAK and record.proxy is Proxy.GENERIC
+
+    def _read_place(
+        self, access: Access, shadow: Shadow, warp: WarpAgent, mask: int, place: int, size: int
+    ) -> None:
+        flag: Flag | None = shadow.flags.get(place)
+        value = int(shadow.writes[place // shadow.grain])
+        for group in warp.groups_of(mask):
+            if flag is not None and flag.size == size:
+                strong = flag.fits(warp.cta, access.scope, size)
+                acquire(
+                    group,
+                    flag.board,
+                    access.semantics,
+                    access.scope,
+                    self._world.ctas,
+                    flag=True,
+                    strong=strong,
+                )
+            if value:
+                self._observe(group, value, access.scope, size)
+
+    def _observe(self, group: LaneGroup, value: int, scope: Scope, size: int) -> None:
+        """Order the write that lanes read before what they do next, and the chain of atomics before it."""
+        cta = group.warp.cta
+        for member in self._sets.members(value):
+            number, lane = divmod(member, CODES)
+            record = self._world.records[number]
+            if not record.mask or record.barrier or record.size != size or not self._is_strong(member):
+                return
+            there = self._world.ctas[record.cta]
+            if not (includes(record.scope, there, cta) and includes(scope, cta, there)):
+                return
+            key = 8 * number + _OBSERVED
+            if key not in group.ordered:
+                group.ordered.add(key)
+                self._learn(group, record, lane)
+            if record.kind is not AccessKind.RMW:
+                return
+            # The atomic has read the value of the write before it.
+            cta, scope = there, record.scope
+
+    def _learn(self, group: LaneGroup, record: Record, lane: int) -> None:
+        lanes = record.mask if lane == ALL_LANES else 1 << lane
+        known = known_lanes(record, group.levels.get(Level.SYNC, {}), lanes)
+        if not lanes & ~known:
+            return
+        if not record.observed:
+            record.observed = self._world.chains.new_key()
+        write: Clock = {}
+        for one in bits_of(lanes):
+            record.bound.setdefault(one, (record.observed, 1))
+            write[record.observed + 1 + one] = 1
+        write[record.observed + LANES_KEY] = 1
+        before = {record.key + 1 + one: record.time for one in bits_of(lanes)}
+        before[record.key + LANES_KEY] = record.time
+        before[self._world.ctas[record.cta].start] = 1
+        group.learn({Level.SYNC: write, Level.WIDE: write, Level.EXECUTION: write | before})
+
+    # --- writes ---------------------------------------------------------------------------------
+
+    def written(self, shadow: Shadow, starts: Lanes, nbytes: int) -> None:
+        """Forget the flags whose bytes a weak access or an engine writes."""
+        if not (shadow.flags or shadow.own_releases):
+            return
+        for flags in (shadow.flags, shadow.own_releases):
+            places = np.fromiter(flags, np.int64, len(flags))
+            after = np.searchsorted(np.sort(starts), places, side="right")
+            first = np.sort(starts)[np.maximum(after - 1, 0)]
+            for place in places[(after > 0) & (places < first + nbytes)].tolist():
+                del flags[place]
+
+    def write(
+        self, access: Access, shadow: Shadow, warp: WarpAgent, lanes: Lanes, starts: Lanes, size: int
+    ) -> None:
+        """Let lanes release into the bytes that a strong access of them writes; atomics learn, too."""
+        order = access.semantics
+        fences = any(group.fences for group in warp.groups)
+        if not (shadow.flags or shadow.own_releases or fences or releases(order)):
+            return
+        for start, lane in zip(starts.tolist(), lanes.tolist(), strict=True):
+            for place in range(start, start + access.footprint.size, size):
+                self._write_place(access, shadow, warp, lane, place, size)
+        warp.merge()
+
+    def _write_place(
+        self, access: Access, shadow: Shadow, warp: WarpAgent, lane: int, place: int, size: int
+    ) -> None:
+        order, scope = access.semantics, access.scope
+        flag: Flag | None = shadow.flags.get(place)
+        mine = warp.groups_of(1 << lane)[0]
+        kept: Released = {}
+        if flag is not None and access.kind is AccessKind.RMW:
+            strong = flag.fits(warp.cta, scope, size)
+            if _returns(access):
+                acquire(mine, flag.board, order, scope, self._world.ctas, flag=True, strong=strong)
+            if strong:
+                kept = dict(flag.board)
+        # The thread's own earlier release on the same location goes on (release pattern, form 2).
+        threads = shadow.own_releases.get(place, {})
+        own: Released = threads.get((warp.key, lane), {})
+        if releases(order) or mine.fences:
+            release(own, mine, 1 << lane, order, scope, flag=True)
+            threads[warp.key, lane] = own
+            shadow.own_releases[place] = threads
+        for source, levels in own.items():
+            release_levels(kept, source, levels)
+        if kept:
+            shadow.flags[place] = Flag(kept, warp.cta, scope, size)
+        else:
+            shadow.flags.pop(place, None)
+
+
+def _returns(access: Access) -> bool:
+    """True if an atomic operation gives its old value to a register: ``red`` begins no acquire pattern."""
+    actor: Any = access.actor
+    return bool(actor.op.dests)
