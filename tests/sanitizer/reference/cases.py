@@ -32,6 +32,7 @@ _CLUSTER = "cluster.arrive; cluster.wait"
 _LIGHT = "cluster.arrive .relaxed; cluster.wait"
 _STORE = "bulk.store g <-s x16"
 _DONE = "bulk.commit; bulk.wait"
+_READ = "bulk.store h <-s x16; bulk.commit; bulk.wait ~read"
 _CP = "cp.async s <-g x16"
 
 
@@ -55,13 +56,18 @@ CASES = (
         "",
         f"{RACE} {LIFETIME}",
     ),
-    Case("mbarrier_relaxed", f"{_LOAD} | mbarrier.wait !bar .relaxed.cta; ld s", RELAXED, RACE),
+    Case(
+        "mbarrier_relaxed",
+        f"{_READ}; mbarrier.arrive !back .relaxed.cta | mbarrier.wait !back; {_LOAD}; mbarrier.wait !bar",
+        RELAXED,
+        RACE,
+    ),
     Case("complete_tx", f"{_LOAD}; mbarrier.wait !bar; ld s", "", RACE),
     Case(
         "complete_tx_remote",
         f"bulk.load s@1 <-g x16 !bar@1 || {_EXPECT}; mbarrier.wait !bar .acquire.cluster; ld s",
         "",
-        RELAXED,
+        RACE,
     ),
     Case(
         "st_async",
@@ -118,7 +124,7 @@ CASES = (
     ),
     Case(
         "flag_relaxed",
-        f"{_LOAD}; mbarrier.wait !bar; st flag .relaxed.gpu =1 | poll flag .relaxed.gpu =1; ld s",
+        f"{_READ}; st flag .relaxed.gpu =1 | poll flag .relaxed.gpu =1; {_LOAD}; mbarrier.wait !bar",
         RELAXED,
         RACE,
     ),
@@ -158,7 +164,7 @@ CASES = (
     ),
     Case(
         "async_across_ctas",
-        f"bulk.load s@1 <-h x16 !bar@1 || {_EXPECT}; mbarrier.wait !bar .acquire.cluster; {_STORE}; {_DONE}",
+        f"{_STORE}; {_DONE}; {_CLUSTER} || {_CLUSTER}; {_LOAD}; mbarrier.wait !bar",
         OPEN,
         "",
     ),
@@ -170,7 +176,7 @@ CASES = (
         MISSING,
         "",
     ),
-    Case("noncoherent", "st g; ld.nc g", MISSING, ""),
+    Case("noncoherent", "st g; ld.nc g", RACE, ""),
     Case("strong", "st g .relaxed.gpu || ld g .relaxed.gpu", "", RACE),
     Case("strong_scope", "atom g .relaxed.cta || atom g .relaxed.gpu", RACE, ""),
     Case("strong_size", "st g .relaxed.gpu x8 || ld g .relaxed.gpu x4", RACE, ""),
@@ -198,7 +204,12 @@ CASES = (
     Case("lifetime_start", f"st s@1; {_CLUSTER} || {_CLUSTER}", LIFETIME, ""),
     Case("lifetime_exit", f"{_CLUSTER}; st s@1 || {_CLUSTER}", LIFETIME, ""),
     Case("store_collision", "0,1: st s", COLLISION, RACE),
-    Case("relaxed_handover", f"{_LOAD} | mbarrier.wait !bar .relaxed.cta; ld s", RELAXED, RACE),
+    Case(
+        "relaxed_handover",
+        "st.async s@1 !bar@1 || mbarrier.arrive.expect_tx !bar $4; mbarrier.wait !bar; ld s",
+        RELAXED,
+        RACE,
+    ),
 )
 
 #: More programs and their verdicts.
@@ -237,8 +248,13 @@ VERDICTS = (
     (
         "st.async and the scope of the CTA",
         "st.async s@1 !bar@1 || mbarrier.arrive.expect_tx !bar $4; mbarrier.wait !bar; ld s",
-        "",
+        RELAXED,
     ),
+    ("a relaxed wait for a copy", f"{_LOAD} | mbarrier.wait !bar .relaxed.cta; ld s", RACE),
+    ("a copy over an ordinary store", f"st s; {_LOAD}; mbarrier.wait !bar", OPEN),
+    ("a reduction over an ordinary store", f"st g; {_STORE.replace('store', 'reduce')}; {_DONE}", MISSING),
+    ("a copy from the CTA that loaded for it",
+     f"bulk.load s@1 <-h x16 !bar@1 || {_EXPECT}; mbarrier.wait !bar .acquire.cluster; {_STORE}; {_DONE}", ""),
     ("a relaxed wait for st.async", "st.async s !bar; mbarrier.arrive.expect_tx !bar $4; mbarrier.wait !bar .relaxed.cta; ld s", RACE),
     ("wait_group.read does not wait for writes", f"{_STORE}; bulk.commit; bulk.wait ~read; ld g", RACE),
     ("a group that may be pending", f"{_STORE}; bulk.commit; bulk.wait #1; ld g", RACE),

@@ -47,23 +47,19 @@ class Comparison:
 
     @property
     def kind(self) -> str:
-        """``agree``, or how the two differ: the worst of ``extra``, ``missed`` and ``fewer pairs``.
-
-        ``extra`` means a finding that the reference does not have, ``missed`` a pair that the simulator does not
-        have.  Shadow memory forgets an access when another one races with it: where only pairs are missing of which a
-        line is part of another finding, there are ``fewer pairs``.
-        """
-        if self.expected == self.found:
-            return "agree"
+        """``agree``, ``extra`` (a finding that the reference does not have), or ``missed``."""
         if self.found - self.expected:
             return "extra"
-        return "missed" if self.unexplained else "fewer pairs"
+        return "missed" if self.unexplained else "agree"
 
     @property
     def unexplained(self) -> set[Lines]:
-        """The reference's findings that have no line in common with one of the simulator's."""
-        lines = {line for _, *pair in self.found for line in pair}
-        return {one for one in self.expected - self.found if not lines & set(one[1:])}
+        """The reference's findings at lines for which the simulator has no finding of the rule.
+
+        A report has one finding of each rule at a line: the later line of the two, with one of its partners.
+        """
+        heads = {(rule, last) for rule, _, last in self.found}
+        return {one for one in self.expected if (one[0], one[2]) not in heads}
 
 
 def launch(program: Program, printed: Printed) -> Report:
@@ -88,6 +84,7 @@ def compare(judge: Judge) -> Comparison:
     expected = {(rule, *sorted((printed.lines[a], printed.lines[b]))) for rule, a, b in judge.findings()}
     report = launch(program, printed)
     found, others = named(report)
+    found = {_collision(one, expected) for one in found}
     happened = _happened(judge, printed, expected, report)
     return Comparison(printed, happened | (expected & found), found, others, report)
 
@@ -105,6 +102,13 @@ def _happened(judge: Judge, printed: Printed, expected: set[Lines], report: Repo
         if access.place[0] not in (-1, access.instance.thread[0])
     }
     return {one for one in expected if not far & set(one[1:])}
+
+
+def _collision(one: Lines, expected: set[Lines]) -> Lines:
+    """Lanes that have not converged execute a store one after the other, so that their collision is a race."""
+    rule, first, second = one
+    collision = ("store-collision", first, second)
+    return collision if rule == "data-race" and collision in expected else one
 
 
 def _lines(rule: str, first: int, second: int) -> Lines:

@@ -432,9 +432,11 @@ class Graph:
         scope = _semantics(wait)[1]
         signal = self._signals.get((arrival, barrier))
         if signal is not None:
-            # The manual names no thread that performs a signal. It is taken to be one of the mbarrier's CTA.
+            # The manual names no thread that performs the signal of a bulk copy. It is taken to be one of the
+            # mbarrier's CTA.
             own = arrival.instruction.op == "cp.async.arrive"
-            agent = (barrier[0], arrival.thread[1], arrival.thread[2])
+            copied = own or arrival.instruction.op.startswith("bulk")
+            agent = (barrier[0], arrival.thread[1], arrival.thread[2]) if copied else arrival.thread
             heads = [_End(signal, agent, "cta" if own else "cluster", 0)]
             observed = True
             remote = arrival.thread[0] != barrier[0] and not own
@@ -458,7 +460,7 @@ class Graph:
             tails = self._tails(poll, place)
             chained = poll
             for write in reversed(writers):
-                if not self._strong_pair(write, chained) or not self._strong_pair(write, poll):
+                if not self._strong_pair(write, chained):
                     if _is_strong(write) and _is_strong(poll):
                         self._too_narrow(write, poll, place, tails)
                     break

@@ -7,6 +7,7 @@ reachability in the graph of :mod:`.graph`.
 from __future__ import annotations
 
 from collections import defaultdict
+from dataclasses import dataclass
 from itertools import combinations
 
 from .edges import TABLE, bits
@@ -16,6 +17,8 @@ from .program import Program
 
 __all__ = ["Finding", "Judge", "judge"]
 
+#: Asynchronous operations of the generic proxy.
+_STORED = ("st.async", "red.async")
 #: A statement: (CTA, warp) and position.
 Key = tuple[tuple[int, int], int]
 #: A rule and the statements of the two accesses, the smaller first.
@@ -49,9 +52,10 @@ class Judge:
         same = not off & self._edges
         causal = self._causal if same else self._reach(off, causal=True)
         executed = self.executed if same else self._reach(off, causal=False)
+        order = _Order(causal, self._reach(off | bits("synchronization_scope"), causal=True), executed)
         found: set[Finding] = set()
         for first, second in self._pairs:
-            rule = self._pair(first, second, off, causal, executed)
+            rule = self._pair(first, second, off, order)
             if rule is not None:
                 found.add(_finding(rule, first, second))
         for access in self.graph.accesses:
@@ -80,7 +84,8 @@ class Judge:
 
     # One pair.
 
-    def _pair(self, a: Access, b: Access, off: int, causal: list[int], executed: list[int]) -> str | None:
+    def _pair(self, a: Access, b: Access, off: int, order: _Order) -> str | None:
+        causal = order.causal
         if a.role != "data" or b.role != "data":
             return self._mbarrier_pair(a, b, off, causal)
         if _one_store(a, b) and not off & bits("store_collision"):
@@ -91,11 +96,10 @@ class Judge:
             return self._proxies(a, b, off, causal)
         if causal[b.source] >> a.target & 1:
             return self._proxies(b, a, off, causal)
-        if not off & bits("relaxed_handover"):
-            for first, second in ((a, b), (b, a)):
-                if executed[first.source] >> second.target & 1 and _proxy(first, off) == "async":
-                    return "relaxed-handover"
-        return "data-race"
+        if off & bits("relaxed_handover"):
+            return "data-race"
+        rules = [_handover(first, second, off, order) for first, second in ((a, b), (b, a))]
+        return next((rule for rule in rules if rule != "data-race"), "data-race")
 
     def _mbarrier_pair(self, a: Access, b: Access, off: int, causal: list[int]) -> str | None:
         if a.role == b.role == "use":
@@ -110,13 +114,15 @@ class Judge:
         """The rule that two accesses break although the first is before the second."""
         proxies = _proxy(first, off), _proxy(second, off)
         if proxies[1] == "nc":
-            return "proxy-fence-missing" if first.write and not off & bits("noncoherent") else None
+            return "data-race" if first.write and not off & bits("noncoherent") else None
         if proxies == ("async", "generic") and off & bits("completion_fence"):
             return "proxy-fence-missing"
         if proxies == ("generic", "async"):
-            rule = "proxy-fence-missing" if first.write else "proxy-fence-open"
+            reduces = second.instance.instruction.op == "bulk.reduce"
+            overwrites = not first.write or (second.write and not reduces)
+            rule = "proxy-fence-open" if overwrites else "proxy-fence-missing"
             entry = "write_then_async" if first.write else "read_then_async"
-        elif proxies == ("async", "async") and first.instance.thread[0] != second.instance.thread[0]:
+        elif proxies == ("async", "async") and first.place[0] < 0 and _ctas_differ(first, second):
             rule, entry = "proxy-fence-open", "async_across_ctas"
         else:
             return None
@@ -141,10 +147,48 @@ class Judge:
         if cta < 0 or cta == access.instance.thread[0]:
             return True
         started = executed[self.graph.starts[cta]] >> access.target & 1
-        copied = access.role != "data" or access.proxy == "async"
+        stored = access.instance.instruction.op in _STORED
+        copied = access.role != "data" or access.proxy == "async" or stored
         ended = (executed if copied else causal)[access.source] >> self.graph.ends[cta] & 1
         started = started or off & bits("lifetime_start")
         return bool(started and (ended or off & bits("lifetime_exit")))
+
+
+@dataclass(frozen=True)
+class _Order:
+    """For each node the nodes that come after it, as bits.
+
+    Attributes:
+        causal: in causality order.
+        wide: in causality order, if the scopes of synchronizing operations did not matter.
+        executed: in the order of execution.
+    """
+
+    causal: list[int]
+    wide: list[int]
+    executed: list[int]
+
+
+def _handover(first: Access, second: Access, off: int, order: _Order) -> str | None:
+    """The rule for two accesses that causality order does not order, of which the first may be the earlier one.
+
+    Compilers hand stages of asynchronous copies over by arrivals of too narrow a scope, and hand a stage back by
+    relaxed operations.
+    """
+    wide = order.wide[first.source] >> second.target & 1
+    executed = order.executed[first.source] >> second.target & 1
+    proxies = _proxy(first, off), _proxy(second, off)
+    if proxies == ("async", "async"):
+        back = not (first.write and not second.write)
+        return None if wide else "relaxed-handover" if executed and back else "data-race"
+    if proxies == ("generic", "async"):
+        return "proxy-fence-open" if wide and not first.write else "data-race"
+    stored = first.instance.instruction.op in _STORED
+    return "relaxed-handover" if wide and (proxies[0] == "async" or stored) else "data-race"
+
+
+def _ctas_differ(first: Access, second: Access) -> bool:
+    return first.instance.thread[0] != second.instance.thread[0]
 
 
 def _finding(rule: str, first: Access, second: Access) -> Finding:
