@@ -5,7 +5,15 @@ from __future__ import annotations
 import pytest
 
 #: Files with hundreds of kernels or programs each.
-_BODIES = ("test_twins.py", "test_unusual.py", "test_kernels.py", "test_compare.py", "test_generate.py")
+_BODIES = (
+    "test_twins.py",
+    "test_unusual.py",
+    "test_kernels.py",
+    "test_compare.py",
+    "test_generate.py",
+    "test_near_misses.py",
+    "test_truth.py",
+)
 
 
 @pytest.hookimpl(tryfirst=True)

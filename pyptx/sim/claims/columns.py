@@ -52,9 +52,9 @@ class Columns:
         starts, size = access.footprint.starts, access.footprint.size
         if any(((starts < place + _BYTES) & (starts > place - size)).any() for place in found[2]):
             actor: Any = access.actor
-            if isinstance(actor, AsyncOperation):
+            if isinstance(actor, AsyncOperation) or not hasattr(actor, "frame"):
                 self._ledger.competes(
-                    f"{actor.name} reads the number of a column of tensor memory, which is open",
+                    "read of the number of a column of tensor memory, which is open",
                     actor.location,
                 )
                 return

@@ -161,8 +161,11 @@ class Phases:
                 f"{sync.kind.value} on {found.name}: nothing orders it after the end of the phase before",
                 sync.location,
             )
+        arrives = sync.kind is not SyncKind.MBARRIER_COMPLETE_TX
         for each in pending or ():
-            each.left &= ~known_lanes(clock, each.moment, key, mask)
+            # Completed bytes keep a phase open only if it expects them, so they cannot cover expect_tx.
+            if arrives or each.wait:
+                each.left &= ~known_lanes(clock, each.moment, key, mask)
 
     def _wait(self, family: str, found: _Object, sync: Sync) -> None:
         phase = sync.phase

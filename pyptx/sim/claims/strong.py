@@ -17,6 +17,7 @@ from ..code.semantic import Op
 from ..engine.events import AsyncOperation, Step
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, StateSpace
 from ..memory.segments import Segment
+from ..sanitizer.accesses import element_size
 from ..sanitizer.agents import LaneGroup
 from ..sanitizer.clocks import Clock, Level
 from ..sanitizer.operations import Token
@@ -135,6 +136,9 @@ class StrongAccesses:
                 self._sum(access, memory, op, (operation, kind), integers)
                 return
         starts, threads = access.footprint.starts, access.threads
+        # A vector access is one access for each element.
+        size = element_size(access)
+        parts = range(0, access.footprint.size, size)
         writes = access.kind is not AccessKind.READ
         for group, mask in groups_of(self._world, actor.cta_key, threads):
             # The moment is of all these lanes: each place gets it with its own lanes.
@@ -143,7 +147,8 @@ class StrongAccesses:
             for start, thread in zip(starts.tolist(), threads.tolist(), strict=True):
                 lane = thread - first
                 if 0 <= lane < 32 and mask >> lane & 1:
-                    self._place(memory, start, access.footprint.size, op, writes, group, lane, now)
+                    for part in parts:
+                        self._place(memory, start + part, size, op, writes, group, lane, now)
 
     def _place(
         self,

@@ -29,7 +29,7 @@ from .release import acquires, releases
 from .shadow import Shadow
 from .world import World, mask_of
 
-__all__ = ["Accesses"]
+__all__ = ["Accesses", "element_size"]
 
 _FULL = 0xFFFFFFFF
 #: Spaces that only one thread accesses, or that nothing writes.
@@ -156,7 +156,7 @@ class Accesses:
             access,
             access.kind,
             access.proxy,
-            _element_size(access),
+            element_size(access),
             strong,
             access.scope,
             False,
@@ -175,7 +175,7 @@ class Accesses:
                 access.proxy,
                 access.semantics,
                 access.scope,
-                _element_size(access),
+                element_size(access),
                 access.actor.cta_key,
                 self._world.launches[access.actor.cta_key[0]],
                 name,
@@ -378,7 +378,7 @@ class Accesses:
         """Let lanes learn what was released into the bytes that they read, before the read is compared."""
         shadow = self._shadow(access.segment, access.actor)
         shadow.places(access.footprint)
-        self._flags.read(access, shadow, warp, lanes, access.footprint.starts[which], _element_size(access))
+        self._flags.read(access, shadow, warp, lanes, access.footprint.starts[which], element_size(access))
 
     def _use_flags(
         self,
@@ -571,7 +571,7 @@ def _alike(access: Access) -> bool:
     return same
 
 
-def _element_size(access: Access) -> int:
+def element_size(access: Access) -> int:
     """Return the bytes of one scalar: a vector or a packed type counts as accesses of its elements."""
     op = getattr(access.actor, "op", None)
     if op is None:

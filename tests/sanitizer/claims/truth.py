@@ -1,0 +1,102 @@
+"""Runs kernels that claim to hold for every schedule under many schedules, and compares what each thread did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from itertools import count
+from random import Random
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyptx import sim
+from pyptx.layout import TensorMap
+from tests.sanitizer.reference.generate import generate
+from tests.sanitizer.reference.printing import to_ptx
+
+from .preempting import preempting
+from .rings import random_ring
+from .trace import Trace
+
+__all__ = ["Kernel", "Run", "kernels", "untrue"]
+
+#: Runs a kernel with fresh arguments under options of a run; returns the report and the arrays afterwards.
+Launch = Callable[..., tuple[sim.Report, list[NDArray[Any]]]]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A random kernel: its name, and the function that runs it."""
+
+    name: str
+    launch: Launch
+
+
+def _ring(seed: int) -> Kernel:
+    ring = random_ring(Random(seed))
+    loaded = sim.load(ring.text())
+
+    def launch(**how: Any) -> tuple[sim.Report, list[NDArray[Any]]]:
+        report, out = ring.launch(loaded, **how)
+        return report, [out]
+
+    return Kernel(f"ring {seed} ({ring.name})", launch)
+
+
+def _program(seed: int) -> Kernel:
+    """A program of the reference checker's generator: every kind of synchronization, right or wrong."""
+    program = generate(seed).program
+    printed = to_ptx(program)
+    loaded = sim.load(printed.text)
+
+    def launch(**how: Any) -> tuple[sim.Report, list[NDArray[Any]]]:
+        arrays = {
+            b.name: np.zeros(b.size // 4, np.uint32) for b in program.buffers.values() if b.space == "global"
+        }
+        maps = [TensorMap.tiled(arrays[name], box=(4,)) for name in printed.maps]
+        report = loaded.launch(
+            grid=program.ctas,
+            block=32 * program.warps,
+            cluster=1 if program.apart else program.ctas,
+            args=[*arrays.values(), *maps],
+            timeout=20.0,
+            **how,
+        )
+        return report, list(arrays.values())
+
+    return Kernel(f"program {seed}", launch)
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run of a kernel: what its threads did, and the arrays afterwards."""
+
+    trace: Trace
+    arrays: list[NDArray[Any]]
+
+
+def kernels(first: int) -> Iterator[tuple[Kernel, Run]]:
+    """Yield random kernels that claim every schedule, each with its run under eager.
+
+    One in four is a ring. ``first`` is the first seed.
+    """
+    for seed in count(first):
+        kernel = _ring(seed) if seed % 4 == 0 else _program(seed)
+        trace = Trace()
+        report, arrays = kernel.launch(observers=[trace])
+        if report.holds == "every schedule":
+            yield kernel, Run(trace, arrays)
+
+
+def untrue(kernel: Kernel, run: Run, seed: int) -> str:
+    """Run a kernel under one schedule that preempts; return how it differs from ``run``, or ""."""
+    other = Trace()
+    with preempting():
+        report, arrays = kernel.launch(observers=[other], schedule="random", seed=seed, sanitize=False)
+    if report.verdict in ("error", "incomplete"):
+        return str(report)
+    if any(not np.array_equal(one, another) for one, another in zip(run.arrays, arrays, strict=True)):
+        return "other outputs"
+    return run.trace.difference(other)
