@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
-from ..engine.events import Step
+from ..engine.events import Engine, Step
 from ..engine.stream import Sync, SyncKind
 from ..sanitizer.clocks import Clock, Level, Levels
 from ..sanitizer.issuing import SignalToken
@@ -45,12 +45,25 @@ _BEFORE = (SyncKind.MBARRIER_EXPECT_TX, SyncKind.MBARRIER_INCREMENT)
 class _Pending:
     """Something that must come before an operation that counts in a phase.
 
-    ``left`` has the lanes that nothing of that phase is ordered after yet; ``wait`` is True for a wait.
+    ``kind`` is that of the event; ``left`` has the lanes that nothing of that phase is ordered after yet.
     """
 
     moment: Moment
     left: int
-    wait: bool
+    kind: SyncKind
+
+    def covered_by(self, sync: Sync, step: Step | None) -> bool:
+        """True if the phase cannot end before this operation counts in it.
+
+        Completed bytes keep a phase open only if it expects them, so they cannot cover ``expect_tx``. The
+        arrival of a ``cp.async`` may be one that an increment added, so it cannot cover an increment.
+        """
+        if self.kind is SyncKind.MBARRIER_WAIT:
+            return True
+        if sync.kind is SyncKind.MBARRIER_COMPLETE_TX:
+            return False
+        copies = step is not None and bool(sync.steps) and step.operation.engine is Engine.CP
+        return not copies or self.kind is SyncKind.MBARRIER_EXPECT_TX
 
 
 @dataclass(eq=False, slots=True)
@@ -136,15 +149,16 @@ class Phases:
             for earlier in [number for number in found.pending if number < phase]:
                 self._settle(found, found.pending.pop(earlier))
             found.last = phase
-        pending = found.pending.get(phase)
+        waiting = found.pending.get(phase)
+        pending = [each for each in waiting if each.covered_by(sync, step)] if waiting else []
         if sync.steps:
             assert step is not None and step.serial == sync.steps[0]
             self._check_count(found, phase, _issued(step).get(Level.EXECUTION, _NOTHING), sync, pending, 0, 0)
         else:
             for group, mask in groups_of(self._world, sync.cta, sync.threads):
                 self._check_count(found, phase, execution(group), sync, pending, group.warp.key, mask)
-        if pending:
-            found.pending[phase] = [each for each in pending if each.left]
+        if waiting:
+            found.pending[phase] = [each for each in waiting if each.left]
 
     def _check_count(
         self,
@@ -152,7 +166,7 @@ class Phases:
         phase: int,
         clock: Clock,
         sync: Sync,
-        pending: list[_Pending] | None,
+        pending: list[_Pending],
         key: int,
         mask: int,
     ) -> None:
@@ -161,11 +175,8 @@ class Phases:
                 f"{sync.kind.value} on {found.name}: nothing orders it after the end of the phase before",
                 sync.location,
             )
-        arrives = sync.kind is not SyncKind.MBARRIER_COMPLETE_TX
-        for each in pending or ():
-            # Completed bytes keep a phase open only if it expects them, so they cannot cover expect_tx.
-            if arrives or each.wait:
-                each.left &= ~known_lanes(clock, each.moment, key, mask)
+        for each in pending:
+            each.left &= ~known_lanes(clock, each.moment, key, mask)
 
     def _wait(self, family: str, found: _Object, sync: Sync) -> None:
         phase = sync.phase
@@ -183,7 +194,7 @@ class Phases:
                     "it waits for",
                     sync.location,
                 )
-            self._expect(found, phase + 1, moment(self._world, group.warp, mask, sync.location), wait=True)
+            self._expect(found, phase + 1, moment(self._world, group.warp, mask, sync.location), sync.kind)
 
     def _before(self, found: _Object, sync: Sync) -> None:
         for group, mask in groups_of(self._world, sync.cta, sync.threads):
@@ -193,11 +204,11 @@ class Phases:
                     sync.location,
                 )
             then = moment(self._world, group.warp, mask, sync.location)
-            self._expect(found, sync.phase, then, wait=False)
+            self._expect(found, sync.phase, then, sync.kind)
 
     @staticmethod
-    def _expect(found: _Object, phase: int, then: Moment, *, wait: bool) -> None:
-        found.pending.setdefault(phase, []).append(_Pending(then, then.mask, wait))
+    def _expect(found: _Object, phase: int, then: Moment, kind: SyncKind) -> None:
+        found.pending.setdefault(phase, []).append(_Pending(then, then.mask, kind))
 
     # --- ends -----------------------------------------------------------------------------------
 
@@ -213,7 +224,7 @@ class Phases:
             if not each.left:
                 continue
             location = each.moment.location
-            if not each.wait:
+            if each.kind is not SyncKind.MBARRIER_WAIT:
                 self._ledger.competes(
                     f"expected bytes or arrivals of {found.name}: no arrival of the same phase comes after "
                     "them",
