@@ -26,6 +26,9 @@ from .arguments import KernelArguments, allocate, bind_dims, check_array, check_
 from .specialize import Extent, KernelOptions, Specialization, specialize
 
 if TYPE_CHECKING:
+    from concurrent.futures import Executor
+    from os import PathLike
+
     from ..sim import Observer, Report
     from ..toolchain import Assembly
 
@@ -394,6 +397,9 @@ class Kernel:
         max_steps: int | None = None,
         timeout: float | None = None,
         observers: Sequence[Observer] = (),
+        max_runs: int = 1000,
+        resume: str | PathLike[str] | None = None,
+        executor: Executor | None = None,
         out: Any = None,
         **keywords: Any,
     ) -> Report:
@@ -401,14 +407,16 @@ class Kernel:
 
         Args:
             arrays: the inputs: numpy arrays, CPU tensors, numbers for scalars.
-            schedule: ``"eager"``, ``"late"``, ``"random"`` (with ``seed``), ``"starve:ENGINE"`` or ``"all"``,
-                which runs each of them from the same memory (see :meth:`.LoadedModule.launch`).
+            schedule: ``"eager"``, ``"late"``, ``"random"`` (with ``seed``), ``"starve:ENGINE"``,
+                ``"sampled"``, which runs under each of them, or ``"all"``, which explores all interleavings
+                (see :meth:`.LoadedModule.launch`).
             seed: seed of the random schedule.
-            seeds: number of random schedules in ``"all"``; their seeds start with ``seed``.
+            seeds: number of random schedules in ``"sampled"``; their seeds start with ``seed``.
             sanitize: ``"strict"`` turns findings for review into errors.
             max_steps: number of warp-instructions after which the run ends as incomplete.
             timeout: seconds after which the run ends as incomplete.
             observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
+            max_runs, resume, executor: bounds and means of ``"all"``, as in :meth:`.LoadedModule.launch`.
             out: array or arrays for the outputs; allocated if None.
             keywords: constants and dims.
 
@@ -432,6 +440,9 @@ class Kernel:
                 "max_steps": max_steps,
                 "timeout": timeout,
                 "observers": observers,
+                "max_runs": max_runs,
+                "resume": resume,
+                "executor": executor,
             }
         )
         special, arguments = self._bind(arrays, out, keywords)

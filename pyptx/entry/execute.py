@@ -8,8 +8,8 @@ from ..core.arrays import host_bytes
 from ..dsl import Tile
 from ..layout import TensorMap
 from ..sim import Report
-from ..sim.api.launch import run
 from ..sim.api.options import LaunchOptions
+from ..sim.api.runs import run
 from .arguments import KernelArguments
 from .specialize import KernelOptions, Specialization, tensor_map
 

@@ -198,6 +198,18 @@ class TensorMap:
         else:
             check_tiled(**said)
 
+    def __getstate__(self) -> dict[str, Any]:
+        # A copy of the array has another address; the map's own is kept relative to the array.
+        state = dict(vars(self))
+        if self.array is not None:
+            state["address"] -= describe(self.array).pointer
+        return state
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        if self.array is not None:
+            vars(self)["address"] += describe(self.array).pointer
+
     @property
     def kind(self) -> MapElement:
         """The element type with its code, its driver enum and its widths."""

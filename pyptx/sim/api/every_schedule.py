@@ -1,4 +1,4 @@
-"""``schedule="all"``: runs the launches of a stream under several schedules, each time from the same memory.
+"""``schedule="sampled"``: runs the launches of a stream under several schedules, each from the same memory.
 
 The schedules are eager, late, a starving schedule for each engine that the launches use, and random with
 several seeds. Memory means the bytes that outlive a run: the launches' arrays and the module's variables.
@@ -19,10 +19,10 @@ from ...core.findings import RULES, Finding, Verdict, verdict_of
 from ..engine.events import Engine
 from .report import Report
 
-__all__ = ["EVERY_SCHEDULE", "LaunchBuffer", "Outcome", "run_every_schedule"]
+__all__ = ["EVERY_SCHEDULE", "Contents", "LaunchBuffer", "Outcome", "run_every_schedule"]
 
-#: The name that asks for all schedules.
-EVERY_SCHEDULE = "all"
+#: The name that asks for a sample of the schedules.
+EVERY_SCHEDULE = "sampled"
 
 Bytes = NDArray[np.uint8]
 
@@ -60,7 +60,7 @@ class RunOne(Protocol):
 
 
 @dataclass
-class _Contents:
+class Contents:
     """The buffers of a stream, their contents before the first run, and methods to copy and restore them."""
 
     buffers: list[LaunchBuffer] = field(default_factory=list)
@@ -85,7 +85,7 @@ class _Contents:
 class _Results:
     """Compares the memory after each complete run with the memory after the first complete run."""
 
-    def __init__(self, memory: _Contents) -> None:
+    def __init__(self, memory: Contents) -> None:
         self.memory = memory
         self.first = ""
         self.contents: list[Bytes] = []
@@ -128,7 +128,7 @@ def run_every_schedule(run_one: RunOne, *, seed: int, seeds: int, timeout: float
         timeout: seconds for all runs together.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
-    memory = _Contents()
+    memory = Contents()
     results = _Results(memory)
     runs: list[list[Report]] = []
     left_out: list[str] = []

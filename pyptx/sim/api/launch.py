@@ -1,15 +1,12 @@
 """Loads a module into the simulator and launches its entries.
 
-Owns the public functions for one launch, :func:`load` and :class:`LoadedModule`, and the checked form of a
-launch, :class:`Request`. :func:`run` turns requests into reports, for one launch and for the launches of a
-:mod:`.stream`.
+Owns the public functions for one launch, :func:`load` and :class:`LoadedModule`. :mod:`.runs` runs what they
+have checked.
 """
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -17,23 +14,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import SpecError, TargetError
-from ...core.findings import RULES, Finding, Verdict, verdict_of
 from ...ir import Function, Launch, Module, parse_module
 from ...isa import BoundInstructions, unavailable
 from ...isa.targets import version_text
-from ..claims.competing import Claim
-from ..claims.watch import Watch
-from ..code.image import ModuleImage, element_bytes
+from ..code.image import ModuleImage
 from ..code.program import EntryProgram
-from ..machine.machine import Machine
-from ..machine.schedule import make_policy
-from ..memory.segments import Fault
-from ..sanitizer.sanitizer import Sanitizer
-from ..threads.grid import Grid
-from .arguments import Mapped, bind_arguments, unwritten_outputs
-from .every_schedule import EVERY_SCHEDULE, LaunchBuffer, Outcome, run_every_schedule
 from .options import LaunchOptions, RunKeywords, checked_arguments, positions, shows_options
 from .report import Report
+from .runs import Request, run
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -75,6 +63,10 @@ class LoadedModule:
         self._bind = BoundInstructions()
         self._image: ModuleImage | None = None
         self._programs: dict[tuple[str, bool, bool], EntryProgram] = {}
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        stored = {} if self._image is None else {each.name: each.data.copy() for each in self._image.stored}
+        return _loaded_with, (self.module, self._check, stored)
 
     @property
     def image(self) -> ModuleImage:
@@ -120,16 +112,23 @@ class LoadedModule:
             outputs: positions of array arguments that count as never written and that the kernel must fill:
                 elements that are never written are a finding.
             schedule: ``eager``, ``late``, ``random`` (with ``seed``), or ``starve:ENGINE`` with ``tma``,
-                ``mma``, ``ld``, ``st`` or ``cp``. ``all`` runs under eager, late, a starving schedule for
-                each engine that the launch uses, and random with ``seeds`` seeds starting at ``seed``. Each
-                run starts from the same memory. Afterwards the arrays hold what the eager run left; results
-                that differ between schedules are a finding.
+                ``mma``, ``ld``, ``st`` or ``cp``. ``sampled`` runs under eager, late, a starving schedule for
+                each engine that the launch uses, and random with ``seeds`` seeds starting at ``seed``.
+                ``all`` explores all interleavings that differ in what threads and engines compete for.
+                Each run of the two starts from the same memory. Afterwards the arrays hold what the first
+                run left; results that differ are a finding. ``replay:...`` is one interleaving, by the name
+                that a report of ``all`` gives it.
             seed: seed of the random schedule.
-            seeds: number of random schedules in ``all``; their seeds start with ``seed``.
+            seeds: number of random schedules in ``sampled``; their seeds start with ``seed``.
+            max_runs: number of runs after which ``all`` ends; it then reports that this bound was reached.
+            resume: path of a file in which ``all`` keeps what it has explored. If the file exists, ``all``
+                continues there.
+            executor: a :class:`concurrent.futures.Executor` that does the runs of ``all``.
             sanitize: True, or ``"strict"``, which promotes findings for review to errors. Bounds, alignment
                 and initialization are always checked.
             max_steps: warp-instructions after which the run ends as ``incomplete``: 10**9 if None.
-            timeout: seconds after which the run ends as ``incomplete``; for ``all``, of all runs together.
+            timeout: seconds after which the run ends as ``incomplete``; for ``sampled`` and ``all``, of all
+                runs together.
             memory: bytes of the host's memory for the threads of the CTAs that run at once. If as many CTAs
                 as the GPU would run need more, fewer run at once.
             progress: called about once a second with a :class:`Progress`.
@@ -224,147 +223,12 @@ class LoadedModule:
         return program
 
 
-@dataclass(frozen=True)
-class Request:
-    """One launch whose arguments and options have been checked, and that has not run yet.
-
-    ``uninitialized`` also contains the positions of ``outputs``. ``dependent`` means that the launch depends
-    on the previous one by programmatic dependent launch.
-    """
-
-    module: LoadedModule
-    function: Function
-    launch: Launch
-    args: Sequence[Any]
-    uninitialized: frozenset[int]
-    outputs: frozenset[int] = frozenset()
-    dependent: bool = False
-
-
-def run(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
-    """Run one or more launches of one stream to their end, and return a report for each."""
-    if options.schedule != EVERY_SCHEDULE:
-        return _run(requests, options).reports
-
-    def run_one(
-        schedule: str, seed: int, timeout: float | None, begin: Callable[[list[LaunchBuffer]], None]
-    ) -> Outcome:
-        one = replace(options, schedule=schedule, seed=seed, timeout=timeout)
-        return _run(requests, one, begin)
-
-    return run_every_schedule(run_one, seed=options.seed, seeds=options.seeds, timeout=options.timeout)
-
-
-def _run(
-    requests: Sequence[Request],
-    options: LaunchOptions,
-    begin: Callable[[list[LaunchBuffer]], None] | None = None,
-) -> Outcome:
-    """Run all launches under one schedule, and return a report for each.
-
-    ``begin``, if given, is called before the first thread runs, with the memory whose contents outlive the
-    run.
-    """
-    policy = make_policy(options.schedule, options.seed)
-    started, began = time.perf_counter(), time.monotonic()
-
-    def check_time() -> None:
-        if options.timeout is not None and time.monotonic() - began > options.timeout:
-            why = (
-                f"stopped after timeout={options.timeout} s, before any thread ran, while preparing the code"
-            )
-            raise Fault(Finding(RULES["step-limit"], why))
-
-    programs: list[EntryProgram] = []
-    refused: dict[int, Finding] = {}
-    for index, request in enumerate(requests):
-        try:
-            programs.append(
-                request.module.program(
-                    request.function, request.launch, interleaved=policy.interleaves, check_time=check_time
-                )
-            )
-        except Fault as fault:
-            refused[index] = fault.finding
-
-    def report(
-        entry: str,
-        findings: list[Finding],
-        steps: int = 0,
-        events: int = 0,
-        printed: str = "",
-        claim: Claim | None = None,
-    ) -> Report:
-        seconds, strict = time.perf_counter() - started, options.sanitize == "strict"
-        return Report(
-            entry, options.name, findings, steps, events, seconds, strict=strict, printed=printed, claim=claim
-        )
-
-    if refused:
-        stopped = Finding(RULES["stream-stopped"], "nothing ran: a launch of the stream cannot start")
-        refusals = [refused.get(index, stopped) for index in range(len(requests))]
-        functions = [request.function for request in requests]
-        return Outcome(
-            [report(function.name, [why]) for function, why in zip(functions, refusals, strict=True)],
-            frozenset(),
-        )
-    target = max((program.target for program in programs), key=lambda target: target.number)
-    machine = Machine(target, policy, options.limits, progress=options.progress, started=began)
-    watch: Watch | None = None
-    if options.sanitize:
-        sanitizer = Sanitizer(machine)
-        # The watch reads what threads know before the sanitizer lets them learn from the same event.
-        watch = Watch(machine, sanitizer)
-        machine.observe(watch)
-        machine.observe(sanitizer)
-    for observer in options.observers:
-        machine.observe(observer)
-    mapped = _fill(machine, requests, programs)
-    if begin is not None:
-        begin(_buffers(programs, mapped))
-    machine.run()
-    for grid, request in zip(machine.grids, requests, strict=True):
-        found = grid.account.findings
-        if verdict_of(found) not in (Verdict.ERROR, Verdict.INCOMPLETE):
-            found += unwritten_outputs(mapped, request.args, request.outputs)
-    claim = None
-    if watch is not None:
-        claim = watch.claim([finding for grid in machine.grids for finding in grid.account.findings])
-    reports = [
-        report(account.entry, account.findings, account.steps, account.events, "".join(grid.printed), claim)
-        for grid in machine.grids
-        for account in (grid.account,)
-    ]
-    return Outcome(reports, frozenset(machine.engines.used))
-
-
-def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[EntryProgram]) -> Mapped:
-    """Map the modules' variables and the arguments, and add the launches to the machine in order."""
-    images = {id(program.image): program.image for program in programs}
-    if sum(bool(image.stored) for image in images.values()) > 1:
-        raise SpecError("modules with global variables of their own cannot share a stream: merge the modules")
-    for image in images.values():
-        machine.map_variables(image)
-    mapped: Mapped = {}
-    for request, program in zip(requests, programs, strict=True):
-        params = bind_arguments(machine.memory, mapped, program, request.args, request.uninitialized)
-        before = machine.grids[-1] if machine.grids else None
-        machine.add(
-            Grid(machine, program, request.launch, params, before=before, dependent=request.dependent)
-        )
-    return mapped
-
-
-def _buffers(programs: Sequence[EntryProgram], mapped: Mapped) -> list[LaunchBuffer]:
-    """Return the memory whose contents outlive a run: the modules' variables and the arguments' arrays."""
-    images = {id(program.image): program.image for program in programs}
-    variables = [
-        LaunchBuffer(stored.name, stored.data, element_bytes(image.variables[stored.name]))
-        for image in images.values()
-        for stored in image.stored
-    ]
-    arrays = [LaunchBuffer(array.name, array.segment.data, array.info.itemsize) for array in mapped.values()]
-    return [*variables, *arrays]
+def _loaded_with(module: Module, check: bool, stored: Mapping[str, NDArray[np.uint8]]) -> LoadedModule:
+    """Return a loaded module whose global variables have these contents. Used to copy one."""
+    loaded = LoadedModule(module, check=check)
+    for name, data in stored.items():
+        loaded.variable(name)[...] = data
+    return loaded
 
 
 def _check_entry(function: Function, launch: Launch) -> None:

@@ -9,17 +9,22 @@ from __future__ import annotations
 import difflib
 import inspect
 import operator
+import os
 from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, fields, replace
+from os import PathLike
 from typing import Any, TypedDict, TypeVar
 
 from ...core.arrays import is_array
 from ...core.errors import SpecError
 from ...layout.tensor_map import TensorMap
 from ..engine.stream import Observer
+from ..exploration.token import choices_of, is_token
 from ..machine.schedule import make_policy
 from ..threads.limits import Limits, Progress
 from .every_schedule import EVERY_SCHEDULE
+from .exploration import EXPLORED
 
 __all__ = ["LaunchOptions", "RunKeywords", "checked_arguments", "positions", "shows_options"]
 
@@ -38,6 +43,9 @@ class RunKeywords(TypedDict, total=False):
     memory: int
     progress: Callable[[Progress], None] | None
     observers: Sequence[Observer]
+    max_runs: int
+    resume: str | PathLike[str] | None
+    executor: Executor | None
 
 
 @dataclass(frozen=True)
@@ -56,6 +64,9 @@ class LaunchOptions:
     memory: int = Limits.memory
     progress: Callable[[Progress], None] | None = None
     observers: Sequence[Observer] = ()
+    max_runs: int = 1000
+    resume: str | PathLike[str] | None = None
+    executor: Executor | None = None
 
     @classmethod
     def of(cls, keywords: RunKeywords) -> LaunchOptions:
@@ -79,7 +90,9 @@ class LaunchOptions:
         seed = _whole("seed", self.seed, least=None)
         if not isinstance(self.schedule, str):
             raise SpecError(f"schedule is {self.schedule!r}: expected a name such as 'eager'")
-        if self.schedule != EVERY_SCHEDULE:
+        if is_token(self.schedule):
+            choices_of(self.schedule)
+        elif self.schedule not in (EVERY_SCHEDULE, EXPLORED):
             make_policy(self.schedule, seed)
         if not isinstance(self.sanitize, bool) and self.sanitize != "strict":
             raise SpecError(
@@ -99,6 +112,9 @@ class LaunchOptions:
             max_steps=None if self.max_steps is None else _whole("max_steps", self.max_steps, least=1),
             memory=_whole("memory", self.memory, least=1),
             observers=_observers(self.observers),
+            max_runs=_whole("max_runs", self.max_runs, least=1),
+            resume=None if self.resume is None else _path(self.resume),
+            executor=_executor(self.executor),
         )
 
     @property
@@ -134,6 +150,22 @@ def _observers(given: Any) -> tuple[Observer, ...]:
             hint="derive a class from sim.Observer, or pass a sim.Recorder()",
         )
     return tuple(given)
+
+
+def _path(given: Any) -> str:
+    try:
+        return os.fsdecode(given)
+    except TypeError:
+        raise SpecError(f"resume is {given!r}: expected the path of a file, or None") from None
+
+
+def _executor(given: Any) -> Executor | None:
+    if given is not None and not isinstance(given, Executor):
+        raise SpecError(
+            f"executor is {given!r}: expected a concurrent.futures.Executor, or None",
+            hint="pass a ProcessPoolExecutor, or the executor that a cluster's library makes",
+        )
+    return given
 
 
 def _whole(name: str, value: Any, *, least: int | None) -> int:

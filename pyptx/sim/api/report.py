@@ -9,7 +9,37 @@ from ...core.errors import SimulationError
 from ...core.findings import Finding, Verdict, verdict_of
 from ..claims.competing import Claim, Competing
 
-__all__ = ["Report"]
+__all__ = ["Exploration", "Report"]
+
+
+@dataclass(frozen=True)
+class Exploration:
+    """What ``schedule="all"`` has explored.
+
+    Attributes:
+        interleavings: number of interleavings, no two of which are equivalent.
+        runs: number of all runs: some end early, since they would repeat others.
+        complete: whether these are all interleavings.
+        bound: the bound that was reached, or "".
+        outcomes: number of different contents of the memory at the end.
+        failed: number of interleavings with an error, or that are incomplete.
+        failing: the schedule of the first of them, as a name to run again, or "".
+    """
+
+    interleavings: int
+    runs: int
+    complete: bool
+    bound: str
+    outcomes: int
+    failed: int
+    failing: str
+
+    def __str__(self) -> str:
+        many = "" if self.interleavings == 1 else "s"
+        end = "complete" if self.complete else f"bound reached ({self.bound})"
+        failed = f", {self.failed} of them failed" if self.failed else ""
+        return f"explored: {self.interleavings} interleaving{many}{failed}, {end}; interleavings only"
+
 
 #: Number of competing things that the text of a report lists.
 _LISTED = 8
@@ -29,9 +59,10 @@ class Report:
         outputs: the kernel's output arrays, if the caller of the simulator named them.
         strict: whether findings for review count as errors.
         printed: the text that the kernel printed.
-        runs: of a launch under several schedules (``schedule="all"``), the report under each one. ``steps``,
+        runs: of a launch under several schedules (``schedule="sampled"``), the report under each. ``steps``,
             ``events`` and ``seconds`` are then sums over all runs, and ``printed`` is that of the first run.
         claim: whether the run holds for every schedule; None if it ran without the sanitizer.
+        exploration: of a launch under ``schedule="all"``, what was explored; None under other schedules.
     """
 
     entry: str
@@ -45,6 +76,7 @@ class Report:
     printed: str = ""
     runs: tuple[Report, ...] = field(default=(), repr=False)
     claim: Claim | None = field(default=None, repr=False)
+    exploration: Exploration | None = field(default=None, repr=False)
 
     @property
     def verdict(self) -> Verdict:
@@ -81,7 +113,8 @@ class Report:
 
     def __str__(self) -> str:
         head = f"{self.entry} under {self.schedule}: {self.verdict} ({self.steps} warp-instructions)"
-        return "\n".join([head, *map(str, self.findings), *self._claim_lines()])
+        explored = [] if self.exploration is None else [str(self.exploration)]
+        return "\n".join([head, *explored, *map(str, self.findings), *self._claim_lines()])
 
     def _claim_lines(self) -> list[str]:
         """Return the lines that say for which schedules the run holds."""

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 from ...core.errors import SpecError
 from ...ir import Module
-from .launch import LoadedModule, Request, load, run
+from .launch import LoadedModule, load
 from .options import LaunchOptions, RunKeywords, shows_options
 from .report import Report
+from .runs import Request, run
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack

@@ -15,7 +15,7 @@ from ..memory.access import StateSpace
 from .semantic import Semantic
 from .spaces import named_space
 
-__all__ = ["interleaving_cuts"]
+__all__ = ["interleaving_cuts", "is_noticed"]
 
 #: State spaces that no other thread can access, or that no thread writes.
 _OWN_SPACES = frozenset({StateSpace.PARAM, StateSpace.CONST, StateSpace.LOCAL})
@@ -42,7 +42,7 @@ def interleaving_cuts(
             noticed = False
         elif isinstance(statement, Instruction):
             noticed = noticed and index not in starts
-            if index in meanings and _is_noticed(bindings[index], meanings[index]):
+            if index in meanings and is_noticed(bindings[index], meanings[index]):
                 if noticed:
                     cuts.add(index)
                 noticed = True
@@ -51,7 +51,8 @@ def interleaving_cuts(
     return cuts
 
 
-def _is_noticed(binding: Binding, meaning: Semantic) -> bool:
+def is_noticed(binding: Binding, meaning: Semantic) -> bool:
+    """True if other threads or engines may notice when the instruction executes."""
     if meaning.per == "value" or meaning.registers_only:
         return False
     for name, operand in binding.operands.items():

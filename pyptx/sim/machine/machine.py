@@ -88,7 +88,7 @@ class Machine(MachineState):
         try:
             with np.errstate(all="ignore"), serial():
                 self.residency.admit()
-                while self._turn():
+                while self.turn():
                     pass
         except Fault as fault:
             self.report(fault.finding)
@@ -106,7 +106,7 @@ class Machine(MachineState):
                     )
                 )
 
-    def _turn(self) -> bool:
+    def turn(self) -> bool:
         self._turns += 1
         if self._turns % _CLOCK_INTERVAL == 0:
             self.check_time()
@@ -123,7 +123,7 @@ class Machine(MachineState):
                 self.polled.touch(s.warp.issuer.cluster)
                 team = self.teams.of(s) if self.policy.warp_teams else None
                 if team is None:
-                    self._execute(s)
+                    self.execute(s)
                 else:
                     self.teams.execute(team)
                 if self.completed:
@@ -131,7 +131,7 @@ class Machine(MachineState):
             return True
         progress = self._progress()
         if self.busy:
-            # These threads may spin in a way that _spins does not detect: run them again, since other things
+            # These threads may spin in a way that spins does not detect: run them again, since other things
             # may happen.
             for s in self.busy:
                 s.queued = True
@@ -191,7 +191,7 @@ class Machine(MachineState):
 
     # --- running splits -----------------------------------------------------------------------
 
-    def _execute(self, s: Split) -> None:
+    def execute(self, s: Split) -> None:
         """Run the split ``s`` until it parks, ends, diverges or has used up its turn (the quantum)."""
         blocks = s.warp.cta.grid.program.blocks
         budget = quantum = self.policy.turn()
@@ -202,7 +202,7 @@ class Machine(MachineState):
                 if merged is None:
                     return
                 s = merged
-                if self.policy.warp_teams and joins(s):
+                if self.regroups(s):
                     self.wake(s)
                     return
                 continue
@@ -218,23 +218,26 @@ class Machine(MachineState):
                 if entered is None:
                     return
                 s = entered
+                if self.regroups(s):
+                    self.wake(s)
+                    return
                 continue
             if block.returns:
                 if s.stack:
                     divergence.abandon(s)
                     continue
                 s = self.calls.leave(s)
-                if self.policy.warp_teams and joins(s):
+                if self.regroups(s):
                     self.wake(s)
                     return
                 continue
             following = self.run_block(s, block)
             if following is None:
                 return
-            if following <= s.pc and following != EXIT and self._spins(s, following):
+            if following <= s.pc and following != EXIT and self.spins(s, following):
                 return
             s.pc = following
-            if block.table and self.policy.warp_teams and joins(s):
+            if block.table and self.regroups(s):
                 self.wake(s)
                 return
             budget -= 1
@@ -244,6 +247,10 @@ class Machine(MachineState):
             if self.completed:
                 self.wake(s)
                 return
+
+    def regroups(self, s: Split) -> bool:
+        """True if ``s``, which has come from another path, becomes ready again first."""
+        return self.policy.warp_teams and joins(s)
 
     def run_block(self, s: Split, block: CodeBlock) -> int | None:
         """Run one block for ``s``, and return the number of the next block.
@@ -318,10 +325,10 @@ class Machine(MachineState):
                 return None
             return block.next
         s.pc = block.next
-        self._park(s, wait)
+        self.park(s, wait)
         return None
 
-    def _spins(self, s: Split, target: int) -> bool:
+    def spins(self, s: Split, target: int) -> bool:
         """Queue ``s`` as spinning if it repeats a loop while its registers and memory do not change.
 
         Returns True if it does.
@@ -334,7 +341,7 @@ class Machine(MachineState):
 
     # --- waiting ------------------------------------------------------------------------------
 
-    def _park(self, s: Split, wait: Wait) -> None:
+    def park(self, s: Split, wait: Wait) -> None:
         s.blocks = 0
         self.parked[s] = wait
         if not wait.subscribe(lambda: self.end_wait(s, wait)):

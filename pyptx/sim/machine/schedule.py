@@ -239,5 +239,5 @@ def make_policy(schedule: str, seed: int) -> Policy:
         return Starve(starved[schedule])
     raise SpecError(
         f"unknown schedule {schedule!r}",
-        hint=f"use all, eager, late, random (with seed=), or one of {', '.join(starved)}",
+        hint=f"use all, sampled, eager, late, random (with seed=), or one of {', '.join(starved)}",
     )

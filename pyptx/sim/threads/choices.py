@@ -6,6 +6,8 @@ derive from them; they also choose which thread or event is next.
 
 from __future__ import annotations
 
+from collections.abc import Hashable
+
 __all__ = ["ScheduleChoices"]
 
 
@@ -18,6 +20,9 @@ class ScheduleChoices:
     interleaves = False
     #: True if a thread may be kept from running while other threads complete several phases of an mbarrier.
     starves_threads = False
+    #: True if diverged lanes run together again from the branch's immediate post-dominator on. If not, they
+    #: meet only at collective instructions.
+    reconverges = True
     #: Blocks that a split runs before others get a turn, unless it parks first.
     quantum = 4096
 
@@ -31,6 +36,9 @@ class ScheduleChoices:
     def gives_up(self) -> bool:
         """Return True to let a pending try_wait time out now and return false, instead of waiting longer."""
         return False
+
+    def unanswered(self, barrier: Hashable) -> None:
+        """Called if the schedule starves threads and a test finds the phase of an mbarrier incomplete."""
 
     def starts(self) -> bool:
         """True if a launch that can start, or a cluster whose launch can still be canceled, starts now."""

@@ -34,10 +34,11 @@ class Divergence:
     def part(self, s: Split, rpc: int, ways: list[tuple[int, int]]) -> None:
         """Divide ``s`` into splits, one for each (mask, block number) of ``ways``; the last one runs first.
 
-        The new splits reconverge at block ``rpc``. If ``rpc`` is EXIT, they do not reconverge.
+        The new splits reconverge at block ``rpc``. They do not if ``rpc`` is EXIT, or if the schedule lets
+        lanes stay apart.
         """
         stack = s.stack
-        if rpc != EXIT:
+        if rpc != EXIT and self.machine.policy.reconverges:
             point = ReconvergencePoint(s.mask, rpc, s.frame)
             s.warp.reconvergence.append((point, stack))
             stack = [*stack, point]

@@ -27,9 +27,15 @@ class Limits:
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run: seconds since it began, warp-instructions, CTAs that have ended, all CTAs."""
+    """Progress of a run: seconds since it began, warp-instructions, CTAs that have ended, all CTAs.
+
+    Of an exploration, there are no CTAs; ``interleavings`` is the number of those explored, ``left`` the
+    number of runs that are known to come.
+    """
 
     seconds: float
     steps: int
     ctas_done: int
     ctas: int
+    interleavings: int = 0
+    left: int = 0

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from contextlib import contextmanager
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -94,12 +98,22 @@ def _say(error: PyptxError) -> None:
 )
 @click.option(
     "--schedule",
-    help="eager (default), late, random, starve:tma|mma|ld|st|cp, or all. all runs eager, late, starve for "
-    "each engine in use, and random; the verdict is the worst of all runs.",
+    help="eager (default), late, random, starve:tma|mma|ld|st|cp, sampled, all, or replay:... sampled runs "
+    "eager, late, starve for each engine in use, and random; all explores every interleaving that differs in "
+    "what threads compete for. The verdict is the worst of all runs.",
 )
-@click.option("--seed", type=int, help="Seed of the random schedule; under all, of the first random run.")
+@click.option("--seed", type=int, help="Seed of the random schedule; under sampled, of the first random run.")
 @click.option(
-    "--seeds", type=click.IntRange(0), help="Number of random runs under --schedule all. Default: 3."
+    "--seeds", type=click.IntRange(0), help="Number of random runs under --schedule sampled. Default: 3."
+)
+@click.option("--max-runs", type=click.IntRange(1), help="Number of runs of --schedule all. Default: 1000.")
+@click.option(
+    "--resume",
+    metavar="FILE",
+    help="Keep in FILE what --schedule all has explored, and continue there if FILE exists.",
+)
+@click.option(
+    "--jobs", type=click.IntRange(1), help="Number of processes for --schedule all. Default: this one."
 )
 @click.option("--strict", is_flag=True, default=None, help="Count findings for review as errors.")
 @click.option(
@@ -241,17 +255,28 @@ def _run(
             uninitialized=fresh,
             dependent=launch.settings.get("dependent", False),
         )
-    options = ("seeds", "max_steps", "timeout", "memory")
+    options = ("seeds", "max_steps", "timeout", "memory", "max_runs", "resume")
     given = {name: settings[name] for name in options if name in settings}
-    with progress_line(shown) as progress:
+    with progress_line(shown) as progress, _processes(settings.get("jobs")) as executor:
         reports = stream.run(
             schedule=settings.get("schedule", "eager"),
             seed=settings.get("seed", 0),
             sanitize=_sanitize(settings),
             **given,
             progress=progress,
+            executor=executor,
         )
     return list(buffers.values()), reports
+
+
+@contextmanager
+def _processes(jobs: int | None) -> Iterator[Executor | None]:
+    """Yield an executor with ``jobs`` processes, or None for one job."""
+    if jobs is None or jobs == 1:
+        yield None
+        return
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as executor:
+        yield executor
 
 
 def _sanitize(settings: dict[str, Any]) -> bool | str:

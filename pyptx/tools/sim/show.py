@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import asdict
 from typing import Any
 
 import click
@@ -40,6 +41,10 @@ def show_report(report: Report) -> None:
     click.echo(
         f"{report.steps:,} warp-instructions{events} in {report.seconds:.2f} s ({_rate(report):,} per second)"
     )
+    if report.exploration is not None:
+        click.echo(str(report.exploration))
+        if report.exploration.failing:
+            click.echo(f"the first that failed: --schedule {report.exploration.failing}")
     width = max((len(one.schedule) for one in report.runs), default=0)
     for one in report.runs:
         click.echo(f"  {one.schedule:<{width}}  {_styled(one.verdict)}")
@@ -101,6 +106,7 @@ def report_object(report: Report) -> dict[str, Any]:
         "printed": report.printed,
         "findings": [_finding(finding) for finding in report.findings],
         "runs": [{"schedule": one.schedule, "verdict": str(one.verdict)} for one in report.runs],
+        "exploration": None if report.exploration is None else asdict(report.exploration),
     }
 
 
@@ -172,6 +178,8 @@ def _edit(edit: Edit | None) -> dict[str, Any] | None:
 
 def _words(now: Progress) -> str:
     rate = now.steps / max(now.seconds, 1e-9)
+    if not now.ctas:
+        return f"{now.interleavings:,} interleavings, {now.left:,} to do, {now.steps:,} warp-instructions"
     return f"{now.ctas_done}/{now.ctas} CTAs, {now.steps:,} warp-instructions, {rate:,.0f} per second"
 
 

@@ -1,4 +1,4 @@
-"""``schedule="all"``: every run from the same memory, and one report of them all."""
+"""``schedule="sampled"``: every run from the same memory, and one report of them all."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ NAMES = ["eager", "late", "random (seed 0)", "random (seed 1)", "random (seed 2)
 
 def test_each_run_begins_with_the_memory_that_was_given() -> None:
     data = np.array([41], np.uint32)
-    report = INCREMENT.run(data, block=1, schedule="all")
+    report = INCREMENT.run(data, block=1, schedule="sampled")
     assert report.verdict == "clean", report
     assert data.tolist() == [42]
     assert [run.schedule for run in report.runs] == NAMES
-    assert report.schedule == f"all ({', '.join(NAMES)})"
+    assert report.schedule == f"sampled ({', '.join(NAMES)})"
     assert report.steps == sum(run.steps for run in report.runs) == 5 * report.runs[0].steps
 
 
@@ -65,26 +65,26 @@ def test_module_variables_begin_each_run_with_their_contents_too() -> None:
     ret;
 }
 """)
-    assert module.launch(grid=1, block=1, schedule="all").verdict == "clean"
+    assert module.launch(grid=1, block=1, schedule="sampled").verdict == "clean"
     assert module.variable("total").view(np.uint32)[0] == 6
 
 
 def test_seeds_says_which_random_schedules_run() -> None:
     data = np.zeros(1, np.uint32)
-    report = INCREMENT.run(data, block=1, schedule="all", seed=7, seeds=2)
+    report = INCREMENT.run(data, block=1, schedule="sampled", seed=7, seeds=2)
     assert [run.schedule for run in report.runs] == ["eager", "late", "random (seed 7)", "random (seed 8)"]
-    assert len(INCREMENT.run(data, block=1, schedule="all", seeds=0).runs) == 2
+    assert len(INCREMENT.run(data, block=1, schedule="sampled", seeds=0).runs) == 2
 
 
 @pytest.mark.parametrize("seeds", [-1, 1.5, True, "3"])
 def test_seeds_that_are_no_number_of_runs_are_refused(seeds: object) -> None:
     with pytest.raises(SpecError, match="seeds is .*: expected an integer of at least 0"):
-        INCREMENT.run(np.zeros(1, np.uint32), schedule="all", seeds=seeds)
+        INCREMENT.run(np.zeros(1, np.uint32), schedule="sampled", seeds=seeds)
 
 
 def test_results_that_differ_are_a_finding_with_the_schedules_that_differ() -> None:
     out = np.zeros(4, np.uint32)
-    report = LAST.run(out, grid=8, block=1, schedule="all", seeds=4)
+    report = LAST.run(out, grid=8, block=1, schedule="sampled", seeds=4)
     assert report.verdict == "review", report
     (finding,) = report.findings
     assert finding.rule.name == "schedule-dependent"
@@ -97,13 +97,13 @@ def test_results_that_differ_are_a_finding_with_the_schedules_that_differ() -> N
             seen.append(f"random (seed {seed})")
     assert seen and finding.schedules == tuple(seen)
     assert out[1] == 7  # as the eager run left it
-    assert LAST.run(out, grid=8, block=1, schedule="all", sanitize="strict").verdict == "error"
+    assert LAST.run(out, grid=8, block=1, schedule="sampled", sanitize="strict").verdict == "error"
 
 
 def test_a_finding_names_the_schedules_under_which_it_was_seen() -> None:
     given, out = np.arange(4, dtype=np.uint32), np.zeros(1, np.uint32)
     # The sanitizer sees this race under every schedule; the unwritten word is seen under some.
-    report = IMPATIENT.run(given, out, schedule="all", block=1, sanitize=False)
+    report = IMPATIENT.run(given, out, schedule="sampled", block=1, sanitize=False)
     assert report.verdict == "error"
     names = [run.schedule for run in report.runs]
     assert "starve:cp" in names and "starve:tma" not in names
@@ -118,7 +118,7 @@ def test_a_finding_names_the_schedules_under_which_it_was_seen() -> None:
 
 def test_the_timeout_is_for_all_runs_together() -> None:
     endless = Kernel("LOOP:\n.reg u32 x\nadd.u32 x, x, 1\nbra LOOP\nret")
-    report = endless.run(schedule="all", timeout=0.4)
+    report = endless.run(schedule="sampled", timeout=0.4)
     assert report.verdict == "incomplete"
     (left_out,) = [finding for finding in report.findings if "nothing ran under" in finding.message]
     assert "late, random (seed 0), random (seed 1), random (seed 2)" in left_out.message
@@ -130,7 +130,7 @@ def test_a_stream_has_a_merged_report_for_each_launch() -> None:
     stream = sim.Stream()
     stream.launch(INCREMENT.module, grid=1, block=1, args=[data])
     stream.launch(LAST.module, grid=8, block=1, args=[out])
-    first, second = stream.run(schedule="all", seeds=4)
+    first, second = stream.run(schedule="sampled", seeds=4)
     assert first.verdict == "clean" and len(first.runs) == 6
     assert [finding.rule.name for finding in second.findings] == ["schedule-dependent"]
     assert data[0] == 1
@@ -147,7 +147,7 @@ def test_what_cannot_start_is_reported_once() -> None:
     ret;
 }
 """)
-    report = big.launch(grid=1, block=1, schedule="all")
+    report = big.launch(grid=1, block=1, schedule="sampled")
     (finding,) = report.findings
     assert finding.rule.name == "stack-overflow" and len(finding.schedules) == 5
 
@@ -174,7 +174,7 @@ def test_a_recorded_kernel_runs_under_all_schedules() -> None:
         ptx.inst.st.global_.f32(ptx.addr(place), smem.load(f32, tile.at(tid)))
 
     x = np.arange(64, dtype=np.float32)
-    report = copy.simulate(x, schedule="all", seeds=2)
+    report = copy.simulate(x, schedule="sampled", seeds=2)
     assert report.verdict == "clean", report
     assert [run.schedule for run in report.runs] == ["eager", "late", "starve:tma", *NAMES[2:4]]
     assert np.array_equal(report.outputs[0], x)

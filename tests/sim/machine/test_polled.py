@@ -47,7 +47,7 @@ def _chain(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_waits_are_asked_where_something_happened(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     calls: Counter[str] = Counter()
-    over, turn = Condition.over, Machine._turn
+    over, turn = Condition.over, Machine.turn
 
     def counted_over(wait: Condition) -> bool:
         calls["asked"] += 1
@@ -58,7 +58,7 @@ def test_waits_are_asked_where_something_happened(monkeypatch: pytest.MonkeyPatc
         return turn(machine)
 
     monkeypatch.setattr(Condition, "over", counted_over)
-    monkeypatch.setattr(Machine, "_turn", counted_turn)
+    monkeypatch.setattr(Machine, "turn", counted_turn)
     _chain(seed)
     assert calls["asked"] < 3 * calls["turns"], calls
 

@@ -1,0 +1,306 @@
+"""Runs the launches of one stream: under one schedule, or explored, or replayed.
+
+Owns the checked form of a launch, :class:`Request`, and :func:`run`, which turns requests into reports.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import pickle
+import time
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any
+
+from ...core.arrays import host_bytes, is_array
+from ...core.errors import SpecError
+from ...core.findings import RULES, Finding, Verdict, verdict_of
+from ...ir import Function, Launch, print_module
+from ...layout.tensor_map import TensorMap
+from ..claims.competing import Claim
+from ..claims.watch import Watch
+from ..code.image import element_bytes
+from ..code.program import EntryProgram
+from ..exploration.stepwise import Explored, StepwiseMachine
+from ..exploration.token import choices_of, is_token
+from ..exploration.trail import Abandoned, Trail
+from ..exploration.tree import Task, found_in
+from ..machine.machine import Machine
+from ..machine.schedule import make_policy
+from ..memory.segments import Fault
+from ..sanitizer.sanitizer import Sanitizer
+from ..threads.grid import Grid
+from .arguments import Mapped, bind_arguments, unwritten_outputs
+from .every_schedule import EVERY_SCHEDULE, Contents, LaunchBuffer, Outcome, run_every_schedule
+from .exploration import EXPLORED, Explorer, Ran
+from .options import LaunchOptions
+from .report import Report
+
+if TYPE_CHECKING:
+    from .launch import LoadedModule
+
+__all__ = ["Request", "run", "run_packed"]
+
+
+@dataclass(frozen=True)
+class Request:
+    """One launch whose arguments and options have been checked, and that has not run yet.
+
+    ``uninitialized`` also contains the positions of ``outputs``. ``dependent`` means that the launch depends
+    on the previous one by programmatic dependent launch.
+    """
+
+    module: LoadedModule
+    function: Function
+    launch: Launch
+    args: Sequence[Any]
+    uninitialized: frozenset[int]
+    outputs: frozenset[int] = frozenset()
+    dependent: bool = False
+
+
+def run(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
+    """Run one or more launches of one stream to their end, and return a report for each."""
+    if options.schedule == EXPLORED:
+        return _explore(requests, options)
+    if is_token(options.schedule):
+        return _replay(requests, options)
+    if options.schedule != EVERY_SCHEDULE:
+        return _run(requests, options).reports
+
+    def run_one(
+        schedule: str, seed: int, timeout: float | None, begin: Callable[[list[LaunchBuffer]], None]
+    ) -> Outcome:
+        one = replace(options, schedule=schedule, seed=seed, timeout=timeout)
+        return _run(requests, one, begin)
+
+    return run_every_schedule(run_one, seed=options.seed, seeds=options.seeds, timeout=options.timeout)
+
+
+def _explore(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
+    """Explore the interleavings of the launches; return a report for each launch."""
+    blob = b""
+    if options.executor is not None:
+        if options.observers:
+            raise SpecError(
+                "executor= and observers= exclude each other: an executor runs in other processes"
+            )
+        _check_maps(requests)
+        inside = replace(options, executor=None, resume=None, progress=None)
+        blob = pickle.dumps((tuple(requests), inside))
+
+    def run_here(task: Task, timeout: float | None, contents: Contents) -> Ran:
+        return _run_task(requests, replace(options, timeout=timeout, progress=None), task, contents)
+
+    def pack(task: Task, timeout: float | None) -> tuple[Any, ...]:
+        return run_packed, blob, task, timeout
+
+    return Explorer(
+        run_here,
+        pack,
+        _fingerprint(requests, options),
+        options.max_runs,
+        options.timeout,
+        options.executor,
+        None if options.resume is None else str(options.resume),
+        options.progress,
+    ).explore()
+
+
+def _check_maps(requests: Sequence[Request]) -> None:
+    """Raise :class:`SpecError` if a tensor map has only an address: other processes cannot use it."""
+    for request in requests:
+        for value in request.args:
+            each = value if isinstance(value, (list, tuple)) else (value,)
+            if any(isinstance(one, TensorMap) and one.array is None for one in each):
+                raise SpecError(
+                    "executor= needs tensor maps that were made from arrays; one was made from an address",
+                    hint="pass the array to TensorMap.tiled",
+                )
+
+
+def _fingerprint(requests: Sequence[Request], options: LaunchOptions) -> str:
+    """Return a digest of the launches: of the text, the extents, and the arguments with their contents."""
+    found = hashlib.sha256()
+
+    def add(value: Any) -> None:
+        if is_array(value):
+            found.update(host_bytes(value).tobytes())
+        elif isinstance(value, TensorMap):
+            found.update(repr(replace(value, address=0)).encode())
+            if value.array is not None:
+                add(value.array)
+        elif isinstance(value, (list, tuple)):
+            for each in value:
+                add(each)
+        elif isinstance(value, Mapping):
+            for key in value:
+                add((key, value[key]))
+        else:
+            found.update(repr(value).encode())
+
+    for request in requests:
+        found.update(print_module(request.module.module).text.encode())
+        chosen = sorted(request.uninitialized), sorted(request.outputs), request.dependent
+        found.update(repr((request.function.name, request.launch, chosen)).encode())
+        add(request.args)
+    found.update(repr((options.sanitize, options.max_steps)).encode())
+    return found.hexdigest()
+
+
+def _run_task(requests: Sequence[Request], options: LaunchOptions, task: Task, contents: Contents) -> Ran:
+    """Do one run of an exploration on the arrays of the requests."""
+    trail = task.trail()
+    try:
+        outcome = _run(requests, options, contents.begin, (trail, task.contended))
+    except Abandoned:
+        return Ran(found_in(task, trail))
+    digests = tuple(hashlib.sha256(buffer.data.tobytes()).hexdigest()[:32] for buffer in contents.buffers)
+    stopped = {finding.rule.name for report in outcome.reports for finding in report.findings}
+    timed_out = options.timeout is not None and "step-limit" in stopped
+    return Ran(found_in(task, trail), tuple(outcome.reports), digests, trail.choices, timed_out)
+
+
+@lru_cache(maxsize=2)
+def _unpacked(blob: bytes) -> tuple[Sequence[Request], LaunchOptions, Contents]:
+    requests, options = pickle.loads(blob)
+    return requests, options, Contents()
+
+
+def run_packed(blob: bytes, task: Task, timeout: float | None) -> Ran:
+    """Do one run of an exploration in another process. ``blob`` has the requests and the options."""
+    requests, options, contents = _unpacked(blob)
+    return _run_task(requests, replace(options, timeout=timeout), task, contents)
+
+
+def _replay(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
+    """Run the interleaving that the schedule names."""
+    trail = Trail(choices_of(options.schedule), {})
+    try:
+        return _run(requests, options, None, (trail, frozenset())).reports
+    except Abandoned as why:
+        raise SpecError(
+            f"schedule is {options.schedule!r}: the launch cannot follow it "
+            f"at its step {len(trail.events)}: {why}",
+            hint="replay the same kernel with the same extents and arguments as in the exploration",
+        ) from None
+
+
+def _run(
+    requests: Sequence[Request],
+    options: LaunchOptions,
+    begin: Callable[[list[LaunchBuffer]], None] | None = None,
+    path: tuple[Trail, frozenset[Hashable]] | None = None,
+) -> Outcome:
+    """Run all launches under one schedule, and return a report for each.
+
+    ``begin``, if given, is called before the first thread runs, with the memory whose contents outlive the
+    run. ``path``, if given, replaces the schedule: a trail, and the objects that count as contended; the run
+    may then raise :class:`Abandoned`.
+    """
+    policy = Explored() if path is not None else make_policy(options.schedule, options.seed)
+    started, began = time.perf_counter(), time.monotonic()
+
+    def check_time() -> None:
+        if options.timeout is not None and time.monotonic() - began > options.timeout:
+            why = (
+                f"stopped after timeout={options.timeout} s, before any thread ran, while preparing the code"
+            )
+            raise Fault(Finding(RULES["step-limit"], why))
+
+    programs: list[EntryProgram] = []
+    refused: dict[int, Finding] = {}
+    for index, request in enumerate(requests):
+        try:
+            programs.append(
+                request.module.program(
+                    request.function, request.launch, interleaved=policy.interleaves, check_time=check_time
+                )
+            )
+        except Fault as fault:
+            refused[index] = fault.finding
+
+    def report(
+        entry: str,
+        findings: list[Finding],
+        steps: int = 0,
+        events: int = 0,
+        printed: str = "",
+        claim: Claim | None = None,
+    ) -> Report:
+        seconds, strict = time.perf_counter() - started, options.sanitize == "strict"
+        return Report(
+            entry, options.name, findings, steps, events, seconds, strict=strict, printed=printed, claim=claim
+        )
+
+    if refused:
+        stopped = Finding(RULES["stream-stopped"], "nothing ran: a launch of the stream cannot start")
+        refusals = [refused.get(index, stopped) for index in range(len(requests))]
+        functions = [request.function for request in requests]
+        return Outcome(
+            [report(function.name, [why]) for function, why in zip(functions, refusals, strict=True)],
+            frozenset(),
+        )
+    target = max((program.target for program in programs), key=lambda target: target.number)
+    machine: Machine
+    if path is not None:
+        machine = StepwiseMachine(target, options.limits, *path, progress=options.progress, started=began)
+    else:
+        machine = Machine(target, policy, options.limits, progress=options.progress, started=began)
+    watch: Watch | None = None
+    if options.sanitize:
+        sanitizer = Sanitizer(machine)
+        if path is None:
+            # The watch reads what threads know before the sanitizer lets them learn from the same event.
+            watch = Watch(machine, sanitizer)
+            machine.observe(watch)
+        machine.observe(sanitizer)
+    for observer in options.observers:
+        machine.observe(observer)
+    mapped = _fill(machine, requests, programs)
+    if begin is not None:
+        begin(_buffers(programs, mapped))
+    machine.run()
+    for grid, request in zip(machine.grids, requests, strict=True):
+        found = grid.account.findings
+        if verdict_of(found) not in (Verdict.ERROR, Verdict.INCOMPLETE):
+            found += unwritten_outputs(mapped, request.args, request.outputs)
+    claim = None
+    if watch is not None:
+        claim = watch.claim([finding for grid in machine.grids for finding in grid.account.findings])
+    reports = [
+        report(account.entry, account.findings, account.steps, account.events, "".join(grid.printed), claim)
+        for grid in machine.grids
+        for account in (grid.account,)
+    ]
+    return Outcome(reports, frozenset(machine.engines.used))
+
+
+def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[EntryProgram]) -> Mapped:
+    """Map the modules' variables and the arguments, and add the launches to the machine in order."""
+    images = {id(program.image): program.image for program in programs}
+    if sum(bool(image.stored) for image in images.values()) > 1:
+        raise SpecError("modules with global variables of their own cannot share a stream: merge the modules")
+    for image in images.values():
+        machine.map_variables(image)
+    mapped: Mapped = {}
+    for request, program in zip(requests, programs, strict=True):
+        params = bind_arguments(machine.memory, mapped, program, request.args, request.uninitialized)
+        before = machine.grids[-1] if machine.grids else None
+        machine.add(
+            Grid(machine, program, request.launch, params, before=before, dependent=request.dependent)
+        )
+    return mapped
+
+
+def _buffers(programs: Sequence[EntryProgram], mapped: Mapped) -> list[LaunchBuffer]:
+    """Return the memory whose contents outlive a run: the modules' variables and the arguments' arrays."""
+    images = {id(program.image): program.image for program in programs}
+    variables = [
+        LaunchBuffer(stored.name, stored.data, element_bytes(image.variables[stored.name]))
+        for image in images.values()
+        for stored in image.stored
+    ]
+    arrays = [LaunchBuffer(array.name, array.segment.data, array.info.itemsize) for array in mapped.values()]
+    return [*variables, *arrays]

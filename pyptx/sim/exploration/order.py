@@ -1,0 +1,254 @@
+"""The order of a run's events that their conflicts make, and the races between them.
+
+Two runs whose events have the same order are equivalent. A race is a pair of conflicting events of different
+agents with nothing between them: the run in which the second comes first may have other outcomes. An event's
+predecessors are one integer, whose bits are the numbers of events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .events import Act, Event, Meeting, Role, Touch, conflicts
+from .trail import Trail, is_step
+
+__all__ = ["Order", "Race"]
+
+
+@dataclass(frozen=True, slots=True)
+class Race:
+    """A reversal to try: before event number ``position``, one of the agents ``first`` acts."""
+
+    position: int
+    first: tuple[str, ...]
+
+
+def _bits(mask: int) -> Iterator[int]:
+    while mask:
+        low = mask & -mask
+        yield low.bit_length() - 1
+        mask ^= low
+
+
+class _Cell:
+    """The last touches of an object: a group of touches that commute, and the group before it."""
+
+    __slots__ = ("before", "group", "kind")
+
+    def __init__(self) -> None:
+        self.before = self.group = 0
+        self.kind = Act.READ
+
+    def touch(self, number: int, kind: str, *, keep: bool) -> int:
+        """Return the events that conflict with a touch; with ``keep``, add it."""
+        joins = kind == self.kind and kind != Act.CHANGE
+        found = self.before if joins else self.group | (0 if self.group else self.before)
+        if keep:
+            if joins:
+                self.group |= 1 << number
+            else:
+                self.before, self.group, self.kind = found, 1 << number, kind
+        return found
+
+
+class _Memory:
+    """The cells of the bytes of one segment. Bytes with equal histories share a cell."""
+
+    def __init__(self) -> None:
+        self._cells: list[tuple[int, int, str]] = [(0, 0, Act.READ)]
+        self._numbers: dict[tuple[int, int, str], int] = {self._cells[0]: 0}
+        self._of_byte: NDArray[np.int64] = np.zeros(0, np.int64)
+
+    def touch(self, number: int, touch: Touch, *, keep: bool) -> int:
+        """Do what :meth:`_Cell.touch` does, for all bytes of a touch."""
+        offsets = touch.offsets()
+        if offsets[-1] >= len(self._of_byte):
+            more = int(offsets[-1]) + 1 - len(self._of_byte)
+            self._of_byte = np.concatenate([self._of_byte, np.zeros(more + len(self._of_byte), np.int64)])
+        here = self._of_byte[offsets]
+        found = 0
+        for old in np.unique(here).tolist():
+            cell = _Cell()
+            cell.before, cell.group, cell.kind = self._cells[old]
+            found |= cell.touch(number, touch.kind, keep=keep)
+            if keep:
+                new = (cell.before, cell.group, cell.kind)
+                position = self._numbers.get(new)
+                if position is None:
+                    position = self._numbers[new] = len(self._cells)
+                    self._cells.append(new)
+                self._of_byte[offsets[here == old]] = position
+        return found
+
+
+@dataclass(slots=True)
+class _Phase:
+    """The events of one phase of an object by role, as bits."""
+
+    roles: dict[str, int] = field(default_factory=dict)
+
+    def of(self, *roles: str) -> int:
+        found = 0
+        for role in roles:
+            found |= self.roles.get(role, 0)
+        return found
+
+
+_COUNTED = (Role.ARRIVE, Role.EXPECT, Role.COMPLETE)
+
+
+class Order:
+    """The order of the events of one trail, its races, and the objects whose operations do not commute.
+
+    Attributes:
+        before: for each event, the events that it follows.
+        races: reversals to try, of pairs whose second event has at least the number ``since``.
+        contended: synchronization objects whose operations the order takes for independent, and are not.
+    """
+
+    def __init__(self, trail: Trail, known: frozenset[Hashable], *, since: int) -> None:
+        self._trail, self._known, self._since = trail, known, since
+        self.before: list[int] = []
+        self.races: list[Race] = []
+        self.contended: set[Hashable] = set()
+        self._cells: dict[Hashable, _Cell] = {}
+        self._memory: dict[Hashable, _Memory] = {}
+        self._phases: dict[Hashable, dict[int, _Phase]] = {}
+        #: For each event, what it follows by program order, without the waits that it ends.
+        self._program: list[int] = []
+        self._last: dict[tuple[int, int, int], list[int]] = {}
+        self._numbers: dict[int, int] = {}
+        for place, event in enumerate(trail.log):
+            if place in trail.void:
+                self._compare(event, len(self.before), self._program_order(event), keep=False)
+            else:
+                self._add(event)
+        self._disabled()
+        for key, phases in self._phases.items():
+            if key not in known and not self._commutes(key, phases):
+                self.contended.add(key)
+
+    # --- the order ------------------------------------------------------------------------------
+
+    def _add(self, event: Event) -> None:
+        number = len(self.before)
+        past = self._program_order(event)
+        self._program.append(past)
+        for meeting in event.meetings:
+            past |= self._meet(meeting, number)
+        self.before.append(0)
+        self.before[number] = self._compare(event, number, past, keep=True)
+        self._numbers[id(event)] = number
+        if event.warp is not None:
+            last = self._last.setdefault(event.warp, [-1] * 32)
+            for lane in _bits(event.mask):
+                last[lane] = number
+
+    def _program_order(self, event: Event) -> int:
+        found = 0
+        for each in event.after:
+            if each in self._numbers:
+                found |= self._closed(self._numbers[each])
+        if event.warp is not None and event.warp in self._last:
+            last = self._last[event.warp]
+            for number in {last[lane] for lane in _bits(event.mask)}:
+                if number >= 0:
+                    found |= self._closed(number)
+        return found
+
+    def _closed(self, number: int) -> int:
+        return self.before[number] | 1 << number
+
+    def _meet(self, meeting: Meeting, number: int) -> int:
+        """Add a meeting; return the events that a wait follows: all that counted in its phase."""
+        phase = self._phases.setdefault(meeting.object, {}).setdefault(meeting.phase, _Phase())
+        phase.roles[meeting.role] = phase.roles.get(meeting.role, 0) | 1 << number
+        if meeting.role != Role.WAIT:
+            return 0
+        found = 0
+        for each in _bits(phase.of(*_COUNTED) & ~(1 << number)):
+            found |= self._closed(each)
+        return found
+
+    # --- races ----------------------------------------------------------------------------------
+
+    def _compare(self, event: Event, number: int, past: int, *, keep: bool) -> int:
+        """Return the events that precede ``event``, and note its races with those that conflict with it."""
+        conflicting = 0
+        for touch in event.touches:
+            if touch.starts is None:
+                cell = self._cells.setdefault(touch.object, _Cell())
+                conflicting |= cell.touch(number, touch.kind, keep=keep)
+            else:
+                memory = self._memory.setdefault(touch.object, _Memory())
+                conflicting |= memory.touch(number, touch, keep=keep)
+        conflicting &= ~(1 << number)
+        total = past
+        for each in _bits(conflicting & ~past):
+            total |= self.before[each]
+        if number >= self._since:
+            for each in _bits(conflicting & ~total):
+                if self._trail.events[each].agent != event.agent:
+                    self._reverse(each, number, event, past)
+        return total | conflicting
+
+    def _reverse(self, first: int, number: int, event: Event, past: int) -> None:
+        """Note that ``event`` may come before event ``first``, and which agents may act there for it."""
+        inside = 0
+        initial: list[str] = []
+        for each in range(first + 1, number):
+            if self.before[each] >> first & 1:
+                continue
+            if not self.before[each] & inside:
+                initial.append(self._trail.events[each].agent)
+            inside |= 1 << each
+        if not self._follows(event, past, inside):
+            initial.insert(0, event.agent)
+        able = self._trail.enabled[first]
+        found = tuple(dict.fromkeys(agent for agent in initial if agent in able))
+        if found:
+            self.races.append(Race(first, found))
+
+    def _follows(self, event: Event, past: int, inside: int) -> bool:
+        """True if ``event`` follows one of the events ``inside`` even if it comes first of all others."""
+        if past & inside:
+            return True
+        return any(conflicts(event.touches, self._trail.events[each].touches) for each in _bits(inside))
+
+    def _disabled(self) -> None:
+        """Note events after which an agent that could act cannot any more."""
+        trail = self._trail
+        for position in range(max(self._since - 1, 0), len(trail.latest) - 1):
+            lost = trail.latest[position] - trail.enabled[position + 1] - {trail.events[position].agent}
+            for agent in sorted(lost):
+                if not is_step(agent):
+                    self.races.append(Race(position, (agent,)))
+
+    # --- synchronization objects ----------------------------------------------------------------
+
+    def _commutes(self, key: Hashable, phases: dict[int, _Phase]) -> bool:
+        """True if the operations on an object have the same effect in every order that the events allow."""
+        parity = isinstance(key, tuple) and key[0] == "mbarrier"
+        if parity and any(phase.of(Role.ASK) for phase in phases.values()):
+            return False
+        for number, phase in phases.items():
+            counted, earlier = phase.of(*_COUNTED), phases.get(number - 1, _Phase()).of(*_COUNTED)
+            for each in _bits(counted):
+                if earlier & ~self._closed(each):
+                    return False
+            if not parity:
+                continue
+            arrivals, later = phase.of(Role.ARRIVE), phases.get(number + 1, _Phase()).of(*_COUNTED)
+            for each in _bits(phase.of(Role.EXPECT)):
+                if not any(self._closed(arrival) >> each & 1 for arrival in _bits(arrivals)):
+                    return False
+            for each in _bits(phase.of(Role.WAIT)):
+                if earlier & ~self._program[each]:
+                    return False
+                if later and not any(self.before[one] >> each & 1 for one in _bits(later)):
+                    return False
+        return True

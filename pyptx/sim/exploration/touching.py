@@ -1,0 +1,262 @@
+"""Observes a run, and collects what the current transition touches."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ...core.types import TYPES
+from ..engine.events import AsyncOperation, Step, StepKind
+from ..engine.stream import Life, LifeKind, Observer, Sync, SyncKind
+from ..memory.access import Access, AccessKind, StateSpace
+from ..threads.warp import Split, mask_of_lanes
+from .events import Act, Event, Meeting, Role, Touch
+
+if TYPE_CHECKING:
+    from ..threads.machine_state import MachineState
+
+__all__ = ["Touching", "split_name"]
+
+#: Spaces whose bytes only one thread reaches, or that no thread writes.
+_OWN = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST)
+#: The largest store, in bytes of all lanes, whose value is compared with that of other stores.
+_COMPARED = 4096
+#: Atomic operations on integers of which any two commute, and the addition of floats: its order is left out.
+_COMMUTING = frozenset({"add", "and", "or", "xor", "min", "max"})
+
+_MBARRIER = {
+    SyncKind.MBARRIER_ARRIVE: Role.ARRIVE,
+    SyncKind.MBARRIER_EXPECT_TX: Role.EXPECT,
+    SyncKind.MBARRIER_COMPLETE_TX: Role.COMPLETE,
+    SyncKind.MBARRIER_WAIT: Role.WAIT,
+}
+_BARRIERS = {
+    SyncKind.BAR_ARRIVE: ("bar", Role.ARRIVE),
+    SyncKind.BAR_WAIT: ("bar", Role.WAIT),
+    SyncKind.WARP_ARRIVE: ("bar.warp", Role.ARRIVE),
+    SyncKind.WARP_WAIT: ("bar.warp", Role.WAIT),
+    SyncKind.CLUSTER_ARRIVE: ("barrier.cluster", Role.ARRIVE),
+    SyncKind.CLUSTER_WAIT: ("barrier.cluster", Role.WAIT),
+}
+_SILENT = (SyncKind.REGISTERS_USED, SyncKind.GROUP_WAIT, SyncKind.GRID_WAIT)
+
+
+def split_name(s: Split) -> str:
+    """Return the name of a split's lanes: launch, CTA and warp, and the lanes as a mask."""
+    launch, cta = s.cta_key
+    return f"{launch}.{cta}.{s.warp.index}:{s.mask:x}"
+
+
+class Touching(Observer):
+    """Fills the current event; gives names to the steps of operations.
+
+    Attributes:
+        current: the event of the transition that runs now, or None before the first one.
+        names: names of the steps in flight, by serial number.
+    """
+
+    def __init__(self, machine: MachineState, contended: frozenset[Hashable]) -> None:
+        self._machine, self._contended = machine, contended
+        self.current: Event | None = None
+        self.names: dict[int, str] = {}
+        #: Last event of all launches that are complete, for the CTAs of the next one.
+        self.events: list[Event] = []
+        self._issued: dict[int, Event] = {}
+        self._done: dict[int, Event] = {}
+        self._counts: dict[str, int] = {}
+        self._edges: dict[int, tuple[int, ...]] = {}
+        #: Each CTA's launch, cluster and rank, by which its shared memory is known.
+        self._places: dict[tuple[int, int], tuple[int, int, int]] = {}
+        self._storages: list[Any] = []
+        #: Events that a CTA's first events follow: those of the launch before.
+        self.roots: dict[tuple[int, int], list[Event]] = {}
+        self._stores: list[tuple[int, Any, Any]] = []
+
+    # --- the transition -------------------------------------------------------------------------
+
+    def begin_event(self, event: Event) -> None:
+        """Let ``event`` be the current one."""
+        self.current = event
+        self._stores.clear()
+
+    def finish_event(self, *, changed: bool) -> Event:
+        """Return the current event. ``changed`` is False if it has written no memory."""
+        event = self.current
+        assert event is not None
+        for number, segment, offsets in self._stores:
+            touch = event.touches[number]
+            digest = hashlib.blake2b(segment.data[offsets].tobytes(), digest_size=8)
+            digest.update(repr((touch.starts, touch.size)).encode())
+            event.touches[number] = Touch(
+                touch.object, f"store {digest.hexdigest()}", touch.starts, touch.size
+            )
+        self._stores.clear()
+        if not changed:
+            # A compare-and-swap that fails, or an exchange of equal values.
+            event.touches = [
+                Touch(t.object, Act.READ, t.starts, t.size) if t.kind == "rmw" else t for t in event.touches
+            ]
+        event.touches = [
+            Touch(t.object, Act.CHANGE, t.starts, t.size) if t.kind == "rmw" else t for t in event.touches
+        ]
+        event.effect |= changed
+        return event
+
+    def follow_steps(self, steps: Sequence[Step]) -> None:
+        """Record that the current event follows steps that have happened."""
+        assert self.current is not None
+        self.current.after |= {id(self._done[s.serial]) for s in steps if s.serial in self._done}
+
+    def touch(self, object: Hashable, kind: str) -> None:
+        """Add a touch of an object that is not memory to the current event."""
+        if self.current is not None:
+            found = Touch(object, kind)
+            if found not in self.current.touches:
+                self.current.touches.append(found)
+
+    # --- observer -------------------------------------------------------------------------------
+
+    def access(self, access: Access) -> None:
+        event = self.current
+        if event is None or access.space in _OWN:
+            if event is not None and access.kind.writes:
+                event.effect = True
+            return
+        segment, footprint = access.segment, access.footprint
+        starts = tuple(np.unique(footprint.starts).tolist())
+        key = self._key(access)
+        kind = _kind(access)
+        if (
+            access.kind is AccessKind.WRITE
+            and access.threads is not None
+            and access.space is not StateSpace.TENSOR
+            and footprint.nbytes <= _COMPARED
+        ):
+            self._stores.append((len(event.touches), segment, footprint.offsets()))
+        event.touches.append(Touch(key, kind, starts, footprint.size))
+        if access.kind in (AccessKind.INIT, AccessKind.INVAL):
+            launch, cluster, _ = self._places[access.actor.cta_key]
+            self.touch(("mbarrier", launch, cluster, segment.base + int(footprint.starts[0])), Act.CHANGE)
+
+    def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
+        launch, cta = operation.cta_key
+        by = f"{launch}.{cta}.{operation.issuer.warp}:{mask_of_lanes([n % 32 for n in operation.lanes]):x}"
+        for step in steps:
+            number = self._counts.get(by, 0)
+            self._counts[by] = number + 1
+            self.names[step.serial] = f"{by}#{number}"
+            self._edges[step.serial] = step.edges
+            if self.current is not None:
+                self._issued[step.serial] = self.current
+                self.current.effect = True
+
+    def happens(self, step: Step) -> None:
+        event = self.current
+        assert event is not None
+        self._done[step.serial] = event
+        event.effect = True
+        if step.serial in self._issued:
+            event.after.add(id(self._issued[step.serial]))
+        event.after |= {id(self._done[each]) for each in self._edges[step.serial] if each in self._done}
+        if step.kind is StepKind.CANCEL:
+            self.touch(("launch", step.operation.cta_key[0]), Act.CHANGE)
+
+    def sync(self, sync: Sync) -> None:
+        event = self.current
+        if event is None:
+            return
+        role = _MBARRIER.get(sync.kind)
+        if role is not None:
+            assert isinstance(sync.object, tuple)
+            self._meet(("mbarrier", *sync.object), sync.phase, role, parity=True)
+            self._near(sync.object)
+        elif sync.kind in _BARRIERS:
+            family, role = _BARRIERS[sync.kind]
+            self._meet((family, sync.object), sync.phase, role, parity=False)
+        if sync.kind not in _SILENT and role is not Role.WAIT:
+            event.effect = True
+
+    def asked(self, barrier: Hashable) -> None:
+        """Record that a test of an mbarrier has found its phase incomplete."""
+        assert isinstance(barrier, tuple)
+        self._meet(("mbarrier", *barrier), -1, Role.ASK, parity=True)
+
+    def begin(self, life: Life) -> None:
+        if life.kind is LifeKind.CTA:
+            assert isinstance(life.key, tuple)
+            cta = self._machine.residency.live[life.key]
+            self._places[life.key] = (life.key[0], cta.cluster.number, cta.rank)
+            grid = cta.grid
+            if grid.before is not None and not grid.dependent:
+                self.roots[life.key] = list(self.events)
+        elif life.kind is LifeKind.TENSOR_MEMORY:
+            assert isinstance(life.key, tuple)
+            self._columns(life.key[0])
+
+    def end(self, life: Life) -> None:
+        if self.current is None:
+            return
+        if life.kind is LifeKind.CTA:
+            assert isinstance(life.key, tuple)
+            self.touch(("cta", *self._places[life.key]), Act.CHANGE)
+        elif life.kind is LifeKind.TENSOR_MEMORY:
+            assert isinstance(life.key, tuple)
+            self._columns(life.key[0])
+        self.current.effect = True
+
+    # --- objects --------------------------------------------------------------------------------
+
+    def _meet(self, object: Hashable, phase: int, role: str, *, parity: bool) -> None:
+        assert self.current is not None
+        self.current.meetings.append(Meeting(object, phase, role, parity))
+        if object in self._contended:
+            self.touch(object, Act.READ if role in (Role.WAIT, Role.ASK) else Act.CHANGE)
+        elif parity:
+            self.touch(object, Act.USE)
+
+    def _columns(self, multiprocessor: Hashable) -> None:
+        self.touch(("columns", multiprocessor), Act.CHANGE)
+
+    def _key(self, access: Access) -> Hashable:
+        segment = access.segment
+        if access.space is StateSpace.GLOBAL:
+            return ("global", segment.base)
+        if access.space is StateSpace.SHARED:
+            launch, number, _ = self._places[access.actor.cta_key]
+            self._near((launch, number, segment.base))
+            return ("shared", launch, number, segment.base >> 24)
+        return ("tensor", self._storage(segment))
+
+    def _storage(self, segment: Any) -> int:
+        for number, each in enumerate(self._storages):
+            if each is segment:
+                return number
+        self._storages.append(segment)
+        return len(self._storages) - 1
+
+    def _near(self, place: tuple[Any, ...]) -> None:
+        """Record that the event needs the CTA at ``place``: launch, cluster, and an address there."""
+        launch, cluster, address = place
+        if self._machine.grids[launch].cluster_size > 1:
+            self.touch(("cta", launch, cluster, address >> 24), Act.READ)
+
+
+def _kind(access: Access) -> str:
+    if access.kind is AccessKind.READ:
+        return Act.READ
+    if access.kind is not AccessKind.RMW:
+        return Act.CHANGE
+    actor = access.actor
+    if not isinstance(actor, Split) or actor.op is None:
+        return Act.CHANGE
+    op = actor.op
+    operation, kind = op.chosen.get("op"), op.chosen.get("type", "")
+    if operation in _COMMUTING and kind in TYPES:
+        if "unread" not in op.cache:
+            op.cache["unread"] = not actor.frame.code.reads_results(op)
+        if op.cache["unread"]:
+            return f"{operation} {kind}"
+    return "rmw"

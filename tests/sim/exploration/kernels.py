@@ -1,0 +1,146 @@
+"""Small kernels that compete for something, for the tests of an exploration."""
+
+from __future__ import annotations
+
+import math
+
+from tests.sim.build import Kernel
+
+__all__ = [
+    "COUNTED",
+    "FLAG",
+    "LOCK",
+    "LOST_UPDATE",
+    "ONE_OF_MANY",
+    "REDUCED",
+    "SEPARATE",
+    "TICKETS",
+    "WRITERS",
+    "binomial",
+]
+
+
+def binomial(n: int, k: int) -> int:
+    return math.comb(n, k)
+
+
+def _racy(text: str, params: str = "out:u64") -> Kernel:
+    return Kernel(text, params, racy=True)
+
+
+#: Each CTA writes its number to one word: n! orders, n results.
+WRITERS = _racy("""
+.reg u32 c
+mov.u32 c, %ctaid.x
+add.u32 c, c, 1
+st.relaxed.gpu.global.u32 [out], c
+ret
+""")  # fmt: skip
+
+#: Each CTA takes a ticket: n! orders, n! results.
+TICKETS = _racy("""
+.reg u32 c y
+.reg u64 a offset
+mov.u32 c, %ctaid.x
+atom.relaxed.gpu.global.add.u32 y, [out], 1
+mul.wide.u32 offset, c, 4
+add.u64 a, out, offset
+st.global.u32 [a+4], y
+ret
+""")  # fmt: skip
+
+#: Each CTA adds to one word, and does not look at it: one order.
+REDUCED = _racy("""
+red.relaxed.gpu.global.add.u32 [out], 1
+ret
+""")  # fmt: skip
+
+#: Each warp writes words of its own, twice.
+SEPARATE = Kernel("""
+.reg u32 t y
+.reg u64 a offset
+mov.u32 t, %tid.x
+mul.wide.u32 offset, t, 4
+add.u64 a, out, offset
+st.global.u32 [a], t
+ld.global.u32 y, [a]
+add.u32 y, y, 1
+st.global.u32 [a], y
+ret
+""", "out:u64")  # fmt: skip
+
+#: A message behind a flag for which the other CTA polls.
+FLAG = Kernel("""
+.reg u32 c y
+.reg pred p
+mov.u32 c, %ctaid.x
+setp.eq.u32 p, c, 0
+@p bra SEND
+POLL:
+ld.acquire.gpu.global.u32 y, [out]
+setp.eq.u32 p, y, 0
+@p bra POLL
+ld.global.u32 y, [out+4]
+st.global.u32 [out+8], y
+ret
+SEND:
+st.global.u32 [out+4], 7
+st.release.gpu.global.u32 [out], 1
+ret
+""", "out:u64")  # fmt: skip
+
+#: A spin lock around y = 3 * y + c + 1: n! orders, all with another result.
+LOCK = Kernel("""
+.reg u32 c y
+.reg pred p
+mov.u32 c, %ctaid.x
+AGAIN:
+atom.acquire.gpu.global.cas.b32 y, [out], 0, 1
+setp.ne.u32 p, y, 0
+@p bra AGAIN
+ld.global.u32 y, [out+4]
+mul.lo.u32 y, y, 3
+add.u32 y, y, c
+add.u32 y, y, 1
+st.global.u32 [out+4], y
+st.release.gpu.global.u32 [out], 0
+ret
+""", "out:u64")  # fmt: skip
+
+#: A counter that each CTA reads and then writes, without an atomic operation.
+LOST_UPDATE = _racy("""
+.reg u32 y
+ld.relaxed.gpu.global.u32 y, [out]
+add.u32 y, y, 1
+st.relaxed.gpu.global.u32 [out], y
+ret
+""")  # fmt: skip
+
+#: CTA 0 writes ``steps`` values to one word; CTA 1 reads it once, and traps at one of them.
+ONE_OF_MANY = _racy("""
+.reg u32 c y
+.reg pred p
+mov.u32 c, %ctaid.x
+setp.eq.u32 p, c, 0
+@p bra WRITE
+ld.relaxed.gpu.global.u32 y, [out]
+setp.eq.u32 p, y, 3
+@p trap               // bad
+ret
+WRITE:
+st.relaxed.gpu.global.u32 [out], 1
+st.relaxed.gpu.global.u32 [out], 2
+st.relaxed.gpu.global.u32 [out], 3
+st.relaxed.gpu.global.u32 [out], 4
+st.relaxed.gpu.global.u32 [out], 5
+ret
+""")  # fmt: skip
+
+#: Each CTA exchanges one word twice.
+COUNTED = _racy("""
+.reg u32 y z
+atom.relaxed.gpu.global.exch.b32 y, [out], 1
+atom.relaxed.gpu.global.exch.b32 z, [out], 2
+add.u32 y, y, z
+ret
+""")  # fmt: skip
