@@ -404,6 +404,18 @@ RULES: dict[str, Rule] = _rules(
         "read the report of that other launch",
     ),
     Rule(
+        "wrong-result",
+        Verdict.ERROR,
+        "an output of the kernel differs from the one of the reference by more than the tolerance",
+        "look at the first wrong index: which threads compute it; if it is rounding, raise rtol and atol",
+    ),
+    Rule(
+        "unused-waiver",
+        Verdict.REVIEW,
+        "a waiver that covers no finding of the run",
+        "remove the waiver, or correct its line",
+    ),
+    Rule(
         "schedule-dependent",
         Verdict.REVIEW,
         "results that differ between schedules",

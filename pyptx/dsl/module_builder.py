@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ..core.waivers import Waiver
 from ..ir import Function, ModuleDirective, Variable
 
 __all__ = ["Symbols", "ModuleBuilder"]
@@ -29,6 +30,7 @@ class ModuleBuilder:
         functions: recorded functions and prototypes, in the order of the text.
         variables: variables of the module.
         directives: other directives of the module.
+        waivers: findings of the simulator that the author accepts.
         known: signatures of the functions by name; and the device functions that :mod:`.functions` recorded,
             by the Python function and its constants.
     """
@@ -37,6 +39,7 @@ class ModuleBuilder:
         self.functions: list[Function] = []
         self.variables: list[Variable] = []
         self.directives: list[ModuleDirective] = []
+        self.waivers: list[Waiver] = []
         self.known: dict[Any, Any] = {}
         #: Names of the module's functions and variables, in order; they may repeat.
         self._names: list[str] = []

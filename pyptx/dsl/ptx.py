@@ -65,6 +65,7 @@ from .units.misc import brkpt, nanosleep, pmevent, trap
 from .units.mma import mma
 from .units.packed import pack, unpack
 from .units.select import selp, set_, setp, setp_pair, slct
+from .waiving import waive
 
 __all__ = [
     # instructions and operands
@@ -101,6 +102,7 @@ __all__ = [
     "new_label",
     "ret",
     "scope",
+    "waive",
     "while_",
     # a thread alone
     "brkpt",

@@ -90,6 +90,7 @@ def record(
         body=statements,
         source=location,
         shared_ranges=tuple(shared.ranges) if variable is not None else (),
+        waivers=tuple(trace.builder.waivers),
     )
     outside = (variable,) if variable is not None and dynamic else ()
     module = Module(trace.target.since, trace.target.name, (*trace.builder.functions, function), outside)

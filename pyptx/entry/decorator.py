@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from concurrent.futures import Executor
     from os import PathLike
 
+    from ..core.waivers import Waiver
     from ..sim import Observer, Report
     from ..toolchain import Assembly
 
@@ -400,6 +401,10 @@ class Kernel:
         max_runs: int = 1000,
         resume: str | PathLike[str] | None = None,
         executor: Executor | None = None,
+        waivers: Sequence[Waiver] = (),
+        reference: Any = None,
+        rtol: float | None = None,
+        atol: float | None = None,
         out: Any = None,
         **keywords: Any,
     ) -> Report:
@@ -417,6 +422,11 @@ class Kernel:
             timeout: seconds after which the run ends as incomplete.
             observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
             max_runs, resume, executor: bounds and means of ``"all"``, as in :meth:`.LoadedModule.launch`.
+            waivers: :class:`.Waiver` s for findings that the author accepts; the report counts them.
+            reference: what the outputs must be: an array or a sequence of arrays, or a function of the inputs
+                that returns them. A difference is the finding ``wrong-result``.
+            rtol, atol: an element is right if it differs by at most ``atol + rtol * |reference|``. By default
+                as in ``torch.testing.assert_close``, by the type of the array; integers must be equal.
             out: array or arrays for the outputs; allocated if None.
             keywords: constants and dims.
 
@@ -429,7 +439,7 @@ class Kernel:
                 lists them.
         """
         from ..sim.api.options import LaunchOptions
-        from .execute import simulate
+        from .execute import outputs_of, simulate
 
         options = LaunchOptions.of(
             {
@@ -443,15 +453,17 @@ class Kernel:
                 "max_runs": max_runs,
                 "resume": resume,
                 "executor": executor,
+                "waivers": waivers,
             }
         )
+        wanted = outputs_of(reference, arrays)
         special, arguments = self._bind(arrays, out, keywords)
         place, _ = place_of(self.options.names, arguments.infos)
         if place != "cpu":
             raise SpecError(
                 "the simulator needs arrays in host memory, got CUDA tensors", hint="pass tensor.cpu()"
             )
-        return simulate(special, self.options, arguments, options)
+        return simulate(special, self.options, arguments, options, (wanted, rtol, atol))
 
     @short_traceback
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from ..core.arrays import host_bytes
+from ..core.arrays import host_bytes, is_array, to_numpy
+from ..core.errors import SpecError
 from ..dsl import Tile
 from ..layout import TensorMap
 from ..sim import Report
 from ..sim.api.options import LaunchOptions
+from ..sim.api.reference import expected_outputs
 from ..sim.api.runs import run
 from .arguments import KernelArguments
 from .specialize import KernelOptions, Specialization, tensor_map
 
-__all__ = ["launch", "simulate"]
+__all__ = ["launch", "outputs_of", "simulate"]
 
 #: Every byte of an output before a simulated kernel writes it: NaN in each float type, -1 in integers.
 _POISON = 0xFF
@@ -24,8 +28,12 @@ def simulate(
     options: KernelOptions,
     arguments: KernelArguments,
     run_options: LaunchOptions | None = None,
+    reference: tuple[Sequence[Any] | None, float | None, float | None] = (None, None, None),
 ) -> Report:
-    """Run in the simulator, which writes the output arrays in place. Return the report with the outputs."""
+    """Run in the simulator, which writes the output arrays in place. Return the report with the outputs.
+
+    ``reference`` has what the outputs must be, or None, and the tolerances.
+    """
     from .. import sim
 
     loaded = special.loaded.get("sim")
@@ -40,19 +48,52 @@ def simulate(
         for position, slot in enumerate(special.slots)
         if arguments.fresh and slot.index >= options.inputs and slot.kind != "scalar"
     ]
+    values = _simulator_arguments(special, options, arguments)
     request = loaded.request(
         special.entry,
         config.grid,
         config.block,
         config.cluster,
         config.dynamic_smem,
-        _simulator_arguments(special, options, arguments),
+        values,
         (),
         outputs=fresh,
     )
+    wanted = _by_position(special, options, reference[0])
+    names = {place: options.names[slot.index] for place, slot in enumerate(special.slots)}
+    expected = expected_outputs(wanted, values, *reference[1:], names)
+    request = replace(request, expected=expected)
     (report,) = run([request], LaunchOptions() if run_options is None else run_options)
     report.outputs = arguments.outputs
     return report
+
+
+def outputs_of(reference: Any, inputs: Sequence[Any]) -> Sequence[Any] | None:
+    """Return the outputs that a reference names, or computes from copies of the inputs; None without one."""
+    if callable(reference):
+        copies = [to_numpy(value).copy() if is_array(value) else value for value in inputs]
+        reference = reference(*copies)
+        if reference is None:
+            raise SpecError("the reference returned None: expected the output, or a tuple of the outputs")
+    if reference is None:
+        return None
+    return reference if isinstance(reference, (tuple, list)) else [reference]
+
+
+def _by_position(
+    special: Specialization, options: KernelOptions, wanted: Sequence[Any] | None
+) -> dict[int, Any] | None:
+    """Return what each output must be, by the position of an argument of the entry."""
+    if wanted is None:
+        return None
+    names = options.names[options.inputs :]
+    if len(wanted) != len(names):
+        raise SpecError(f"{options.entry} has {len(names)} outputs, but the reference has {len(wanted)}")
+    places: dict[int, int] = {}
+    for position, slot in enumerate(special.slots):
+        if slot.index >= options.inputs:
+            places.setdefault(slot.index - options.inputs, position)
+    return {place: wanted[number] for number, place in places.items()}
 
 
 def _map(options: KernelOptions, index: int, value: Any) -> TensorMap:

@@ -16,6 +16,7 @@ from typing import TypeAlias
 
 from ..core.source import SourceLocation
 from ..core.types import ScalarType
+from ..core.waivers import Waiver
 from .data import Attribute, Initial, InitialList, Loc, ModuleDirective, Pointer, Pragma
 from .mangling import find_names, readable
 
@@ -487,7 +488,8 @@ class Function:
     ``kind`` is ``entry`` or ``func``.  ``linkage`` is ``visible``, ``extern``, ``weak`` or empty.  A
     ``prototype`` has no body.  Registers are grouped by type, as in the text's declarations.
     ``shared_ranges`` are the buffers in shared memory, ordered by their offsets within a variable; they are
-    not printed, and comparisons ignore them.
+    not printed, and comparisons ignore them. The same holds for ``waivers``, findings of the simulator
+    that the author accepts.
     """
 
     name: str
@@ -504,6 +506,7 @@ class Function:
     pragmas: tuple[Pragma, ...] = ()
     prototype: bool = False
     shared_ranges: tuple[SharedRange, ...] = field(default=(), compare=False)
+    waivers: tuple[Waiver, ...] = field(default=(), compare=False)
 
     def __post_init__(self) -> None:
         groups: dict[tuple[ScalarType, int], list[Register]] = {}

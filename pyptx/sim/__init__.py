@@ -6,10 +6,22 @@ and their translation), :mod:`.semantics` (the instructions), :mod:`.engine` (as
 :mod:`.memory` (the one way for every access).  ``docs/architecture.md`` lists all packages.
 """
 
+from ..core.waivers import Waiver
+from .api.assertion import assert_clean
 from .api.launch import LoadedModule, load
 from .api.recorder import Recorder, read_recording
 from .api.report import Report
 from .api.stream import Stream
 from .engine.stream import Observer
 
-__all__ = ["LoadedModule", "Observer", "Recorder", "Report", "Stream", "load", "read_recording"]
+__all__ = [
+    "LoadedModule",
+    "Observer",
+    "Recorder",
+    "Report",
+    "Stream",
+    "Waiver",
+    "assert_clean",
+    "load",
+    "read_recording",
+]

@@ -7,6 +7,7 @@ have checked.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +21,7 @@ from ...isa.targets import version_text
 from ..code.image import ModuleImage
 from ..code.program import EntryProgram
 from .options import LaunchOptions, RunKeywords, checked_arguments, positions, shows_options
+from .reference import expected_outputs
 from .report import Report
 from .runs import Request, run
 
@@ -95,6 +97,9 @@ class LoadedModule:
         args: Sequence[Any] = (),
         uninitialized: Sequence[int] = (),
         outputs: Sequence[int] = (),
+        reference: Mapping[int, Any] | None = None,
+        rtol: float | None = None,
+        atol: float | None = None,
         **options: Unpack[RunKeywords],
     ) -> Report:
         """Run ``entry`` (the only one if None) to its end and return a report.
@@ -111,6 +116,10 @@ class LoadedModule:
             uninitialized: positions of array arguments whose contents count as never written.
             outputs: positions of array arguments that count as never written and that the kernel must fill:
                 elements that are never written are a finding.
+            reference: for positions of array arguments, what the array must contain after each run; a
+                difference is the finding ``wrong-result``.
+            rtol, atol: an element is right if it differs by at most ``atol + rtol * |reference|``. By default
+                as in ``torch.testing.assert_close``, by the type of the array; integers must be equal.
             schedule: ``eager``, ``late``, ``random`` (with ``seed``), or ``starve:ENGINE`` with ``tma``,
                 ``mma``, ``ld``, ``st`` or ``cp``. ``sampled`` runs under eager, late, a starving schedule for
                 each engine that the launch uses, and random with ``seeds`` seeds starting at ``seed``.
@@ -133,6 +142,8 @@ class LoadedModule:
                 as the GPU would run need more, fewer run at once.
             progress: called about once a second with a :class:`Progress`.
             observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
+            waivers: :class:`Waiver` s for findings that the author accepts. The report counts them in
+                ``waived``; a waiver that covers no finding is a finding for review.
 
         Raises:
             SpecError: arguments or extents do not fit the entry. Mistakes of the kernel are not raised: they
@@ -143,6 +154,7 @@ class LoadedModule:
         request = self.request(
             entry, grid, block, cluster, dynamic_smem, args, uninitialized, outputs=outputs
         )
+        request = replace(request, expected=expected_outputs(reference, args, rtol, atol))
         return run([request], checked)[0]
 
     def request(

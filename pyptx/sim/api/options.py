@@ -18,6 +18,7 @@ from typing import Any, TypedDict, TypeVar
 
 from ...core.arrays import is_array
 from ...core.errors import SpecError
+from ...core.waivers import Waiver, check_waiver
 from ...layout.tensor_map import TensorMap
 from ..engine.stream import Observer
 from ..exploration.token import choices_of, is_token
@@ -46,6 +47,7 @@ class RunKeywords(TypedDict, total=False):
     max_runs: int
     resume: str | PathLike[str] | None
     executor: Executor | None
+    waivers: Sequence[Waiver]
 
 
 @dataclass(frozen=True)
@@ -67,6 +69,7 @@ class LaunchOptions:
     max_runs: int = 1000
     resume: str | PathLike[str] | None = None
     executor: Executor | None = None
+    waivers: Sequence[Waiver] = ()
 
     @classmethod
     def of(cls, keywords: RunKeywords) -> LaunchOptions:
@@ -115,6 +118,7 @@ class LaunchOptions:
             max_runs=_whole("max_runs", self.max_runs, least=1),
             resume=None if self.resume is None else _path(self.resume),
             executor=_executor(self.executor),
+            waivers=_waivers(self.waivers),
         )
 
     @property
@@ -166,6 +170,13 @@ def _executor(given: Any) -> Executor | None:
             hint="pass a ProcessPoolExecutor, or the executor that a cluster's library makes",
         )
     return given
+
+
+def _waivers(given: Any) -> tuple[Waiver, ...]:
+    """Return the waivers as a tuple. Raise :class:`SpecError` if one of them is not valid."""
+    if not isinstance(given, (list, tuple)):
+        raise SpecError(f"waivers is {given!r}: expected a list of sim.Waiver")
+    return tuple(map(check_waiver, given))
 
 
 def _whole(name: str, value: Any, *, least: int | None) -> int:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 from ...core.errors import SimulationError
 from ...core.findings import Finding, Verdict, verdict_of
+from ...core.waivers import Waiver
 from ..claims.competing import Claim, Competing
 
 __all__ = ["Exploration", "Report"]
@@ -61,6 +63,7 @@ class Report:
         printed: the text that the kernel printed.
         runs: of a launch under several schedules (``schedule="sampled"``), the report under each. ``steps``,
             ``events`` and ``seconds`` are then sums over all runs, and ``printed`` is that of the first run.
+        waived: findings that a waiver covers, each with its waiver. They are not in ``findings``.
         claim: whether the run holds for every schedule; None if it ran without the sanitizer.
         exploration: of a launch under ``schedule="all"``, what was explored; None under other schedules.
     """
@@ -77,6 +80,7 @@ class Report:
     runs: tuple[Report, ...] = field(default=(), repr=False)
     claim: Claim | None = field(default=None, repr=False)
     exploration: Exploration | None = field(default=None, repr=False)
+    waived: list[tuple[Finding, Waiver]] = field(default_factory=list, repr=False)
 
     @property
     def verdict(self) -> Verdict:
@@ -114,7 +118,16 @@ class Report:
     def __str__(self) -> str:
         head = f"{self.entry} under {self.schedule}: {self.verdict} ({self.steps} warp-instructions)"
         explored = [] if self.exploration is None else [str(self.exploration)]
-        return "\n".join([head, *explored, *map(str, self.findings), *self._claim_lines()])
+        found = [*map(str, self.findings), *self.waiver_lines()]
+        return "\n".join([head, *explored, *found, *self._claim_lines()])
+
+    def waiver_lines(self) -> list[str]:
+        """Return a line that counts the waived findings, and one for each waiver."""
+        if not self.waived:
+            return []
+        counts = Counter(waiver for _, waiver in self.waived)
+        lines = [f"waived: {len(self.waived)} finding{'' if len(self.waived) == 1 else 's'}"]
+        return lines + [f"  {count} x {waiver}" for waiver, count in counts.items()]
 
     def _claim_lines(self) -> list[str]:
         """Return the lines that say for which schedules the run holds."""

@@ -9,7 +9,7 @@ import hashlib
 import pickle
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
@@ -35,7 +35,9 @@ from .arguments import Mapped, bind_arguments, unwritten_outputs
 from .every_schedule import EVERY_SCHEDULE, Contents, LaunchBuffer, Outcome, run_every_schedule
 from .exploration import EXPLORED, Explorer, Ran
 from .options import LaunchOptions
+from .reference import Expected, wrong_results
 from .report import Report
+from .waiving import apply_waivers
 
 if TYPE_CHECKING:
     from .launch import LoadedModule
@@ -48,7 +50,8 @@ class Request:
     """One launch whose arguments and options have been checked, and that has not run yet.
 
     ``uninitialized`` also contains the positions of ``outputs``. ``dependent`` means that the launch depends
-    on the previous one by programmatic dependent launch.
+    on the previous one by programmatic dependent launch. ``expected`` is what arguments must contain
+    afterwards.
     """
 
     module: LoadedModule
@@ -58,10 +61,18 @@ class Request:
     uninitialized: frozenset[int]
     outputs: frozenset[int] = frozenset()
     dependent: bool = False
+    expected: Mapping[int, Expected] = field(default_factory=dict)
 
 
 def run(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
     """Run one or more launches of one stream to their end, and return a report for each."""
+    reports = _run_all(requests, options)
+    functions = [function for request in requests for function in request.module.module.functions]
+    apply_waivers(reports, [*options.waivers, *(waiver for f in functions for waiver in f.waivers)])
+    return reports
+
+
+def _run_all(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
     if options.schedule == EXPLORED:
         return _explore(requests, options)
     if is_token(options.schedule):
@@ -266,6 +277,8 @@ def _run(
         found = grid.account.findings
         if verdict_of(found) not in (Verdict.ERROR, Verdict.INCOMPLETE):
             found += unwritten_outputs(mapped, request.args, request.outputs)
+        if verdict_of(found) is not Verdict.INCOMPLETE:
+            found += wrong_results(request.args, request.expected)
     claim = None
     if watch is not None:
         claim = watch.claim([finding for grid in machine.grids for finding in grid.account.findings])

@@ -14,6 +14,7 @@ import click
 
 from ...core.errors import ParseError, PyptxError, SpecError, UnsupportedError
 from ...core.findings import Verdict
+from ...core.waivers import Waiver
 from ...sim import LoadedModule, Report, Stream
 from .arguments import parse_named
 from .bind import LaunchArray, bind
@@ -26,6 +27,7 @@ __all__ = ["command"]
 _STATUS = {Verdict.CLEAN: 0, Verdict.REVIEW: 0, Verdict.ERROR: 1, Verdict.INCOMPLETE: 2}
 #: Exit status if the command line is wrong.
 _USAGE = 3
+_WAIVER = '"store-collision@kernel.ptx:12=all lanes store the same value"'
 
 
 class _WrongUseError(click.UsageError):
@@ -122,6 +124,13 @@ def _say(error: PyptxError) -> None:
     help="Look for accesses that nothing orders (default), or run without the sanitizer, which is faster.",
 )
 @click.option(
+    "--waive",
+    "waivers",
+    multiple=True,
+    metavar="RULE@FILE:LINE=REASON",
+    help="Accept the findings of a rule at a line; the report counts them. May be repeated.",
+)
+@click.option(
     "--max-steps", type=click.IntRange(1), help="End the run as incomplete after this many warp-instructions."
 )
 @click.option(
@@ -151,6 +160,7 @@ def command(
     outs: tuple[str, ...],
     overwrite: bool,
     config: Path | None,
+    waivers: tuple[str, ...],
     check: bool,
     as_json: bool,
     progress: bool | None,
@@ -187,6 +197,8 @@ def command(
         if value is not None:
             extent = key in ("grid", "block", "cluster")
             launch_config.settings[key] = _extent(key, value) if extent else value
+    if waivers:
+        launch_config.settings["waivers"] = [_waiver(text) for text in waivers]
     buffers, reports = _run(launch_config, overwrite, progress, check)
     for buffer in buffers:
         buffer.write()
@@ -206,6 +218,16 @@ def _named_array(text: str) -> Any:
     if named.name is None:
         raise click.UsageError(f"--array {text}: expected NAME=VALUE, such as a=zeros:f32[64]")
     return named
+
+
+def _waiver(text: str) -> Waiver:
+    """Return the waiver that ``--waive`` names."""
+    place, equals, reason = text.partition("=")
+    rule, at, where = place.partition("@")
+    file, _, line = where.rpartition(":")
+    if not (equals and at and file and line.isdigit()):
+        raise click.UsageError(f"--waive {text}: expected RULE@FILE:LINE=REASON, such as {_WAIVER}")
+    return Waiver(rule, file, int(line), reason)
 
 
 def _extent(name: str, text: str) -> tuple[int, ...]:
@@ -255,7 +277,7 @@ def _run(
             uninitialized=fresh,
             dependent=launch.settings.get("dependent", False),
         )
-    options = ("seeds", "max_steps", "timeout", "memory", "max_runs", "resume")
+    options = ("seeds", "max_steps", "timeout", "memory", "max_runs", "resume", "waivers")
     given = {name: settings[name] for name in options if name in settings}
     with progress_line(shown) as progress, _processes(settings.get("jobs")) as executor:
         reports = stream.run(

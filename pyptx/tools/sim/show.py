@@ -53,6 +53,8 @@ def show_report(report: Report) -> None:
         click.echo()
         click.secho(first, fg=_COLORS[finding.severity])
         click.echo("\n".join(rest))
+    for line in report.waiver_lines():
+        click.echo(line)
 
 
 def _styled(verdict: Verdict) -> str:
@@ -105,6 +107,10 @@ def report_object(report: Report) -> dict[str, Any]:
         "steps_per_second": _rate(report),
         "printed": report.printed,
         "findings": [_finding(finding) for finding in report.findings],
+        "waived": [
+            {"reason": waiver.reason, "waiver_line": waiver.line, **_finding(finding)}
+            for finding, waiver in report.waived
+        ],
         "runs": [{"schedule": one.schedule, "verdict": str(one.verdict)} for one in report.runs],
         "exploration": None if report.exploration is None else asdict(report.exploration),
     }

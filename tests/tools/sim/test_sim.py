@@ -783,3 +783,16 @@ def test_the_files_of_the_page(folder: Path) -> None:
     (then,) = read_config(Path("chain.toml")).then
     assert then.settings == {"entry": "second", "dependent": True, "grid": (4,), "block": (64,)}
     assert then.file is None and then.args[0] == NamedArgument("given", SameArray("middle"))
+
+
+def test_waive_on_the_command_line() -> None:
+    line = RACE.splitlines().index("    ld.shared.u32 %y, [%at];") + 1
+    launch = ("-", "--grid", "1", "--block", "64", "--arg", "zeros:u32[64]")
+    result = run(*launch, "--waive", f"data-race@<stdin>:{line}=a test", text=RACE)
+    assert result.exit_code == 0 and "waived: 1 finding" in result.output, result.output
+    result = run(*launch, "--waive", f"data-race@<stdin>:{line}=a test", "--json", text=RACE)
+    found = json.loads(result.stdout)
+    assert found["findings"] == [] and found["verdict"] == "clean"
+    assert found["waived"][0]["reason"] == "a test" and found["waived"][0]["rule"] == "data-race"
+    result = run(*launch, "--waive", "data-race", text=RACE)
+    assert result.exit_code == 3 and "RULE@FILE:LINE=REASON" in result.output
