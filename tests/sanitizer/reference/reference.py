@@ -131,7 +131,7 @@ class Judge:
         elsewhere = False
         for fence in self.graph.fences:
             if self._between(fence, first, second, off, causal) and _covers(fence, second, off):
-                if fence.cta == second.instance.thread[0] or off & bits("proxy_cta"):
+                if fence.cta in (second.instance.thread[0], second.place[0]) or off & bits("proxy_cta"):
                     return None
                 elsewhere = True
         return "proxy-fence-open" if elsewhere else rule

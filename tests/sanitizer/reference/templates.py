@@ -262,6 +262,25 @@ def ring(b: Builder) -> None:
             b.emit(consumer, "mbarrier.arrive", mbarrier=Operand(empty), **fields)
 
 
+def handed_back(b: Builder) -> None:
+    """A slot that is copied away, handed back by an arrival or a flag, and filled again."""
+    reader, writer = two_threads(b, far=0.0)
+    buffer, back, full = b.shared(16, clear=True), b.mbarrier(1), b.mbarrier(1)
+    b.emit(reader, "bulk.store", to=Operand(b.global_(16)), source=Operand(buffer), size=16)
+    b.emit(reader, "bulk.commit")
+    b.emit(reader, "bulk.wait", qualifier="read")
+    relaxed = {"sem": "relaxed", "scope": "cta"}
+    if b.maybe(0.5):
+        b.emit(reader, "mbarrier.arrive", mbarrier=Operand(back), **(relaxed if b.flaw(1.2) else {}))
+        b.emit(writer, "mbarrier.wait", mbarrier=Operand(back), number=0, **(relaxed if b.flaw(0.5) else {}))
+    else:
+        flag = Operand(b.global_(4))
+        b.emit(reader, "st", to=flag, value=1, scope="gpu", sem="relaxed" if b.flaw(1.2) else "release")
+        b.emit(writer, "poll", to=flag, value=1, scope="gpu", sem="relaxed" if b.flaw(0.5) else "acquire")
+    _load(b, writer, buffer, full)
+    _wait(b, writer, full)
+
+
 def looped_ring(b: Builder) -> None:
     """A slot that goes round several times, by loops of its two warps."""
     producer, consumer = two_threads(b, far=0.0)
@@ -369,9 +388,9 @@ def async_writes_then_read(b: Builder) -> None:
     else:
         handover(b, [thread], [reader])
     way = b.chance.random()
-    if way < 0.7:
+    if way < 0.45:
         _read(b, reader, Operand(data))
-    elif way < 0.8:
+    elif way < 0.55:
         b.emit(reader, "ld.nc", to=Operand(data))
     else:
         if b.maybe(0.5):
@@ -669,6 +688,7 @@ TEMPLATES: dict[Callable[[Builder], None], float] = {
     async_to_generic: 2,
     ring: 1.5,
     looped_ring: 1.5,
+    handed_back: 2,
     warp_arrives: 1,
     warp_waits: 0.8,
     async_reads_then_generic: 1.5,
@@ -707,4 +727,6 @@ RARE: dict[Callable[[Builder], None], float] = {
     lanes_of_one_store: 2,
     relaxed_async: 4,
     acquired_late: 1,
+    handed_back: 4,
+    async_writes_then_read: 2,
 }
