@@ -114,10 +114,7 @@ class StrongAccesses:
         segment = access.segment
         found = self._memories.get(id(segment))
         if found is None:
-            owner = None
-            if segment.space is StateSpace.SHARED:
-                cluster = self._world.machine.residency.live[access.actor.cta_key].cluster
-                owner = cluster.ctas[segment.base >> 24].key
+            owner = self._world.owner_of(segment, access.actor.cta_key)
             found = self._memories[id(segment)] = _Memory(segment, owner)
         return found
 

@@ -64,10 +64,7 @@ class Accesses:
     def _shadow(self, segment: Segment, actor: Any) -> Shadow:
         found = self._shadows.get(id(segment))
         if found is None:
-            owner = None
-            if segment.space is StateSpace.SHARED:
-                cluster = self._world.machine.residency.live[actor.cta_key].cluster
-                owner = cluster.ctas[segment.base >> 24].key
+            owner = self._world.owner_of(segment, actor.cta_key)
             found = self._shadows[id(segment)] = Shadow(segment, owner)
         return found
 

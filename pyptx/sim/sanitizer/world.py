@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..memory.access import StateSpace
+from ..memory.segments import Segment
 from .agents import CtaAgent, WarpAgent
 from .clocks import Clock, Level, Levels
 from .operations import Chains
@@ -47,6 +49,8 @@ class World:
         self.completes: dict[int, set[int]] = {}
         self._completed_before: dict[int, frozenset[int]] = {}
         self._barriers: dict[Hashable, int] = {}
+        #: The CTAs of each cluster, by rank.
+        self._clusters: dict[tuple[int, int], list[tuple[int, int]]] = {}
 
     def begin_grid(self, number: int) -> None:
         """Begin a launch. One that depends on the previous launch knows only of the launches before that."""
@@ -61,6 +65,7 @@ class World:
         """Begin a CTA: its threads know of its start, and of the launches that were complete."""
         cta = self.machine.residency.live[key]
         agent = CtaAgent(key, self.chains.new_key(), (key[0], cta.cluster.number), cta.coordinates)
+        self._clusters[agent.cluster] = [member.key for member in cta.cluster.ctas]
         clock: Clock = {agent.start: 1}
         for launch in self._completed_before[key[0]]:
             clock[self.launches[launch]] = 1
@@ -69,6 +74,15 @@ class World:
             full = (1 << min(32, threads - 32 * index)) - 1
             agent.warps.append(WarpAgent(agent, index, self.chains.new_key(), full, levels))
         self.ctas[key] = agent
+
+    def owner_of(self, segment: Segment, accessing: tuple[int, int]) -> tuple[int, int] | None:
+        """Return the CTA whose shared memory a segment is, for an access by a CTA of its cluster; or None.
+
+        The accessing CTA may have ended.
+        """
+        if segment.space is not StateSpace.SHARED:
+            return None
+        return self._clusters[self.ctas[accessing].cluster][segment.base >> 24]
 
     def begin_barrier(self, barrier: Hashable) -> None:
         """Begin the life of an mbarrier: what was released into its memory before does not count."""
