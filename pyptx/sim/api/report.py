@@ -119,7 +119,7 @@ class Report:
         head = f"{self.entry} under {self.schedule}: {self.verdict} ({self.steps} warp-instructions)"
         explored = [] if self.exploration is None else [str(self.exploration)]
         found = [*map(str, self.findings), *self.waiver_lines()]
-        return "\n".join([head, *explored, *found, *self._claim_lines()])
+        return "\n".join([head, *explored, *found, *self.claim_lines()])
 
     def waiver_lines(self) -> list[str]:
         """Return a line that counts the waived findings, and one for each waiver."""
@@ -129,9 +129,9 @@ class Report:
         lines = [f"waived: {len(self.waived)} finding{'' if len(self.waived) == 1 else 's'}"]
         return lines + [f"  {count} x {waiver}" for waiver, count in counts.items()]
 
-    def _claim_lines(self) -> list[str]:
-        """Return the lines that say for which schedules the run holds."""
-        if self.claim is None:
+    def claim_lines(self) -> list[str]:
+        """Return the lines that say for which schedules the run holds; none for a run that has failed."""
+        if self.claim is None or self.verdict in (Verdict.ERROR, Verdict.INCOMPLETE):
             return []
         lines = [f"holds: {self.holds}"]
         lines += [f"  competes: {each}" for each in self.competing[:_LISTED]]

@@ -4,7 +4,8 @@ For phase k of one object:
 
 * whatever counts in phase k is ordered after the end of phase k - 1;
 * a wait for phase k is ordered after the end of phase k - 1, and before something that counts in phase k + 1;
-* each ``expect_tx`` of phase k is ordered before an arrival of phase k, or is one instruction with it.
+* each ``expect_tx`` of phase k is ordered before an arrival of phase k, or is one instruction with it; an
+  arrival that must not complete the phase is ordered before another one.
 
 Then the phase cannot end early, nothing can count in another phase, and no wait can be lapped.
 
@@ -18,6 +19,7 @@ from dataclasses import dataclass, field
 
 from ..engine.events import Engine, Step
 from ..engine.stream import Sync, SyncKind
+from ..memory.mbarrier import MAX_COUNT
 from ..sanitizer.clocks import Clock, Level, Levels
 from ..sanitizer.issuing import SignalToken
 from ..sanitizer.sanitizer import Sanitizer
@@ -38,7 +40,7 @@ _WAITS = {
     SyncKind.BAR_WAIT: "bar",
     SyncKind.CLUSTER_WAIT: "barrier.cluster",
 }
-_BEFORE = (SyncKind.MBARRIER_EXPECT_TX, SyncKind.MBARRIER_INCREMENT)
+_BEFORE = (SyncKind.MBARRIER_EXPECT_TX, SyncKind.MBARRIER_INCREMENT, SyncKind.MBARRIER_NO_COMPLETE)
 
 
 @dataclass(eq=False, slots=True)
@@ -76,6 +78,7 @@ class _Object:
         last: the last phase in which something counted, or -1.
         pending: for each phase: what must come before an operation that counts in it.
         marked: the last phase whose end is in the sanitizer's boards, or -1.
+        bytes: for the latest phases: the bytes that the phase expects.
     """
 
     key: int
@@ -83,6 +86,7 @@ class _Object:
     last: int = -1
     pending: dict[int, list[_Pending]] = field(default_factory=dict)
     marked: int = -1
+    bytes: dict[int, int] = field(default_factory=dict)
 
 
 class Phases:
@@ -185,7 +189,7 @@ class Phases:
             self._synchronization.mark(family, sync.object, phase, {found.key: phase + 1})
             found.marked = phase
         if not mbarrier:
-            # Whoever waits has arrived in the same round.
+            # The threads that wait have arrived in the same round.
             return
         for group, mask in groups_of(self._world, sync.cta, sync.threads):
             if phase > 0 and execution(group).get(found.key, 0) < phase:
@@ -205,6 +209,15 @@ class Phases:
                 )
             then = moment(self._world, group.warp, mask, sync.location)
             self._expect(found, sync.phase, then, sync.kind)
+        if sync.kind is SyncKind.MBARRIER_EXPECT_TX:
+            total = found.bytes.get(sync.phase, 0) + sync.amount
+            found.bytes = {sync.phase: total}
+            if total > MAX_COUNT:
+                self._ledger.competes(
+                    f"{sync.kind.value} on {found.name}: more bytes in one phase than the tx-count can hold "
+                    "if none of them has arrived",
+                    sync.location,
+                )
 
     @staticmethod
     def _expect(found: _Object, phase: int, then: Moment, kind: SyncKind) -> None:
@@ -226,8 +239,7 @@ class Phases:
             location = each.moment.location
             if each.kind is not SyncKind.MBARRIER_WAIT:
                 self._ledger.competes(
-                    f"expected bytes or arrivals of {found.name}: no arrival of the same phase comes after "
-                    "them",
+                    f"{each.kind.value} on {found.name}: no arrival of the same phase comes after them",
                     location,
                 )
             elif each.left != each.moment.mask:

@@ -75,7 +75,7 @@ class PureRetries:
         return meaning is not None and meaning.per == "value" and instruction.guard is None
 
     def _repeats(self, passed: list[tuple[int, Instruction]], index: int, answer: str) -> bool:
-        """True if each pass computes the same registers, and nothing else reads them."""
+        """True if each pass computes the same registers, and only the loop reads them."""
         where: Block = self._places[index][0]
         written: set[str] = set()
         rest = {r.name for _, instruction in passed for r in accesses(instruction)[1]}

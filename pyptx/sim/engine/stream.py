@@ -67,6 +67,7 @@ class SyncKind(enum.Enum):
     GRID_WAIT = "griddepcontrol.wait"
     REGISTERS_USED = "use of loaded registers"
     MBARRIER_INCREMENT = "one more pending arrival of an mbarrier"
+    MBARRIER_NO_COMPLETE = "arrival that must not complete the phase"
     TENSOR_ALLOCATE = "tcgen05.alloc"
     TENSOR_FREE = "tcgen05.dealloc"
     REGISTERS_TAKE = "setmaxnreg.inc"

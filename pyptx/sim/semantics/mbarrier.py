@@ -220,6 +220,7 @@ def _take(s: Split, op: Op, barrier: MBarrier, count: int, lanes: int = 1) -> No
     if op.traits is _DROPS:
         barrier.drop(count, s)
     if "noComplete" in op.chosen:
+        _announce(s, op, SyncKind.MBARRIER_NO_COMPLETE, barrier, count, _RELEASE)
         barrier.arrive_incomplete(count, s, lanes=lanes)
     else:
         barrier.arrive(count, s, lanes=lanes)

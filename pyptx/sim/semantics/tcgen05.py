@@ -112,6 +112,7 @@ def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Conditi
 @executes("tcgen05.relinquish_alloc_permit", per="warp", yields=True, collective="warp")
 def relinquish(s: Split, op: Op, lanes: Any) -> Condition | None:
     tensor = s.warp.cta.unit(TensorMemory)
+    announce_sync(s, SyncKind.TENSOR_FREE, s.cta_key, lanes=lanes)
 
     def give_up(_: int) -> None:
         tensor.relinquished = True

@@ -53,7 +53,7 @@ def show_report(report: Report) -> None:
         click.echo()
         click.secho(first, fg=_COLORS[finding.severity])
         click.echo("\n".join(rest))
-    for line in report.waiver_lines():
+    for line in (*report.waiver_lines(), *report.claim_lines()):
         click.echo(line)
 
 
@@ -111,6 +111,12 @@ def report_object(report: Report) -> dict[str, Any]:
             {"reason": waiver.reason, "waiver_line": waiver.line, **_finding(finding)}
             for finding, waiver in report.waived
         ],
+        "holds": report.holds,
+        "competing": [
+            {"what": each.what, **_place(each.location), "other": _place(each.other)}
+            for each in report.competing
+        ],
+        "assumptions": list(report.assumptions),
         "runs": [{"schedule": one.schedule, "verdict": str(one.verdict)} for one in report.runs],
         "exploration": None if report.exploration is None else asdict(report.exploration),
     }

@@ -156,6 +156,28 @@ CONDITIONS: dict[str, Condition] = {
         + _wait("A", 0),
         _ROOM,
     ),
+    "an arrival that may complete a phase although it must not": Condition(
+        _init(2) + "@%p2 mbarrier.arrive.noComplete.shared.b64 %d5, [bar], 1;\n" + _ARRIVE_1 + _wait("A", 0),
+        "no arrival of the same phase comes after",
+        _init(2)
+        + "@%p2 mbarrier.arrive.noComplete.shared.b64 %d5, [bar], 1;\nbar.sync 0;\n"
+        + _ARRIVE_1
+        + _wait("A", 0),
+        _ROOM,
+    ),
+    "more bytes at once than an mbarrier can expect": Condition(
+        _init(3)
+        + "mov.u32 %r7, 600000;\n"
+        + "@%p1 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], %r7;\n"
+        + "@%p1 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [bar], %r7;\n"
+        + "bar.sync 0;\n"
+        + "@%p2 mbarrier.expect_tx.relaxed.cta.shared::cta.b64 [bar], %r7;\n"
+        + "@%p2 mbarrier.complete_tx.relaxed.cta.shared::cta.b64 [bar], %r7;\n"
+        + "bar.sync 0;\n@%p1 mbarrier.arrive.shared.b64 _, [bar], 3;\n"
+        + _wait("A", 0),
+        "more bytes in one phase than the tx-count can hold",
+        registers=_ROOM,
+    ),
     "one named barrier of two groups": Condition(
         _ADDRESSES + "bar.sync 1, 64;\n",
         "bar.arrive on bar: nothing orders it after the end of the phase before",

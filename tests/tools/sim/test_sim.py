@@ -246,6 +246,11 @@ def test_numbers_by_their_bits() -> None:
     assert out["first"] == [0x3FC00000, 0xC000, 0xFFFFFFFD, 0x7F800000]
 
 
+def test_output_says_for_which_schedules_it_holds() -> None:
+    result = run(*LAUNCH, *options("arange:f32[100]", "zeros:f32[100]", "100", "1"))
+    assert result.exit_code == 0 and "holds: every schedule" in result.output
+
+
 def test_json_of_a_finding() -> None:
     result = run(*LAUNCH, *options("zeros:f32[100]", "zeros:f32[90]", "100", "1"), "--json")
     assert result.exit_code == 1
@@ -257,6 +262,8 @@ def test_json_of_a_finding() -> None:
     assert (finding["file"], finding["line"]) == ("saxpy.ptx", line)
     assert finding["text"] == "ld.global.f32 %f3, [%rd5];"
     assert {"thread", "remedy", "see", "other", "message"} <= finding.keys()
+    assert found["holds"] == "this schedule" and found["competing"][0]["what"] == "finding out-of-bounds"
+    assert found["competing"][0]["line"] == line and not found["assumptions"]
     assert finding["edit"] is None and finding["why"] == finding["remedy_dsl"] == finding["remedy_ptx"] == ""
 
 
