@@ -225,7 +225,7 @@ class Explorer:
             saved.runs,
             not self._bound and self.tree.finished,
             self._bound,
-            len(saved.outcomes),
+            tuple(token_of(choices) for choices in saved.outcomes.values()),
             saved.failed,
             saved.failing,
         )

@@ -23,7 +23,8 @@ class Exploration:
         runs: number of all runs: some end early, since they would repeat others.
         complete: whether these are all interleavings.
         bound: the bound that was reached, or "".
-        outcomes: number of different contents of the memory at the end.
+        outcomes: for each different contents of the memory at the end, the schedule of the first
+            interleaving that leaves it, as a name to run again.
         failed: number of interleavings with an error, or that are incomplete.
         failing: the schedule of the first of them, as a name to run again, or "".
     """
@@ -32,7 +33,7 @@ class Exploration:
     runs: int
     complete: bool
     bound: str
-    outcomes: int
+    outcomes: tuple[str, ...]
     failed: int
     failing: str
 

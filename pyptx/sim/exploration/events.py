@@ -55,10 +55,12 @@ class Touch:
 class Role:
     """What an agent does at a meeting: the phase of an mbarrier, or the round of a barrier.
 
-    ``ASK`` is a test of an mbarrier whose answer is "not yet".
+    ``ARRIVE`` is an arrival of threads, ``SIGNAL`` one of an engine. ``INCREMENT`` adds to the arrivals that
+    a phase expects. ``ASK`` is a test of an mbarrier whose answer is "not yet".
     """
 
-    ARRIVE, EXPECT, COMPLETE, WAIT, ASK = "arrive", "expect", "complete", "wait", "ask"
+    ARRIVE, SIGNAL, EXPECT, INCREMENT = "arrive", "signal", "expect", "increment"
+    COMPLETE, WAIT, ASK = "complete", "wait", "ask"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +84,7 @@ class Event:
         touches: what it reads and changes.
         meetings: the synchronization in which it takes part.
         after: numbers of earlier events that it follows for another reason: the issue of a step, say.
+        ends: the CTAs that end by it.
         effect: False if the agent only reads, so that a polling loop may repeat it.
         location: the line.
     """
@@ -92,6 +95,7 @@ class Event:
     touches: list[Touch] = field(default_factory=list)
     meetings: list[Meeting] = field(default_factory=list)
     after: set[int] = field(default_factory=set)
+    ends: list[tuple[int, int]] = field(default_factory=list)
     effect: bool = False
     location: SourceLocation | None = None
 

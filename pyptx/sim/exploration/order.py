@@ -98,7 +98,8 @@ class _Phase:
         return found
 
 
-_COUNTED = (Role.ARRIVE, Role.EXPECT, Role.COMPLETE)
+_ARRIVALS = (Role.ARRIVE, Role.SIGNAL)
+_COUNTED = (*_ARRIVALS, Role.EXPECT, Role.INCREMENT, Role.COMPLETE)
 
 
 class Order:
@@ -157,6 +158,10 @@ class Order:
             last = self._last[event.warp]
             for number in {last[lane] for lane in _bits(event.mask)}:
                 if number >= 0:
+                    found |= self._closed(number)
+        for warp, last in self._last.items() if event.ends else ():
+            if warp[:2] in event.ends:
+                for number in {each for each in last if each >= 0}:
                     found |= self._closed(number)
         return found
 
@@ -242,10 +247,11 @@ class Order:
                     return False
             if not parity:
                 continue
-            arrivals, later = phase.of(Role.ARRIVE), phases.get(number + 1, _Phase()).of(*_COUNTED)
-            for each in _bits(phase.of(Role.EXPECT)):
-                if not any(self._closed(arrival) >> each & 1 for arrival in _bits(arrivals)):
-                    return False
+            later = phases.get(number + 1, _Phase()).of(*_COUNTED)
+            for role, arrivals in ((Role.EXPECT, _ARRIVALS), (Role.INCREMENT, (Role.ARRIVE,))):
+                for each in _bits(phase.of(role)):
+                    if not any(self._closed(one) >> each & 1 for one in _bits(phase.of(*arrivals))):
+                        return False
             for each in _bits(phase.of(Role.WAIT)):
                 if earlier & ~self._program[each]:
                     return False

@@ -185,7 +185,7 @@ class StepwiseMachine(Machine):
         self.end_wait(s, wait)
 
     def _append(self, event: Event) -> None:
-        self.touching.events.append(event)
+        self.touching.keep_event(event)
         self.trail.add(event)
         self._polling.note_event(event)
         for name, (s, watched) in list(self._in_vain.items()):

@@ -14,6 +14,7 @@ from ..engine.stream import Life, LifeKind, Observer, Sync, SyncKind
 from ..memory.access import Access, AccessKind, StateSpace
 from ..threads.warp import Split, mask_of_lanes
 from .events import Act, Event, Meeting, Role, Touch
+from .groups import Groups
 
 if TYPE_CHECKING:
     from ..threads.machine_state import MachineState
@@ -30,6 +31,7 @@ _COMMUTING = frozenset({"add", "and", "or", "xor", "min", "max"})
 _MBARRIER = {
     SyncKind.MBARRIER_ARRIVE: Role.ARRIVE,
     SyncKind.MBARRIER_EXPECT_TX: Role.EXPECT,
+    SyncKind.MBARRIER_INCREMENT: Role.INCREMENT,
     SyncKind.MBARRIER_COMPLETE_TX: Role.COMPLETE,
     SyncKind.MBARRIER_WAIT: Role.WAIT,
 }
@@ -62,8 +64,11 @@ class Touching(Observer):
         self._machine, self._contended = machine, contended
         self.current: Event | None = None
         self.names: dict[int, str] = {}
-        #: Last event of all launches that are complete, for the CTAs of the next one.
-        self.events: list[Event] = []
+        #: The events of each launch.
+        self._events: dict[int, list[Event]] = {}
+        #: The events that let the launch after each launch start early.
+        self._lets_go: dict[int, list[Event]] = {}
+        self._groups = Groups()
         self._issued: dict[int, Event] = {}
         self._done: dict[int, Event] = {}
         self._counts: dict[str, int] = {}
@@ -105,6 +110,10 @@ class Touching(Observer):
         event.effect |= changed
         return event
 
+    def keep_event(self, event: Event) -> None:
+        """Remember an event that has happened, for the launches after its own."""
+        self._events.setdefault(int(event.agent.partition(".")[0]), []).append(event)
+
     def follow_steps(self, steps: Sequence[Step]) -> None:
         """Record that the current event follows steps that have happened."""
         assert self.current is not None
@@ -142,6 +151,7 @@ class Touching(Observer):
             self.touch(("mbarrier", launch, cluster, segment.base + int(footprint.starts[0])), Act.CHANGE)
 
     def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
+        self._groups.issue(operation, steps)
         launch, cta = operation.cta_key
         by = f"{launch}.{cta}.{operation.issuer.warp}:{mask_of_lanes([n % 32 for n in operation.lanes]):x}"
         for step in steps:
@@ -169,6 +179,8 @@ class Touching(Observer):
         if event is None:
             return
         role = _MBARRIER.get(sync.kind)
+        if role is Role.ARRIVE and sync.steps:
+            role = Role.SIGNAL
         if role is not None:
             assert isinstance(sync.object, tuple)
             self._meet(("mbarrier", *sync.object), sync.phase, role, parity=True)
@@ -176,6 +188,13 @@ class Touching(Observer):
         elif sync.kind in _BARRIERS:
             family, role = _BARRIERS[sync.kind]
             self._meet((family, sync.object), sync.phase, role, parity=False)
+        elif sync.kind in (SyncKind.GROUP_COMMIT, SyncKind.GROUP_WAIT):
+            self.follow_steps(self._groups.sync(sync))
+        elif sync.kind is SyncKind.GRID_WAIT:
+            assert isinstance(sync.object, int)
+            event.after |= {id(each) for each in self._events.get(sync.object, ())}
+        elif sync.kind is SyncKind.LAUNCH_DEPENDENTS:
+            self._lets_go.setdefault(sync.cta[0], []).append(event)
         if sync.kind not in _SILENT and role is not Role.WAIT:
             event.effect = True
 
@@ -189,9 +208,12 @@ class Touching(Observer):
             assert isinstance(life.key, tuple)
             cta = self._machine.residency.live[life.key]
             self._places[life.key] = (life.key[0], cta.cluster.number, cta.rank)
-            grid = cta.grid
-            if grid.before is not None and not grid.dependent:
-                self.roots[life.key] = list(self.events)
+            before = cta.grid.before
+            if before is not None:
+                known = self._lets_go if cta.grid.dependent else self._events
+                self.roots[life.key] = list(known.get(before.number, ()))
+                if self.current is not None:
+                    self.roots[life.key].append(self.current)
         elif life.kind is LifeKind.TENSOR_MEMORY:
             assert isinstance(life.key, tuple)
             self._columns(life.key[0])
@@ -202,6 +224,8 @@ class Touching(Observer):
         if life.kind is LifeKind.CTA:
             assert isinstance(life.key, tuple)
             self.touch(("cta", *self._places[life.key]), Act.CHANGE)
+            self.current.ends.append(life.key)
+            self._lets_go.setdefault(life.key[0], []).append(self.current)
         elif life.kind is LifeKind.TENSOR_MEMORY:
             assert isinstance(life.key, tuple)
             self._columns(life.key[0])

@@ -1,0 +1,166 @@
+"""Small programs of a few threads on a few shared words: as kernels, and run in every order by an interpreter.
+
+The interpreter shares nothing with the simulator: it tries all interleavings of the instructions, one state
+after the other.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass
+
+from tests.sim.build import Kernel
+
+__all__ = ["Outcomes", "Program", "random_program"]
+
+#: One instruction: its name and numbers.
+Step = tuple[str, int, int, int]
+#: Shared words, and registers of each thread.
+CELLS, REGISTERS = 3, 3
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """The words at the end: shared ones, then the registers of all threads. And whether a thread may hang."""
+
+    ends: frozenset[tuple[int, ...]]
+    hangs: bool
+
+
+@dataclass(frozen=True)
+class Program:
+    """A program: the instructions of each thread.
+
+    ``st c v 0``: store v. ``str c r 0``: store register r. ``ld c r 0``: load. ``add c v r``, ``exch c v r``:
+    atomic, the old value to r. ``red c v 0``: add without a result. ``cas c v r``: 0 becomes v, the old
+    value to r. ``poll c v r``: load into r until the word is v. ``lock c 0 0``: 0 becomes 1, or again.
+    ``if r v n``: skip n instructions if the register is not v.
+    """
+
+    threads: tuple[tuple[Step, ...], ...]
+
+    # --- every order ----------------------------------------------------------------------------
+
+    def outcomes(self) -> Outcomes:
+        """Run all orders."""
+        count = len(self.threads)
+        start = ((0,) * count, (0,) * CELLS, ((0,) * REGISTERS,) * count)
+        seen, pending = {start}, [start]
+        ends: set[tuple[int, ...]] = set()
+        hangs = False
+        while pending:
+            state = pending.pop()
+            places, cells, registers = state
+            after = [self._step(state, thread) for thread in range(count)]
+            if all(place >= len(code) for place, code in zip(places, self.threads, strict=True)):
+                ends.add((*cells, *(value for each in registers for value in each)))
+            elif not any(after):
+                hangs = True
+            for new in after:
+                if new is not None and new not in seen:
+                    seen.add(new)
+                    pending.append(new)
+        return Outcomes(frozenset(ends), hangs)
+
+    def _step(self, state, thread: int):  # type: ignore[no-untyped-def]
+        """The state after one instruction of a thread; None if it cannot go on."""
+        places, cells, registers = state
+        code, place = self.threads[thread], places[thread]
+        if place >= len(code):
+            return None
+        name, a, b, c = code[place]
+        words, own, place = list(cells), list(registers[thread]), place + 1
+        if name == "st":
+            words[a] = b
+        elif name == "str":
+            words[a] = own[b]
+        elif name == "ld":
+            own[b] = words[a]
+        elif name == "red":
+            words[a] += b
+        elif name == "add":
+            own[c], words[a] = words[a], words[a] + b
+        elif name == "exch":
+            own[c], words[a] = words[a], b
+        elif name == "cas":
+            own[c] = words[a]
+            words[a] = b if words[a] == 0 else words[a]
+        elif name == "poll":
+            if words[a] != b:
+                return None
+            own[c] = b
+        elif name == "lock":
+            if words[a]:
+                return None
+            words[a] = 1
+        elif name == "if":
+            place += 0 if own[a] == b else c
+        return (
+            (*places[:thread], place, *places[thread + 1 :]),
+            tuple(words),
+            (*registers[:thread], tuple(own), *registers[thread + 1 :]),
+        )
+
+    # --- the kernel -----------------------------------------------------------------------------
+
+    def kernel(self) -> Kernel:
+        """A kernel whose CTAs of one thread are the threads. Its array has the words of an outcome."""
+        lines = [".reg u32 c old", ".reg pred p"]
+        lines += [f".reg u32 {' '.join(f'r{number}' for number in range(REGISTERS))}", "mov.u32 c, %ctaid.x"]
+        lines += [f"mov.u32 r{number}, 0" for number in range(REGISTERS)]
+        for thread in range(1, len(self.threads)):
+            lines += [f"setp.eq.u32 p, c, {thread}", f"@p bra T{thread}"]
+        for thread, code in enumerate(self.threads):
+            lines.append(f"T{thread}:")
+            for place, step in enumerate(code):
+                lines.append(f"T{thread}_{place}:")
+                lines += self._lines(thread, place, step)
+            lines.append(f"T{thread}_{len(code)}:")
+            first = 4 * (CELLS + REGISTERS * thread)
+            lines += [f"st.global.u32 [out+{first + 4 * n}], r{n}" for n in range(REGISTERS)]
+            lines.append("ret")
+        return Kernel("\n".join(lines), "out:u64", racy=True)
+
+    def _lines(self, thread: int, place: int, step: Step) -> list[str]:
+        name, a, b, c = step
+        word = f"[out+{4 * a}]"
+        how = "relaxed.gpu.global"
+        here = f"T{thread}_{place}"
+        return {
+            "st": [f"st.{how}.u32 {word}, {b}"],
+            "str": [f"st.{how}.u32 {word}, r{b}"],
+            "ld": [f"ld.{how}.u32 r{b}, {word}"],
+            "red": [f"red.{how}.add.u32 {word}, {b}"],
+            "add": [f"atom.{how}.add.u32 r{c}, {word}, {b}"],
+            "exch": [f"atom.{how}.exch.b32 r{c}, {word}, {b}"],
+            "cas": [f"atom.{how}.cas.b32 r{c}, {word}, 0, {b}"],
+            "poll": [f"ld.{how}.u32 r{c}, {word}", f"setp.ne.u32 p, r{c}, {b}", f"@p bra {here}"],
+            "lock": [f"atom.{how}.cas.b32 old, {word}, 0, 1", "setp.ne.u32 p, old, 0", f"@p bra {here}"],
+            "if": [f"setp.ne.u32 p, r{a}, {b}", f"@p bra T{thread}_{place + 1 + c}"],
+        }[name]
+
+
+def random_program(seed: int) -> Program:
+    """A program of two or three threads with one to four instructions each."""
+    chance = random.Random(seed)
+    count = chance.choice((2, 2, 3))
+    threads = []
+    for _ in range(count):
+        length = chance.randint(1, 4 if count == 2 else 3)
+        code: list[Step] = []
+        for place in range(length):
+            cell, value = chance.randrange(CELLS - 1), chance.randint(1, 2)
+            register = chance.randrange(REGISTERS)
+            name = chance.choice(
+                ("st", "str", "ld", "ld", "red", "add", "exch", "cas", "poll", "lock", "st", "if")
+            )
+            if name == "st":
+                code.append((name, cell, chance.randint(0, 2), 0))
+            elif name in ("str", "ld"):
+                code.append((name, cell, register, 0))
+            elif name == "if":
+                code.append((name, register, chance.randint(0, 1), chance.randint(0, length - 1 - place)))
+            else:
+                code.append((name, cell, value, register))
+        threads.append(tuple(code))
+    return Program(tuple(threads))

@@ -1,0 +1,61 @@
+"""The outcomes of an exploration are those of an interpreter that tries every order, no more and no fewer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from .programs import CELLS, REGISTERS, Program, random_program
+
+#: Store buffering, whose outcome 0 0 no interleaving has; a message; two locks taken in opposite order.
+NAMED = {
+    "store buffering": Program(
+        ((("st", 0, 1, 0), ("ld", 1, 0, 0)), (("st", 1, 1, 0), ("ld", 0, 0, 0))),
+    ),
+    "message": Program(((("st", 0, 2, 0), ("st", 1, 1, 0)), (("poll", 1, 1, 0), ("ld", 0, 1, 0)))),
+    "two locks": Program(
+        (
+            (("lock", 0, 0, 0), ("lock", 1, 0, 0), ("st", 1, 0, 0), ("st", 0, 0, 0)),
+            (("lock", 1, 0, 0), ("lock", 0, 0, 0), ("st", 0, 0, 0), ("st", 1, 0, 0)),
+        )
+    ),
+    "a value that is there for a moment": Program(
+        ((("st", 0, 1, 0), ("st", 0, 2, 0)), (("poll", 0, 1, 0), ("st", 1, 1, 0))),
+    ),
+    "three that count": Program(
+        (
+            (("red", 0, 1, 0),),
+            (("red", 0, 1, 0), ("poll", 0, 2, 0)),
+            (("poll", 0, 1, 0), ("red", 0, 1, 0), ("ld", 0, 1, 0)),
+        )
+    ),
+}
+
+
+def check(program: Program) -> None:
+    wanted = program.outcomes()
+    kernel, count = program.kernel(), len(program.threads)
+    size = CELLS + REGISTERS * count
+    report = kernel.run(np.zeros(size, np.uint32), grid=count, block=1, schedule="all", max_runs=5000)
+    found = report.exploration
+    assert found is not None and found.complete
+    assert (found.failed > 0) == wanted.hangs, program
+    ends = set()
+    for name in found.outcomes:
+        words = np.zeros(size, np.uint32)
+        assert kernel.run(words, grid=count, block=1, schedule=name).verdict == "clean"
+        ends.add(tuple(words.tolist()))
+    assert len(ends) == len(found.outcomes)
+    assert ends == wanted.ends, program
+
+
+@pytest.mark.parametrize("name", NAMED)
+def test_named_programs(name: str) -> None:
+    check(NAMED[name])
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(0, 100, 20))
+def test_random_programs(first: int) -> None:
+    for seed in range(first, first + 20):
+        check(random_program(seed))
