@@ -42,6 +42,8 @@ class Engine(enum.Enum):
     #: Members are singletons, so hashing by identity is correct, and faster than hashing the name.
     __hash__ = object.__hash__
 
+    __hash__ = object.__hash__
+
     def __str__(self) -> str:
         return self.value
 
@@ -145,6 +147,8 @@ class StepKind(enum.Enum):
     SHIFT = "shift"
     CANCEL = "cancel"
     SIGNAL = "signal"
+
+    __hash__ = object.__hash__
 
 
 class Step:

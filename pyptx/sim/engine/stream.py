@@ -73,6 +73,8 @@ class SyncKind(enum.Enum):
     REGISTERS_TAKE = "setmaxnreg.inc"
     REGISTERS_RELEASE = "setmaxnreg.dec"
 
+    __hash__ = object.__hash__
+
 
 class GroupKind(enum.Enum):
     """The kind of the operations in a group. It is part of ``Sync.object`` for a commit and a wait of groups.
@@ -89,6 +91,8 @@ class GroupKind(enum.Enum):
     TCGEN05_LD = "tcgen05.ld"
     TCGEN05_ST = "tcgen05.st"
     TCGEN05_COMMIT = "tcgen05.commit"
+
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, eq=False, slots=True)
@@ -132,6 +136,8 @@ class FenceKind(enum.Enum):
     WGMMA = "registers of wgmma"
     TCGEN05_BEFORE = "tcgen05 operations before a synchronization"
     TCGEN05_AFTER = "tcgen05 operations after a synchronization"
+
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, eq=False, slots=True)

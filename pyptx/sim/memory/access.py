@@ -35,6 +35,8 @@ class AccessKind(enum.Enum):
     INVAL = "inval"
     PROBE = "access"
 
+    __hash__ = object.__hash__
+
     @property
     def writes(self) -> bool:
         """True if the access may change the bytes."""
@@ -57,6 +59,8 @@ class StateSpace(enum.Enum):
     CONST = "const"
     TENSOR = "tensor"
 
+    __hash__ = object.__hash__
+
 
 class Proxy(enum.Enum):
     """The path by which an access reaches memory (PTX ISA ``#proxies``).
@@ -70,6 +74,8 @@ class Proxy(enum.Enum):
     TENSORMAP = "tensormap"
     TENSOR = "tensor"
 
+    __hash__ = object.__hash__
+
 
 class MemoryOrder(enum.Enum):
     """The memory order of an access, synchronization or fence: modifier ``.sem`` (``#operation-types``)."""
@@ -81,6 +87,8 @@ class MemoryOrder(enum.Enum):
     ACQ_REL = "acq_rel"
     SC = "sc"
 
+    __hash__ = object.__hash__
+
 
 class Scope(enum.Enum):
     """The threads to which an order applies (``#scope``). ``NONE`` is the scope of a weak access."""
@@ -90,6 +98,8 @@ class Scope(enum.Enum):
     CLUSTER = "cluster"
     GPU = "gpu"
     SYS = "sys"
+
+    __hash__ = object.__hash__
 
 
 @dataclass(frozen=True, eq=False, slots=True)

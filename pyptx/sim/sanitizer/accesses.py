@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.source import SourceLocation
 from ...core.types import TYPES
 from ..engine.events import AsyncOperation, Step
 from ..engine.stream import GroupKind, Sync, SyncKind
@@ -19,7 +20,7 @@ from ..memory.segments import Segment
 from ..threads.loads import stored_values
 from .agents import CtaAgent, LaneGroup, WarpAgent
 from .clocks import NOTHING, Level, MapReleased, join_levels
-from .examine import Examiner
+from .examine import Check, Examiner
 from .flags import Flags
 from .issuing import Copies, CopyPart
 from .operations import Token
@@ -35,7 +36,8 @@ _FULL = 0xFFFFFFFF
 #: Spaces that only one thread accesses, or that nothing writes.
 _SKIPPED = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST)
 _BARRIER_BYTES = 8
-_ALL: Any = slice(None)
+#: Tensor memory as a segment: lanes, bytes of one cell, bytes of one lane.
+_TENSOR_LANES, _CELL_BYTES, _TENSOR_ROW = 128, 4, 2048
 
 
 class Accesses:
@@ -96,7 +98,8 @@ class Accesses:
         """Forget what happened to columns of tensor memory before their allocation."""
         shadow = self._shadows.get(id(storage))
         if shadow is not None:
-            shadow.clear_columns(first, columns)
+            starts = _TENSOR_ROW * np.arange(_TENSOR_LANES) + _CELL_BYTES * first
+            shadow.forget(Footprint(starts, _CELL_BYTES * columns))
 
     def barrier_name(self, key: Any) -> tuple[str, str]:
         """Return the name of an mbarrier in texts and in addresses, given the key of its events."""
@@ -207,38 +210,36 @@ class Accesses:
         low, high = int(threads[0]) >> 5, int(threads[-1]) >> 5
         lanes = threads & 31
         if low == high:
-            self._of_warp(access, cta.warps[low], lanes, _ALL)
+            self._of_warp(access, cta.warps[low], lanes, access.footprint)
             return
         warps = threads >> 5
-        alike = all(len(cta.warps[number].groups) == 1 for number in range(low, high + 1))
-        if alike and not acquires(access.semantics):
-            self._of_team(access, cta, low, warps, lanes)
-            return
-        for number in np.unique(warps).tolist():
-            chosen = np.flatnonzero(warps == number)
-            self._of_warp(access, cta.warps[number], lanes[chosen], chosen)
+        steps = np.flatnonzero(warps[1:] != warps[:-1]) + 1
+        rows = [slice(a, b) for a, b in zip([0, *steps.tolist()], [*steps.tolist(), len(warps)], strict=True)]
+        agents = [cta.warps[int(warps[row.start])] for row in rows]
+        if not self._of_team(access, cta, agents, rows, lanes):
+            starts, size = access.footprint.starts, access.footprint.size
+            for warp, row in zip(agents, rows, strict=True):
+                self._of_warp(access, warp, lanes[row], Footprint(starts[row], size))
 
-    def _of_warp(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], which: Any) -> None:
+    def _of_warp(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], footprint: Footprint) -> None:
+        """Check an access of some lanes of a warp, to those pieces of the access that are theirs."""
         if acquires(access.semantics) and access.kind is not AccessKind.WRITE:
-            self._acquire(access, warp, lanes, which)
-        groups = warp.groups_of(mask_of(lanes))
+            self._acquire(access, warp, lanes, footprint)
+        mask = mask_of(lanes)
+        groups = warp.groups_of(mask)
         shadow = self._shadow(access.segment, access.actor)
-        grains = shadow.places(access.footprint)
-        if access.kind is AccessKind.WRITE and which is _ALL:
+        if access.kind is AccessKind.WRITE and footprint is access.footprint:
             self._collisions(access)
-        together = access.threads is not None and len(grains) < len(access.threads)
-        if together:
-            # The lanes of a warp access one place together.
-            grains = np.broadcast_to(grains, (len(lanes), grains.shape[1]))
-        elif which is not _ALL:
-            grains = grains[which]
         current = self._current(access, shadow)
-        values, record = self._values(access, warp, lanes, grains)
-        record.together = together
-        views = [
-            View(group.levels, warp.cta, warp.key, warp.time, group.ordered, together=together)
-            for group in groups
-        ]
+        warp.advance()
+        if len(footprint.starts) < len(lanes):
+            self._of_lanes_together(access, warp, mask, footprint, current)
+            return
+        if len(lanes) > 1 and (footprint.starts == footprint.starts[0]).all() and not current.strong:
+            self._of_one_place(access, warp, groups, footprint, current)
+            return
+        values, record = self._values(access, warp, lanes, footprint.starts)
+        views = [View(group.levels, warp.cta, warp.key, warp.time, group.ordered) for group in groups]
         units = None
         if len(groups) > 1:
             units = np.zeros(len(lanes), np.int32)
@@ -246,9 +247,44 @@ class Accesses:
                 units[(group.mask >> lanes & 1).astype(np.bool_)] = number
         for view, group in zip(views, groups, strict=True):
             self._reach(current, view, record, group.mask)
-        self._examiner.access(shadow, grains, values, units, lanes, views, record, current)
+        self._examiner.access(Check(shadow, footprint, values, views, record, current, units, lanes))
         if current.strong or shadow.flags:
-            self._use_flags(access, shadow, warp, lanes, which, current)
+            self._use_flags(access, shadow, warp, lanes, footprint, current)
+        self._begin_lives(access, shadow, warp, groups)
+
+    def _of_one_place(
+        self,
+        access: Access,
+        warp: WarpAgent,
+        groups: list[LaneGroup],
+        footprint: Footprint,
+        current: Current,
+    ) -> None:
+        """Check weak accesses of several lanes to one place."""
+        shadow = self._shadow(access.segment, access.actor)
+        place = Footprint(footprint.starts[:1], footprint.size)
+        for group in groups:
+            record = self._thread_record(access, warp, group.mask)
+            view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
+            self._reach(current, view, record, group.mask)
+            self._of_one(shadow, place, view, record, current, group.mask)
+        if shadow.flags and current.kind is not AccessKind.READ:
+            self._flags.written(shadow, place.starts, place.size)
+
+    def _of_lanes_together(
+        self, access: Access, warp: WarpAgent, mask: int, footprint: Footprint, current: Current
+    ) -> None:
+        """Check one access that the lanes of a warp make together, as ``tcgen05.alloc`` stores its result."""
+        shadow = self._shadow(access.segment, access.actor)
+        record = self._thread_record(access, warp, mask)
+        record.together = True
+        groups = warp.groups_of(mask)
+        for group in groups:
+            view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered, together=True)
+            self._reach(current, view, record, group.mask)
+            self._of_one(shadow, footprint, view, record, current, group.mask)
+        if not current.strong and current.kind is not AccessKind.READ:
+            self._flags.written(shadow, footprint.starts, footprint.size)
         self._begin_lives(access, shadow, warp, groups)
 
     def _begin_lives(self, access: Access, shadow: Shadow, warp: WarpAgent, groups: list[LaneGroup]) -> None:
@@ -278,45 +314,47 @@ class Accesses:
             self._world.begin_barrier(key)
 
     def _of_team(
-        self, access: Access, cta: CtaAgent, low: int, warps: NDArray[Any], lanes: NDArray[Any]
-    ) -> None:
+        self, access: Access, cta: CtaAgent, agents: list[WarpAgent], rows: list[slice], lanes: NDArray[Any]
+    ) -> bool:
+        """Check an access of several warps at once; False if each warp needs a check of its own.
+
+        ``rows`` has the pieces of each warp.
+        """
+        if acquires(access.semantics) or any(len(warp.groups) > 1 for warp in agents):
+            return False
         shadow = self._shadow(access.segment, access.actor)
-        grains = shadow.places(access.footprint)
         current = self._current(access, shadow)
-        present = np.unique(warps).tolist()
-        if current.kind is not AccessKind.READ and _repeats(grains[:, 0]) and not _alike(access):
-            # Warps of the team access the same bytes, one after the other.
-            for number in present:
-                chosen = np.flatnonzero(warps == number)
-                self._of_warp(access, cta.warps[number], lanes[chosen], chosen)
-            return
-        values = np.empty(len(lanes), np.int32)
-        views: list[View] = []
-        record: Record | None = None
-        for number in range(low, int(warps[-1]) + 1):
-            warp = cta.warps[number]
-            group = warp.groups[0]
-            if number in present:
-                chosen = warps == number
-                values[chosen], record = self._values(access, warp, lanes[chosen], grains[chosen])
-            views.append(View(group.levels, cta, warp.key, warp.time, group.ordered))
-        assert record is not None
         if current.owner is not None and current.owner is not cta:
-            for number in present:
-                chosen = np.flatnonzero(warps == number)
-                self._of_warp(access, cta.warps[number], lanes[chosen], chosen)
-            return
-        units = (warps - low).astype(np.int32)
-        self._examiner.access(shadow, grains, values, units, lanes, views, record, current)
+            return False
+        starts = access.footprint.starts
+        repeats = _repeats(starts)
+        if repeats and not _alike(access):
+            # Warps of the team may access the same bytes, one after the other.
+            return False
+        values = lanes.astype(np.int64)
+        units = np.empty(len(lanes), np.int32)
+        views: list[View] = []
+        for unit, (warp, row) in enumerate(zip(agents, rows, strict=True)):
+            warp.advance()
+            units[row] = unit
+            if repeats:
+                values[row], record = self._values(access, warp, lanes[row], starts[row])
+            else:
+                record = self._thread_record(access, warp, _FULL)
+                values[row] += CODES * record.number
+            group = warp.groups[0]
+            views.append(View(group.levels, cta, warp.key, warp.time, group.ordered))
+        check = Check(shadow, access.footprint, values, views, record, current, units, lanes)
+        self._examiner.access(check)
         if current.strong or shadow.flags:
-            for number in present:
-                chosen = np.flatnonzero(warps == number)
-                self._use_flags(access, shadow, cta.warps[number], lanes[chosen], chosen, current)
+            for warp, row in zip(agents, rows, strict=True):
+                footprint = Footprint(starts[row], access.footprint.size)
+                self._use_flags(access, shadow, warp, lanes[row], footprint, current)
+        return True
 
     def _of_whole_warp(self, access: Access, warp: WarpAgent) -> None:
         """An access of a whole warp together: it frees tensor memory."""
         shadow = self._shadow(access.segment, access.actor)
-        grains = shadow.places(access.footprint)
         current = self._current(access, shadow)
         levels = NOTHING
         for group in warp.groups_of(warp.full):
@@ -324,28 +362,38 @@ class Accesses:
         warp.advance()
         view = View(levels, warp.cta, -1, 0, set())
         record = self._record(access, warp.key, warp.time, warp.full, _name(warp))
-        values = np.full(len(grains), CODES * record.number + ALL_LANES, np.int32)
-        self._examiner.access(shadow, grains, values, None, None, [view], record, current)
+        self._of_one(shadow, access.footprint, view, record, current)
+
+    def _of_one(
+        self,
+        shadow: Shadow,
+        footprint: Footprint,
+        view: View,
+        record: Record,
+        current: Current,
+        mask: int = 0,
+    ) -> None:
+        """Check an access to all pieces by one agent, or by the lanes of ``mask`` together."""
+        value = CODES * record.number + ALL_LANES
+        self._examiner.access(Check(shadow, footprint, value, [view], record, current, mask=mask))
 
     def _values(
-        self, access: Access, warp: WarpAgent, lanes: NDArray[Any], grains: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], Record]:
+        self, access: Access, warp: WarpAgent, lanes: NDArray[Any], starts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], Record]:
         """Return the shadow's value for each piece, and a record of the access."""
-        warp.advance()
-        starts = grains[:, 0]
         if _repeats(starts):
             places = np.unique(starts, return_inverse=True)[1]
             return self._shared_values(access, warp, lanes, places.reshape(-1))
         record = self._thread_record(access, warp, _FULL)
-        return (CODES * record.number + lanes).astype(np.int32), record
+        return CODES * record.number + lanes.astype(np.int64), record
 
     def _shared_values(
         self, access: Access, warp: WarpAgent, lanes: NDArray[Any], places: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int32], Record]:
+    ) -> tuple[NDArray[np.int64], Record]:
         """Return the values of an access in which several lanes touch the same bytes."""
         masks = np.zeros(int(places.max()) + 1, np.int64)
         np.bitwise_or.at(masks, places, np.left_shift(np.int64(1), lanes.astype(np.int64)))
-        values = np.empty(len(lanes), np.int32)
+        values = np.empty(len(lanes), np.int64)
         record: Record | None = None
         for mask in np.unique(masks).tolist():
             record = self._thread_record(access, warp, mask)
@@ -371,13 +419,13 @@ class Accesses:
 
     # --- flags in memory ------------------------------------------------------------------------
 
-    def _acquire(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], which: Any) -> None:
+    def _acquire(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], footprint: Footprint) -> None:
         """Let lanes learn what was released into the bytes that they read, before the read is compared."""
         shadow = self._shadow(access.segment, access.actor)
-        starts, size = access.footprint.starts[which], element_size(access)
+        starts, size = footprint.starts, element_size(access)
         self._flags.read(access, shadow, warp, lanes, starts, size)
         if access.kind is AccessKind.RMW:
-            shadow.places(access.footprint)
+            shadow.pieces(footprint)
             self._flags.observe(access, shadow, warp, lanes, starts, size)
 
     def _use_flags(
@@ -386,33 +434,25 @@ class Accesses:
         shadow: Shadow,
         warp: WarpAgent,
         lanes: NDArray[Any],
-        which: Any,
+        footprint: Footprint,
         current: Current,
     ) -> None:
         """Let strong accesses release and acquire through the bytes that they access."""
-        assert access.threads is not None
-        starts = access.footprint.starts
-        together = len(starts) < len(access.threads)
         if not current.strong:
             if current.kind is not AccessKind.READ:
-                self._flags.written(shadow, starts if together else starts[which], access.footprint.size)
-            return
-        if together:
-            # A whole warp makes one access together: it copies a tensor map.
-            return
-        if current.kind is not AccessKind.READ:
-            self._flags.write(access, shadow, warp, lanes, starts[which], current.size)
-            return
-        if not acquires(access.semantics):
-            self._flags.read(access, shadow, warp, lanes, starts[which], current.size)
-        self._flags.observe(access, shadow, warp, lanes, starts[which], current.size)
+                self._flags.written(shadow, footprint.starts, footprint.size)
+        elif current.kind is not AccessKind.READ:
+            self._flags.write(access, shadow, warp, lanes, footprint.starts, current.size)
+        else:
+            if not acquires(access.semantics):
+                self._flags.read(access, shadow, warp, lanes, footprint.starts, current.size)
+            self._flags.observe(access, shadow, warp, lanes, footprint.starts, current.size)
 
     # --- engines --------------------------------------------------------------------------------
 
     def _of_engine(self, access: Access, operation: AsyncOperation, token: Token) -> None:
         cta = token.cta
         shadow = self._shadow(access.segment, operation)
-        grains = shadow.places(access.footprint)
         current = self._current(access, shadow)
         current.pipelined = operation.group is GroupKind.TCGEN05_COMMIT
         view = View(token.levels, cta, -1, 0, token.ordered, token)
@@ -426,8 +466,7 @@ class Accesses:
             record.waited = operation.group is not GroupKind.TCGEN05_LD
             token.records[key] = record
         self._reach(current, view, record, 0)
-        values = np.full(len(grains), CODES * record.number + ALL_LANES, np.int32)
-        self._examiner.access(shadow, grains, values, None, None, [view], record, current)
+        self._of_one(shadow, access.footprint, view, record, current)
         if access.kind.writes:
             self._flags.written(shadow, access.footprint.starts, access.footprint.size)
 
@@ -435,7 +474,6 @@ class Accesses:
         """An access of a ``cp.async``, in which each lane's copy is an operation of its own."""
         assert access.threads is not None
         shadow = self._shadow(access.segment, access.actor)
-        grains = shadow.places(access.footprint)
         current = self._current(access, shadow)
         if access.kind.writes:
             self._flags.written(shadow, access.footprint.starts, access.footprint.size)
@@ -447,12 +485,24 @@ class Accesses:
             for group in part.groups:
                 chosen = np.flatnonzero((warps == number) & (group.mask >> lanes & 1).astype(np.bool_))
                 if len(chosen):
-                    warp = part.warp
-                    view = View(group.levels, warp.cta, warp.key, part.issued, group.ordered)
-                    values = (CODES * record.number + lanes[chosen]).astype(np.int32)
-                    self._examiner.access(
-                        shadow, grains[chosen], values, None, lanes[chosen], [view], record, current
-                    )
+                    footprint = Footprint(access.footprint.starts[chosen], access.footprint.size)
+                    self._of_copying(shadow, footprint, part, group, lanes[chosen], record, current)
+
+    def _of_copying(
+        self,
+        shadow: Shadow,
+        footprint: Footprint,
+        part: CopyPart,
+        group: LaneGroup,
+        lanes: NDArray[Any],
+        record: Record,
+        current: Current,
+    ) -> None:
+        """Check the copies of those lanes of a ``cp.async`` that know the same."""
+        warp = part.warp
+        view = View(group.levels, warp.cta, warp.key, part.issued, group.ordered)
+        values = CODES * record.number + lanes.astype(np.int64)
+        self._examiner.access(Check(shadow, footprint, values, [view], record, current, None, lanes))
 
     def _copy_record(self, access: Access, part: CopyPart) -> Record:
         key = (access.kind, id(access.segment), access.footprint.size)
@@ -487,27 +537,13 @@ class Accesses:
         assert step is not None and step.serial == sync.steps[0]
         cta = self._world.ctas[sync.cta]
         operation = step.operation
-        record = Record(
-            0,
-            -1,
-            0,
-            0,
-            AccessKind.RMW,
-            Proxy.GENERIC,
-            MemoryOrder.RELAXED,
-            Scope.SYS,
-            _BARRIER_BYTES,
-            cta.key,
-            self._world.launches[cta.launch],
-            f"{operation.name} by {operation.threads}",
-            sync.location,
-            barrier=True,
-            issue=step.observed.issue,
-        )
-        grains = shadow.places(Footprint(np.array([offset], np.int64), _BARRIER_BYTES))
+        name = f"{operation.name} by {operation.threads}"
+        record = _barrier_record(AccessKind.RMW, cta, self._world, name, sync.location)
+        record.issue = step.observed.issue
+        footprint = Footprint(np.array([offset], np.int64), _BARRIER_BYTES)
         current = self._barrier_current(AccessKind.RMW, shadow, offset)
         view = View(step.observed.issued, cta, -1, 0, set())
-        self._examiner.compare(shadow, grains, view, record, current)
+        self._examiner.compare(Check(shadow, footprint, 0, [view], record, current))
 
     def _barrier_current(self, kind: AccessKind, shadow: Shadow, offset: int) -> Current:
         owner = None if shadow.owner is None else self._world.ctas.get(shadow.owner)
@@ -519,36 +555,42 @@ class Accesses:
     ) -> None:
         warp = group.warp
         warp.advance()
-        bound = {}
-        if sync.kind is SyncKind.MBARRIER_ARRIVE:
-            bound = dict.fromkeys(range(32), (self._world.barrier_key(sync.object), sync.phase + 1))
-        record = self._world.records.add(
-            Record(
-                0,
-                warp.key,
-                warp.time,
-                group.mask,
-                kind,
-                Proxy.GENERIC,
-                MemoryOrder.RELAXED,
-                Scope.SYS,
-                _BARRIER_BYTES,
-                warp.cta.key,
-                self._world.launches[warp.cta.launch],
-                _name(warp),
-                sync.location,
-                barrier=True,
-                bound=bound,
-            )
-        )
-        lanes = np.flatnonzero(np.unpackbits(np.array([group.mask], "<u4").view(np.uint8), bitorder="little"))
-        footprint = Footprint(np.full(len(lanes), offset, np.int64), _BARRIER_BYTES)
-        grains = shadow.places(footprint)
+        key = id(sync.location), kind, sync.object, sync.phase, group.mask
+        record = warp.records.get(key)
+        if record is None:
+            record = _barrier_record(kind, warp.cta, self._world, _name(warp), sync.location)
+            record.key, record.time, record.mask = warp.key, warp.time, group.mask
+            if sync.kind is SyncKind.MBARRIER_ARRIVE:
+                phase = self._world.barrier_key(sync.object), sync.phase + 1
+                record.bound = dict.fromkeys(range(32), phase)
+            warp.records[key] = self._world.records.add(record)
         current = self._barrier_current(kind, shadow, offset)
         view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
         self._reach(current, view, record, group.mask)
-        values = np.full(len(lanes), CODES * record.number + ALL_LANES, np.int32)
-        self._examiner.access(shadow, grains, values, None, lanes, [view], record, current)
+        footprint = Footprint(np.array([offset], np.int64), _BARRIER_BYTES)
+        self._of_one(shadow, footprint, view, record, current, group.mask)
+
+
+def _barrier_record(
+    kind: AccessKind, cta: CtaAgent, world: World, name: str, location: SourceLocation | None
+) -> Record:
+    """Return a record of an operation on an mbarrier, with no agent and no time yet."""
+    return Record(
+        0,
+        -1,
+        0,
+        0,
+        kind,
+        Proxy.GENERIC,
+        MemoryOrder.RELAXED,
+        Scope.SYS,
+        _BARRIER_BYTES,
+        cta.key,
+        world.launches[cta.launch],
+        name,
+        location,
+        barrier=True,
+    )
 
 
 def _repeats(starts: NDArray[np.int64]) -> bool:

@@ -123,16 +123,12 @@ def join(a: Clock, b: Clock) -> Clock:
     if len(a) < len(b):
         a, b = b, a
     get = a.get
-    news = {key: time for key, time in b.items() if get(key, 0) < time}
+    news = [item for item in b.items() if get(item[0], 0) < item[1]]
     if not news:
         return a
-    if len(b) == len(a):
-        find = b.get
-        if all(find(key, 0) >= time for key, time in a.items()):
-            return b
     merged = a.copy()
     merged.update(news)
-    return merged
+    return b if len(merged) == len(b) and merged == b else merged
 
 
 def extended(clock: Clock, own: Clock) -> Clock:

@@ -3,52 +3,110 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory.access import AccessKind, MemoryOrder, Scope
-from .agents import CtaAgent
+from ..memory.access import AccessKind, Footprint, MemoryOrder, Scope
+from .agents import CtaAgent, bits_of
 from .order import Current, View, broken_rule, known_lanes, level_of, may_conflict
-from .records import ALL_LANES, CODES, Record, Records
+from .records import ALL_LANES, CODES, SAME_LANE, Record, Records
 from .release import narrower
-from .shadow import Shadow, ValueSets
+from .shadow import Shadow, distinct
+from .value_sets import ValueSets, absolute, relative
 
-__all__ = ["Conflict", "Examiner"]
+__all__ = ["Check", "Conflict", "Examiner"]
 
 _FULL = 0xFFFFFFFF
-#: Sets of at most so many values are searched at each access.
+#: Sets of at most so many members are searched at each access.
 _FEW = 4
+#: Accesses to at most so many blocks are checked block by block.
+_SINGLE = 6
 #: Scopes that include the threads of all CTAs of the device.
 _WIDE = (Scope.GPU, Scope.SYS)
-Grains = NDArray[np.int64]
-Values = NDArray[np.int32]
+#: Reads of a segment that nothing has written which wait at most to be stored.
+_EARLY = 20_000
+Values = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two accesses that break a rule: the earlier record and its lane, the later lane, and the place.
+    """Two accesses that break a rule: the earlier record and its lane, the later lane, and the places.
 
-    ``view`` is what the agent of the later access knows.
+    ``offsets`` has the offsets of the grains in which the two were found to conflict; ``view`` is what the
+    agent of the later access knows.
     """
 
     rule: str
     record: Record
     lane: int
     my_lane: int
-    offset: int
+    offsets: NDArray[np.int64]
     view: View
 
 
-def _distinct(values: Any) -> list[int]:
-    """Return the distinct elements, in any order."""
-    first = values.flat[0]
-    if (values == first).all():
-        return [int(first)]
-    found: list[int] = np.unique(values).tolist()
-    return found
+@dataclass(eq=False, slots=True)
+class Check:
+    """An access that is to be checked.
+
+    Attributes:
+        shadow: the shadow of the segment.
+        footprint: the bytes.
+        values: the value that the shadow gets for each piece; one number if they are all equal.
+        views: what the agents know.
+        record: a record of the access, for messages.
+        current: the access.
+        units: for each piece, the number of its agent in ``views``; None if there is one.
+        lanes: for each piece, the lane that accesses; None if all pieces are accessed together.
+        mask: the lanes that make an access to one place, if ``lanes`` is None; 0 for an engine.
+        blocks: the blocks of the shadow. Once they are known, the arrays above are by block.
+        raced: True once the access was found to break a rule.
+    """
+
+    shadow: Shadow
+    footprint: Footprint
+    values: int | Values
+    views: list[View]
+    record: Record
+    current: Current
+    units: NDArray[Any] | None = None
+    lanes: NDArray[Any] | None = None
+    mask: int = 0
+    blocks: NDArray[np.int32] = field(init=False)
+    raced: bool = False
+    _reported: set[tuple[int, str, int]] | None = None
+
+    def locate(self) -> None:
+        """Find the blocks."""
+        if self.lanes is None:
+            self.blocks = self.shadow.whole(self.footprint)
+            return
+        self.blocks, pieces = self.shadow.pieces(self.footprint)
+        if pieces is not None:
+            self.lanes = self.lanes[pieces]
+            if self.units is not None:
+                self.units = self.units[pieces]
+            if not isinstance(self.values, int):
+                self.values = self.values[pieces]
+
+    def news(self, record: Record, rule: str, unit: int) -> bool:
+        """Remember that a rule is broken; return True at the first call with these arguments."""
+        self.raced = True
+        key = record.number, rule, unit
+        if self._reported is None:
+            self._reported = set()
+        if key in self._reported:
+            return False
+        self._reported.add(key)
+        return True
+
+
+def _split_values(values: Values) -> tuple[Values, Values]:
+    """Return the numbers of records, or minus the numbers of sets, and the lanes."""
+    numbers, lanes = np.divmod(np.abs(values), CODES)
+    return np.where(values < 0, -numbers, numbers), lanes
 
 
 def _replaces(earlier: Record, current: Current) -> bool:
@@ -70,275 +128,361 @@ def _replaces(earlier: Record, current: Current) -> bool:
 class Examiner:
     """Compares accesses with shadow memory.
 
-    ``report`` is called with each conflict and the access's own record.
+    ``report`` is called with each conflict and the check in which it was found.
     """
 
     def __init__(
         self,
         records: Records,
         agents: dict[tuple[int, int], CtaAgent],
-        report: Callable[[Conflict, Record, Current, Shadow], None],
+        report: Callable[[Conflict, Check], None],
     ) -> None:
         self._records, self._agents, self._report = records, agents, report
         self.sets = ValueSets(self._kind_of)
 
-    def access(
-        self,
-        shadow: Shadow,
-        grains: Grains,
-        values: Values,
-        units: Values | None,
-        lanes: NDArray[np.int64] | None,
-        views: list[View],
-        record: Record,
-        current: Current,
-    ) -> None:
-        """Check one access, and store it.
+    def access(self, check: Check) -> None:
+        """Check one access, and store it."""
+        shadow = check.shadow
+        if not shadow.written:
+            if check.current.kind is AccessKind.READ:
+                # Nothing conflicts with these reads until something writes, and inputs are never written.
+                shadow.early.append(check)
+                if len(shadow.early) == _EARLY:
+                    self._store_early(shadow)
+                return
+            shadow.written = True
+            self._store_early(shadow)
+        check.locate()
+        self._compare(check)
+        self._store(check)
 
-        Args:
-            grains: the grains of each piece, (pieces, grains of a piece).
-            values: the value that the shadow gets for each piece.
-            units: for each piece, the number of its agent in ``views``; None if there is one.
-            lanes: the lane of each piece; None for an engine.
-            views: what the agents know.
-            record: a record of the access, for messages.
-            current: the access.
-        """
-        written = shadow.writes[grains]
-        reading = current.kind is AccessKind.READ
-        raced = False
-        if written.any():
-            raced = self._compare(shadow, written, grains, units, lanes, views, record, current)
-        if not reading:
-            read = shadow.reads[grains]
-            if read.any():
-                raced |= self._compare(shadow, read, grains, units, lanes, views, record, current)
-        wide = np.broadcast_to(values[:, None], grains.shape)
-        if reading:
-            read = shadow.reads[grains]
-            if read.any():
-                wide = self._merged(read, wide, units, lanes, views, current)
-            shadow.reads[grains] = wide
+    def _store_early(self, shadow: Shadow) -> None:
+        for check in shadow.early:
+            check.locate()
+            self._store(check)
+        shadow.early.clear()
+
+    def compare(self, check: Check) -> None:
+        """Check an access, and do not store it."""
+        if not check.shadow.written:
+            check.shadow.written = True
+            self._store_early(check.shadow)
+        check.locate()
+        self._compare(check)
+
+    def _compare(self, check: Check) -> None:
+        shadow = check.shadow
+        self._compare_with(check, shadow.writes)
+        if check.current.kind is not AccessKind.READ:
+            self._compare_with(check, shadow.reads)
+
+    def _compare_with(self, check: Check, values: Values) -> None:
+        old = values[check.blocks]
+        if not old.any():
             return
-        if written.any() and (raced or current.strong or current.barrier or current.kind is AccessKind.RMW):
-            wide = self._merged(written, wide, units, lanes, views, current)
-        shadow.writes[grains] = wide
-        read = shadow.reads[grains]
-        if (raced or current.strong) and read.any():
-            # Later accesses are still compared with reads that are not ordered before the write.
-            nothing = np.zeros(grains.shape, np.int32)
-            shadow.reads[grains] = self._merged(read, nothing, units, lanes, views, current)
+        if len(check.blocks) <= _SINGLE:
+            self._compare_single(check, old.tolist())
         else:
-            shadow.reads[grains] = 0
+            self._compare_many(check, old)
 
-    def compare(self, shadow: Shadow, grains: Grains, view: View, record: Record, current: Current) -> None:
-        """Check an access of an engine, and do not store it."""
-        for values in (shadow.writes[grains], shadow.reads[grains]):
-            if values.any():
-                self._compare(shadow, values, grains, None, None, [view], record, current)
+    def _store(self, check: Check) -> None:
+        if len(check.blocks) <= _SINGLE:
+            self._store_single(check)
+        else:
+            self._store_many(check)
 
-    # --- comparing ------------------------------------------------------------------------------
+    # --- one comparison -------------------------------------------------------------------------
 
-    def _compare(
-        self,
-        shadow: Shadow,
-        old: Values,
-        grains: Grains,
-        units: Values | None,
-        lanes: NDArray[np.int64] | None,
-        views: list[View],
-        record: Record,
-        current: Current,
-    ) -> bool:
-        """Compare with older accesses; return True if one of them breaks a rule."""
-        raced = False
-        if old.min() < 0:
-            for value in np.unique(old[old < 0]).tolist():
-                chosen = old == value
-                if self._harmless(value, views, current):
-                    continue
-                for member in sorted(self.sets.members(value), reverse=True):
-                    earlier = self._records[member // CODES]
-                    if len(views) == 1 and not may_conflict(earlier, current, views[0], self._agents):
-                        continue
-                    raced |= self._compare_pairs(
-                        shadow, np.where(chosen, member, 0), grains, units, lanes, views, record, current
-                    )
-            old = np.where(old < 0, 0, old)
-        return raced | self._compare_pairs(shadow, old, grains, units, lanes, views, record, current)
-
-    def _kind_of(self, value: int) -> Hashable:
+    def _kind_of(self, number: int) -> Hashable:
         """Return what decides whether an access may be simultaneous with others; None if more decides."""
-        record = self._records[value // CODES]
+        record = self._records[number]
         if record.semantics is MemoryOrder.WEAK or not (record.barrier or record.scope in _WIDE):
             return None
         return record.kind is AccessKind.READ, record.proxy, record.size, record.barrier
 
-    def _harmless(self, value: int, views: list[View], current: Current) -> bool:
-        """True if no member of a set conflicts with the current access: all are strong alike."""
-        if self.sets.kind(value) is None:
-            return False
-        last = self._records[self.sets.last(value) // CODES]
-        return not any(may_conflict(last, current, view, self._agents) for view in views)
+    def _members(self, number: int, view: View, current: Current) -> list[int]:
+        """Return the members, for a record's number or minus a set's, of which some may conflict."""
+        if number > 0:
+            return [CODES * number + SAME_LANE]
+        if self.sets.kind(-number) is not None:
+            last = self._records[self.sets.last(-number) // CODES]
+            if not may_conflict(last, current, view, self._agents):
+                # All members are strong alike.
+                return []
+        return self.sets.members(-number)
 
-    def _compare_pairs(
-        self,
-        shadow: Shadow,
-        old: Values,
-        grains: Grains,
-        units: Values | None,
-        lanes: NDArray[np.int64] | None,
-        views: list[View],
-        record: Record,
-        current: Current,
-    ) -> bool:
-        raced = False
-        numbers = old // CODES
-        pairs: Any = numbers if units is None else numbers * len(views) + units[:, None]
-        found = _distinct(pairs)
-        several = 1 if units is None else len(views)
-        kind = current.number
-        for pair in found:
-            number, unit = divmod(pair, several)
+    def _settled(self, earlier: Record, current: Current, view: View) -> bool:
+        """True if no lane's access of the record can conflict with the current one."""
+        key = earlier.number * 8 + current.number
+        if key in view.ordered:
+            return True
+        if not may_conflict(earlier, current, view, self._agents):
+            return True
+        if not current.needs_more(earlier) and _contains_all(earlier, current, view):
+            view.ordered.add(key)
+            return True
+        return False
+
+    # --- comparing ------------------------------------------------------------------------------
+
+    def _compare_single(self, check: Check, olds: list[int]) -> None:
+        before: tuple[int, int, int] | None = None
+        for at, old in enumerate(olds):
+            if not old:
+                continue
+            unit = 0 if check.units is None else int(check.units[at])
+            my_lane = -1 if check.lanes is None else int(check.lanes[at])
+            if before == (old, unit, my_lane):
+                continue
+            before = old, unit, my_lane
+            number, lane = divmod(abs(old), CODES)
+            view, current = check.views[unit], check.current
+            for member in self._members(number if old > 0 else -number, view, current):
+                record, their_lane = divmod(member, CODES)
+                earlier = self._records[record]
+                if self._settled(earlier, current, view):
+                    continue
+                their_lane = lane if their_lane == SAME_LANE else their_lane
+                clean = True
+                for mine in bits_of(check.mask) if check.mask else (my_lane,):
+                    rule = broken_rule(earlier, their_lane, current, mine, view)
+                    clean = clean and not rule
+                    if rule and check.news(earlier, rule, unit):
+                        self._tell(check, rule, earlier, their_lane, mine, check.blocks[at : at + 1], view)
+                if clean and not earlier.mask and check.lanes is None:
+                    view.ordered.add(earlier.number * 8 + current.number)
+
+    def _compare_many(self, check: Check, old: Values) -> None:
+        numbers, lanes = _split_values(old)
+        several = len(check.views)
+        pairs = numbers if check.units is None else numbers * several + check.units
+        for pair in distinct(pairs):
+            number, unit = (pair, 0) if check.units is None else divmod(pair, several)
             if not number:
                 continue
-            view = views[unit]
-            key = number * 8 + kind
-            if key in view.ordered:
-                continue
-            earlier = self._records[number]
-            if not may_conflict(earlier, current, view, self._agents):
-                continue
-            clock = level_of(earlier, current, view)
-            if known_lanes(earlier, clock, 0) == _FULL and self._simple(earlier, current, view):
-                view.ordered.add(key)
-                continue
-            here = pairs == pair
-            raced |= self._compare_lanes(shadow, earlier, old, here, grains, lanes, view, record, current)
-        return raced
-
-    @staticmethod
-    def _simple(earlier: Record, current: Current, view: View) -> bool:
-        """True if being in the clock of :func:`level_of` is enough."""
-        return not current.needs_more(earlier)
+            view = check.views[unit]
+            here: NDArray[np.bool_] | None = None
+            for member in self._members(number, view, check.current):
+                record, their_lane = divmod(member, CODES)
+                earlier = self._records[record]
+                if self._settled(earlier, check.current, view):
+                    continue
+                if here is None:
+                    here = pairs == pair
+                theirs = lanes[here] if their_lane == SAME_LANE else their_lane
+                self._compare_lanes(check, earlier, theirs, here, unit)
 
     def _compare_lanes(
-        self,
-        shadow: Shadow,
-        earlier: Record,
-        old: Values,
-        here: NDArray[np.bool_],
-        grains: Grains,
-        lanes: NDArray[np.int64] | None,
-        view: View,
-        record: Record,
-        current: Current,
-    ) -> bool:
-        """Compare the lanes of one pair of record and agent; report the first conflict of each rule.
-
-        Return True if there is one.
-        """
-        theirs = old[here] - CODES * earlier.number
-        mine = (
-            np.full(theirs.shape, -1) if lanes is None else np.broadcast_to(lanes[:, None], old.shape)[here]
-        )
+        self, check: Check, earlier: Record, theirs: Any, here: NDArray[np.bool_], unit: int
+    ) -> None:
+        """Compare the lanes of one pair of record and agent; report the first conflict of each rule."""
+        view, current = check.views[unit], check.current
+        mine = -1 if check.lanes is None else check.lanes[here]
+        own = earlier.key == view.warp_key and earlier.time <= view.limit
+        if own and check.lanes is not None and (theirs == mine).all():
+            return
         codes = theirs * 64 + (mine + 1)
-        reported: set[str] = set()
-        for code in np.unique(codes).tolist():
+        clean = True
+        for code in distinct(np.asarray(codes)):
             lane, my_lane = code // 64, code % 64 - 1
             rule = broken_rule(earlier, lane, current, my_lane, view)
-            if rule and rule not in reported:
-                reported.add(rule)
-                at = int(np.argmax(codes == code))
-                offset = int(grains[here][at]) * shadow.grain
-                self._report(Conflict(rule, earlier, lane, my_lane, offset, view), record, current, shadow)
-        if not reported and not earlier.mask and lanes is None:
+            clean = clean and not rule
+            if rule and check.news(earlier, rule, unit):
+                self._tell(check, rule, earlier, lane, my_lane, check.blocks[here][codes == code], view)
+        if clean and not earlier.mask and check.lanes is None:
             view.ordered.add(earlier.number * 8 + current.number)
-        return bool(reported)
+
+    def _tell(
+        self,
+        check: Check,
+        rule: str,
+        earlier: Record,
+        lane: int,
+        my_lane: int,
+        blocks: NDArray[np.int32],
+        view: View,
+    ) -> None:
+        offsets = check.shadow.offsets_of(check.footprint, blocks)
+        self._report(Conflict(rule, earlier, lane, my_lane, offsets, view), check)
 
     # --- storing --------------------------------------------------------------------------------
 
-    def _merged(
-        self,
-        old: Values,
-        new: Values,
-        units: Values | None,
-        lanes: NDArray[np.int64] | None,
-        views: list[View],
-        current: Current,
-    ) -> Values:
-        """Return values for the new accesses and for those old ones that are not ordered before them."""
-        result = np.array(new)
-        left = self._uncovered(old, units, lanes, views, current)
-        if not left.any():
-            return result
-        if lanes is None:
-            for before in _distinct(old[left]):
-                result[left & (old == before)] = self._together(
-                    before, int(new.flat[0]), -1, views[0], current
-                )
-            return result
-        rows, columns = np.nonzero(left)
-        done: dict[tuple[int, int], int] = {}
-        for row, column in zip(rows.tolist(), columns.tolist(), strict=True):
-            before = int(old[row, column])
-            value = done.get((before, row))
-            if value is None:
-                view = views[0 if units is None else int(units[row])]
-                value = self._together(before, int(new[row, column]), int(lanes[row]), view, current)
-                done[before, row] = value
-            result[row, column] = value
-        return result
-
-    def _uncovered(
-        self,
-        old: Values,
-        units: Values | None,
-        lanes: NDArray[np.int64] | None,
-        views: list[View],
-        current: Current,
-    ) -> NDArray[np.bool_]:
-        """Return where the old value may have to be kept: most records are ordered before as a whole."""
-        left: NDArray[np.bool_] = old != 0
-        numbers = np.where(old > 0, old // CODES, 0)
-        pairs: Any = numbers if units is None else numbers * len(views) + units[:, None] * (numbers > 0)
-        for pair in _distinct(pairs):
-            number, unit = divmod(pair, 1 if units is None else len(views))
-            if not number:
+    def _store_single(self, check: Check) -> None:
+        shadow, current, values = check.shadow, check.current, check.values
+        for at, block in enumerate(check.blocks.tolist()):
+            view = check.views[0 if check.units is None else int(check.units[at])]
+            mine = check.mask if check.lanes is None else 1 << int(check.lanes[at])
+            value = values if isinstance(values, int) else int(values[at])
+            if current.kind is AccessKind.READ:
+                shadow.reads[block] = self._joined(int(shadow.reads[block]), value, mine, view, current)
                 continue
-            view, earlier = views[unit], self._records[number]
-            if not _replaces(earlier, current) or current.needs_more(earlier):
-                continue
-            if number * 8 + current.number in view.ordered or (
-                known_lanes(earlier, level_of(earlier, current, view), 0) == _FULL
-            ):
-                left &= pairs != pair
-            elif lanes is not None and earlier.key == view.warp_key and earlier.time <= view.limit:
-                left &= (pairs != pair) | (old - CODES * number != lanes[:, None])
-        return left
+            if check.raced or _stays(current):
+                value = self._joined(int(shadow.writes[block]), value, mine, view, current)
+            shadow.writes[block] = value
+            # Later accesses are still compared with reads that are not ordered before the write.
+            read = int(shadow.reads[block]) if check.raced or current.strong else 0
+            shadow.reads[block] = self._joined(read, 0, mine, view, current)
 
-    def _together(self, before: int, value: int, my_lane: int, view: View, current: Current) -> int:
-        """Return the value for the members of ``before`` that must be kept, and for ``value``."""
-        count = self.sets.count(before)
+    def _joined(self, old: int, value: int, mine: int, view: View, current: Current) -> int:
+        """Return the value for the members of ``old`` that must be kept, and for ``value``.
+
+        ``mine`` is the mask of the lanes that access; 0 for an engine.
+        """
+        if not old:
+            return value
+        number, lane = divmod(abs(old), CODES)
+        if old > 0:
+            if old == value or self._covered(old, mine, view, current):
+                return value
+            return self._value_of([old], value)
+        count = self.sets.count(number)
         if count > _FEW and count & (count - 1):
             # Large sets are searched only when they have doubled.
-            return self.sets.extended(before, value) if value else before
-        kept = {
-            member
-            for member in self.sets.members(before)
-            if not self._covered(member, my_lane, view, current)
-        }
-        if value:
-            kept.add(value)
-        return self.sets.number(kept)
+            member = value if value % CODES == ALL_LANES or value % CODES != lane else relative(value)
+            lanes_fit = lane == ALL_LANES or member % CODES in (ALL_LANES, SAME_LANE)
+            if lanes_fit and value:
+                return self.sets.value(self.sets.extended(number, member), lane)
+            members = absolute(self.sets.members(number), lane)
+        else:
+            members = absolute(self.sets.members(number), lane)
+            members = [m for m in members if not self._covered(m, mine, view, current)]
+        return self._value_of(members, value)
 
-    def _covered(self, value: int, my_lane: int, view: View, current: Current) -> bool:
+    def _value_of(self, members: list[int], value: int) -> int:
+        """Return the value for the members, which name their lanes, and for one more."""
+        if value:
+            members = [*members, value]
+        if not members:
+            return 0
+        lanes = {member % CODES for member in members} - {ALL_LANES}
+        if len(lanes) != 1:
+            return self.sets.value(self.sets.of(members), ALL_LANES)
+        return self.sets.value(self.sets.of(map(relative, members)), lanes.pop())
+
+    def _covered(self, value: int, mine: int, view: View, current: Current) -> bool:
         """True if an older access may be forgotten: what is ordered after the new one is also after it."""
         number, lane = divmod(value, CODES)
         earlier = self._records[number]
         if not _replaces(earlier, current):
             return False
-        return not broken_rule(earlier, lane, current, my_lane, view)
+        if not current.needs_more(earlier) and _contains_all(earlier, current, view):
+            return True
+        if earlier.key == view.warp_key and earlier.time <= view.limit and lane == ALL_LANES:
+            return not earlier.mask & ~mine
+        lanes = bits_of(mine) if mine else (-1,)
+        return not any(broken_rule(earlier, lane, current, my_lane, view) for my_lane in lanes)
+
+    def _store_many(self, check: Check) -> None:
+        shadow, current, blocks = check.shadow, check.current, check.blocks
+        if current.kind is AccessKind.READ:
+            shadow.reads[blocks] = self._merged(check, shadow.reads[blocks], check.values)
+            return
+        if check.raced or _stays(current):
+            shadow.writes[blocks] = self._merged(check, shadow.writes[blocks], check.values)
+        else:
+            shadow.writes[blocks] = check.values
+        keeps = check.raced or current.strong
+        shadow.reads[blocks] = self._merged(check, shadow.reads[blocks], 0) if keeps else 0
+
+    def _merged(self, check: Check, old: Values, new: int | Values) -> int | Values:
+        """Return values for the new accesses and for those old ones that are not ordered before them."""
+        if not old.any():
+            return new
+        result = np.array(np.broadcast_to(np.asarray(new, np.int64), old.shape))
+        numbers, lanes = _split_values(old)
+        news = result // CODES
+        several = len(check.views)
+        units = 0 if check.units is None else check.units
+        # One code for each old number, new number and agent that occur together.
+        lowest, widest = int(numbers.min()), int(news.max()) + 1
+        codes = np.where(numbers == 0, -1, ((numbers - lowest) * widest + news) * several + units)
+        for code in distinct(codes):
+            if code < 0:
+                continue
+            rest, unit = divmod(code, several)
+            number, made = divmod(rest, widest)
+            here = np.flatnonzero(codes == code)
+            mine = None if check.lanes is None else check.lanes[here]
+            self._merge(check, number + lowest, made, here, lanes[here], mine, unit, result)
+        return result
+
+    def _merge(
+        self,
+        check: Check,
+        number: int,
+        made: int,
+        here: NDArray[np.intp],
+        lanes: Values,
+        mine: NDArray[Any] | None,
+        unit: int,
+        result: Values,
+    ) -> None:
+        """Write the values of blocks with one old number and one new record to ``result``."""
+        view, current = check.views[unit], check.current
+        if number > 0:
+            left = self._uncovered(CODES * number + SAME_LANE, lanes, mine, view, current)
+            if not np.any(left):
+                return
+            if not np.all(left):
+                here, lanes = here[left], lanes[left]
+            rest = self.sets.extended(0, CODES * number + SAME_LANE)
+        else:
+            rest = -number
+            count = self.sets.count(rest)
+            if not (count > _FEW and count & (count - 1)):
+                members = self.sets.members(rest)
+                kept = [m for m in members if np.any(self._uncovered(m, lanes, mine, view, current))]
+                rest = rest if len(kept) == len(members) else self.sets.of(kept)
+        new_lanes = result[here] % CODES
+        if not rest:
+            return
+        if (made and not (lanes == new_lanes).all()) or (lanes == ALL_LANES).any():
+            pairs = lanes * CODES + new_lanes
+            for pair in distinct(pairs):
+                lane, new_lane = divmod(pair, CODES)
+                value = CODES * made + new_lane if made else 0
+                members = absolute(self.sets.members(rest), lane)
+                result[here[pairs == pair]] = self._value_of(members, value)
+            return
+        if made:
+            rest = self.sets.extended(rest, CODES * made + SAME_LANE)
+        result[here] = self.sets.values(rest, lanes)
+
+    def _uncovered(
+        self, member: int, lanes: Values, mine: NDArray[Any] | None, view: View, current: Current
+    ) -> NDArray[np.bool_] | bool:
+        """Return for which lanes an old access must be kept: most records are ordered before as a whole."""
+        number, lane = divmod(member, CODES)
+        earlier = self._records[number]
+        if not _replaces(earlier, current):
+            return True
+        own = mine is not None and earlier.key == view.warp_key
+        if not current.needs_more(earlier):
+            if _contains_all(earlier, current, view):
+                return False
+            clock = level_of(earlier, current, view)
+            special = earlier.barrier or earlier.bound or earlier.kind is AccessKind.INIT
+            if (
+                not own
+                and not special
+                and earlier.stream is None
+                and not known_lanes(earlier, clock, earlier.mask)
+            ):
+                return True
+        theirs = lanes if lane == SAME_LANE else np.full(len(lanes), lane)
+        codes = theirs * 64 + (0 if mine is None else mine + 1)
+        left = np.zeros(len(lanes), np.bool_)
+        for code in distinct(codes):
+            if broken_rule(earlier, code // 64, current, code % 64 - 1, view):
+                left |= codes == code
+        return left
 
 
-assert ALL_LANES < CODES
+def _contains_all(earlier: Record, current: Current, view: View) -> bool:
+    """True if the agent knows of all lanes' accesses of the record, at the level that is needed."""
+    return known_lanes(earlier, level_of(earlier, current, view), 0) == _FULL
+
+
+def _stays(current: Current) -> bool:
+    """True if earlier writes must be kept beside this one, if nothing orders them."""
+    return current.strong or current.barrier or current.kind is AccessKind.RMW

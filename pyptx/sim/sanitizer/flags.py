@@ -23,7 +23,8 @@ from .clocks import LANES_KEY, Clock, Level
 from .order import known_lanes
 from .records import ALL_LANES, CODES, Record
 from .release import acquire, release, release_levels, releases
-from .shadow import Shadow, ValueSets
+from .shadow import Shadow
+from .value_sets import ValueSets
 from .world import World, mask_of
 
 __all__ = ["Flag", "Flags"]
@@ -90,19 +91,14 @@ class Flags:
         if not self._strongly_written(shadow, starts, nbytes):
             return
         for place, mask in _places(lanes, starts, nbytes, size):
-            value = int(shadow.writes[place // shadow.grain])
+            (value,) = shadow.writes_at(np.array([place]), 1)
             for group in warp.groups_of(mask) if value else ():
                 self._observe(group, value, access.scope, size)
         warp.merge()
 
     def _strongly_written(self, shadow: Shadow, starts: Lanes, nbytes: int) -> bool:
         """True if strong writes of threads are the last ones to some of the bytes."""
-        grains = starts // shadow.grain
-        if nbytes > shadow.grain:
-            grains = (grains[:, None] + np.arange(nbytes // shadow.grain)).reshape(-1)
-        values = shadow.writes[grains]
-        first = int(values[0])
-        found = [first] if (values == first).all() else np.unique(values).tolist()
+        found = shadow.writes_at(starts, nbytes)
         return any(value < 0 or (value and self._is_strong(value)) for value in found)
 
     def _is_strong(self, value: int) -> bool:
@@ -112,7 +108,7 @@ class Flags:
     def _observe(self, group: LaneGroup, value: int, scope: Scope, size: int) -> None:
         """Order the write that lanes read before what they do next, and the chain of atomics before it."""
         cta = group.warp.cta
-        for member in self._sets.members(value):
+        for member in self._sets.accesses(value):
             number, lane = divmod(member, CODES)
             record = self._world.records[number]
             if not record.mask or record.barrier or record.size != size or not self._is_strong(member):

@@ -1,8 +1,8 @@
 """Records of accesses: what shadow memory stores about the last accesses to each byte.
 
 A record stands for all accesses of one instruction of one warp (or of one step of an asynchronous
-operation) in one time of its agent. Shadow memory stores numbers: 33 times the number of the record plus
-the lane, or plus :data:`ALL_LANES` if the whole record is meant.
+operation) in one time of its agent. Shadow memory stores values: :data:`CODES` times the number of the record
+plus the lane, or plus :data:`ALL_LANES` if the whole record is meant.
 """
 
 from __future__ import annotations
@@ -13,12 +13,14 @@ from ...core.source import SourceLocation
 from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope
 from .advice.history import Issue
 
-__all__ = ["ALL_LANES", "CODES", "Record", "Records"]
+__all__ = ["ALL_LANES", "CODES", "SAME_LANE", "Record", "Records"]
 
 #: A shadow value is ``CODES * number + lane``.
-CODES = 33
+CODES = 34
 #: In place of a lane: all lanes of the record together, or an engine.
 ALL_LANES = 32
+#: In place of a lane, in a set of accesses: the lane of the value that names the set.
+SAME_LANE = 33
 
 
 @dataclass(eq=False, slots=True)

@@ -9,9 +9,8 @@ from .advice.adviser import advise
 from .advice.pair import Pair
 from .advice.sides import place
 from .agents import CtaAgent
-from .examine import Conflict
+from .examine import Check, Conflict
 from .records import ALL_LANES, Record
-from .shadow import Shadow
 
 __all__ = ["conflict_finding", "lifetime_finding"]
 
@@ -33,15 +32,15 @@ def _what(record: Record, lane: int) -> str:
     return f"{verb}{proxy} by {who}"
 
 
-def conflict_finding(conflict: Conflict, record: Record, shadow: Shadow, pair: Pair) -> Finding:
+def conflict_finding(conflict: Conflict, check: Check, pair: Pair) -> Finding:
     """Return the finding for two accesses that break a rule. The later line of the text comes first."""
-    rule = RULES[conflict.rule]
+    rule, record = RULES[conflict.rule], check.record
     named = [(record, conflict.my_lane), (conflict.record, conflict.lane)]
     named.sort(key=lambda side: (-_line(side[0]), side[0].kind.value))
     (first, first_lane), (second, second_lane) = named
-    segment = shadow.segment
+    segment, offset = check.shadow.segment, int(conflict.offsets[0])
     parts = segment.parts
-    where = f"{segment.name} + {conflict.offset:#x}" if parts is None else parts.describe(conflict.offset)
+    where = f"{segment.name} + {offset:#x}" if parts is None else parts.describe(offset)
     why, remedy = advise(conflict.rule, pair)
     return Finding(
         rule,

@@ -13,6 +13,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...core.findings import Finding
 from ..engine.events import AsyncOperation, Step
 from ..engine.stream import Fence, Life, LifeKind, Observer, Sync, SyncKind
@@ -25,12 +28,11 @@ from .advice.pair import Pair
 from .advice.sides import Side
 from .agents import CtaAgent
 from .clocks import Level
-from .examine import Conflict, Examiner
+from .examine import Check, Conflict, Examiner
 from .issuing import Issuing, learn_own
-from .order import Current, known_lanes
+from .order import known_lanes
 from .records import Record
 from .report import conflict_finding, lifetime_finding
-from .shadow import Shadow
 from .synchronization import Synchronization
 from .world import World
 
@@ -63,8 +65,8 @@ class Sanitizer(Observer):
         examiner = Examiner(self.world.records, self.world.ctas, self._conflict)
         self._accesses = Accesses(self.world, examiner, self._beyond)
         self._reported: set[tuple[object, ...]] = set()
-        #: Two stores to the same bytes: the finding, and the bytes before the second store.
-        self._stored: list[tuple[Conflict, Record, Current, Shadow, bytes]] = []
+        #: Two stores to the same bytes, and the bytes before the second store.
+        self._stored: list[tuple[Conflict, Check, NDArray[np.uint8]]] = []
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -157,17 +159,15 @@ class Sanitizer(Observer):
 
     # --- findings -------------------------------------------------------------------------------
 
-    def _conflict(self, conflict: Conflict, record: Record, current: Current, shadow: Shadow) -> None:
-        stores = current.kind is AccessKind.WRITE and conflict.record.kind is AccessKind.WRITE
-        threads = (
-            record.proxy is Proxy.GENERIC and conflict.record.mask and current.space is not StateSpace.TENSOR
-        )
-        again = record.location == conflict.record.location
+    def _conflict(self, conflict: Conflict, check: Check) -> None:
+        record, current, earlier = check.record, check.current, conflict.record
+        stores = current.kind is AccessKind.WRITE and earlier.kind is AccessKind.WRITE
+        threads = record.proxy is Proxy.GENERIC and earlier.mask and current.space is not StateSpace.TENSOR
+        again = record.location == earlier.location
         if conflict.rule == "data-race" and stores and threads and again:
-            here = slice(conflict.offset, conflict.offset + shadow.grain)
-            self._stored.append((conflict, record, current, shadow, shadow.segment.data[here].tobytes()))
+            self._stored.append((conflict, check, _bytes_at(conflict, check)))
             return
-        self._tell(conflict, record, current, shadow)
+        self._tell(conflict, check)
 
     def _judge_stores(self) -> None:
         """Report pairs of stores by one instruction that nothing orders, if the second one changed a byte.
@@ -175,18 +175,18 @@ class Sanitizer(Observer):
         Compilers let all threads store one value where one thread would be enough.
         """
         stored, self._stored = self._stored, []
-        for conflict, record, current, shadow, before in stored:
-            end = conflict.offset + len(before)
-            if shadow.segment.data[conflict.offset : end].tobytes() != before:
-                self._tell(conflict, record, current, shadow)
+        for conflict, check, before in stored:
+            if (_bytes_at(conflict, check) != before).any():
+                self._tell(conflict, check)
 
-    def _tell(self, conflict: Conflict, record: Record, current: Current, shadow: Shadow) -> None:
-        finding = conflict_finding(conflict, record, shadow, self._pair(conflict, record, current))
+    def _tell(self, conflict: Conflict, check: Check) -> None:
+        finding = conflict_finding(conflict, check, self._pair(conflict, check))
         places = [finding.location, *(location for _, location in finding.other)]
         self._report((conflict.rule, *map(str, places)), finding)
 
-    def _pair(self, conflict: Conflict, record: Record, current: Current) -> Pair:
+    def _pair(self, conflict: Conflict, check: Check) -> Pair:
         """Return the two accesses with what their threads did around them."""
+        record = check.record
         near = conflict.record.cta == record.cta
         ctas, history = self.world.ctas, self._history
         first = Side(conflict.record, conflict.lane, ctas[conflict.record.cta], history, True, False, near)
@@ -196,7 +196,7 @@ class Sanitizer(Observer):
         return Pair(
             first,
             second,
-            current.space,
+            check.current.space,
             bool(known_lanes(conflict.record, sent, conflict.record.mask)),
             code,
             self._accesses.barrier_name,
@@ -210,3 +210,11 @@ class Sanitizer(Observer):
         if key not in self._reported:
             self._reported.add(key)
             self._machine.report(finding)
+
+
+def _bytes_at(conflict: Conflict, check: Check) -> NDArray[np.uint8]:
+    """Return the bytes that are in the place of a conflict now."""
+    shadow = check.shadow
+    at = conflict.offsets[:, None] + np.arange(shadow.grain)
+    found: NDArray[np.uint8] = shadow.segment.data[np.minimum(at, shadow.segment.size - 1)]
+    return found

@@ -1,84 +1,45 @@
-"""Shadow memory: for each piece of a segment, the last writes and the reads since then.
+"""Shadow memory: for each block of a segment, the last writes and the reads since then.
 
 The grain of a segment's shadow is the largest power of two, at most 16 bytes, that divides the starts and the
-sizes of all accesses so far. Each grain has a value for its writes and one for its reads: 0, the value of a
-:class:`~.records.Record`, or a negative number: several values, kept once in :class:`ValueSets`.
+sizes of all accesses so far. Grains that all accesses so far have touched together form one block, so a tile
+that TMA writes and the tensor cores read costs no more than one word. A block has two values, for its writes
+and for its reads (:mod:`.value_sets`). An access to a part of a block splits the block.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..memory.access import Footprint, StateSpace
+from ..memory.access import Footprint
 from ..memory.segments import Segment
 
-__all__ = ["Shadow", "ValueSets"]
+__all__ = ["Places", "Shadow", "distinct"]
 
-Values = NDArray[np.int32]
 _COARSE = 16
-#: Bytes that one cell of tensor memory has as an offset.
-CELL_BYTES = 4
-_TENSOR_LANES = 128
+#: Footprints of engines that a shadow remembers.
+_REMEMBERED = 1024
+_ALL: Any = slice(None)
+#: The block of all grains that nothing has accessed yet.
+_UNTOUCHED = 0
 
 
-class ValueSets:
-    """Sets of several values. A set is another set, or one value, and one more value: adding is cheap.
+def distinct(values: NDArray[Any]) -> list[int]:
+    """Return the distinct elements, in any order."""
+    first = values.flat[0]
+    if (values == first).all():
+        return [int(first)]
+    found: list[int] = np.unique(values).tolist()
+    return found
 
-    Each set has a negative number. ``kind_of`` says of what kind a value is; a set has the kind that all of
-    its values share, or None.
-    """
 
-    def __init__(self, kind_of: Callable[[int], Hashable]) -> None:
-        self._kind_of = kind_of
-        #: For each set: the rest, the last value, the number of values, the kind.
-        self._sets: list[tuple[int, int, int, Hashable]] = [(0, 0, 0, None)]
-        self._numbers: dict[tuple[int, int], int] = {}
+class Places(NamedTuple):
+    """The blocks of an access. ``pieces`` has for each the piece of the footprint; None: its own position."""
 
-    def members(self, value: int) -> list[int]:
-        """Return the values for which a value of the shadow stands, the last one first."""
-        found = []
-        while value < 0:
-            value, last, _, _ = self._sets[-value]
-            found.append(last)
-        if value:
-            found.append(value)
-        return found
-
-    def last(self, value: int) -> int:
-        """Return the value that was added to a set last."""
-        return self._sets[-value][1]
-
-    def count(self, value: int) -> int:
-        """Return how many values a value of the shadow stands for."""
-        return self._sets[-value][2] if value < 0 else int(value > 0)
-
-    def kind(self, value: int) -> Hashable:
-        """Return the kind that all values of a set share, or None."""
-        return self._sets[-value][3]
-
-    def extended(self, value: int, more: int) -> int:
-        """Return the value that stands for those of ``value`` and for ``more``."""
-        if not value or value == more:
-            return more
-        key = (value, more)
-        found = self._numbers.get(key)
-        if found is None:
-            found = self._numbers[key] = -len(self._sets)
-            before = self.kind(value) if value < 0 else self._kind_of(value)
-            kind = before if before == self._kind_of(more) else None
-            self._sets.append((value, more, self.count(value) + 1, kind))
-        return found
-
-    def number(self, members: Iterable[int]) -> int:
-        """Return the value that stands for all of ``members``."""
-        value = 0
-        for member in sorted(members):
-            value = self.extended(value, member)
-        return value
+    blocks: NDArray[np.int32]
+    pieces: NDArray[np.intp] | None
 
 
 class Shadow:
@@ -87,23 +48,94 @@ class Shadow:
     Attributes:
         segment: the segment; kept, so that no other one gets its identity.
         owner: the CTA whose shared memory it is, or None.
-        grain: bytes for one value.
-        writes, reads: values by grain.
+        grain: bytes of one grain.
+        writes, reads: values by block.
+        written: True once something has written to the segment.
+        early: reads before that, which nothing has been compared with.
         flags: places that strong writes have written (:mod:`.flags`), by offset.
         own_releases: what each thread that wrote a flag has released there, by offset and thread.
     """
 
     def __init__(self, segment: Segment, owner: tuple[int, int] | None) -> None:
         self.segment, self.owner = segment, owner
-        self.space: StateSpace = segment.space
         self.grain = _COARSE
         count = -(-segment.size // self.grain)
-        self.writes: Values = np.zeros(count, np.int32)
-        self.reads: Values = np.zeros(count, np.int32)
+        self._block_of: NDArray[np.int32] = np.zeros(count, np.int32)
+        #: Number of grains by block, and the change of the shadow at which the block was split last.
+        self._grains: NDArray[np.int32] = np.zeros(1, np.int32)
+        self._split: NDArray[np.int32] = np.zeros(1, np.int32)
+        self._grains[_UNTOUCHED] = count
+        self._blocks, self._change = 1, 0
+        #: For footprints of engines: the last change at which their blocks were right, and the blocks.
+        self._known: dict[tuple[int, bytes], tuple[int, NDArray[np.int32]]] = {}
+        self.writes: NDArray[np.int64] = np.zeros(1, np.int64)
+        self.reads: NDArray[np.int64] = np.zeros(1, np.int64)
+        self.written = False
+        self.early: list[Any] = []
         self.flags: dict[int, Any] = {}
         self.own_releases: dict[int, dict[tuple[int, int], Any]] = {}
 
-    def places(self, footprint: Footprint) -> NDArray[np.int64]:
+    # --- the blocks of an access ----------------------------------------------------------------
+
+    def whole(self, footprint: Footprint) -> NDArray[np.int32]:
+        """Return the blocks of a footprint whose pieces one agent accesses together."""
+        key = footprint.size, footprint.starts.tobytes()
+        known = self._known.get(key)
+        if known is not None:
+            when, blocks = known
+            if when != self._change and self._split[blocks].max() > when:
+                known = None
+        if known is None:
+            grains = self._grains_of(footprint).ravel()
+            found, where, counts = np.unique(self._block_of[grains], return_inverse=True, return_counts=True)
+            blocks = self._separate(grains, found, where.reshape(-1), counts)
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = -1, blocks
+        if known[0] != self._change:
+            self._known[key] = self._change, known[1]
+        return known[1]
+
+    def pieces(self, footprint: Footprint) -> Places:
+        """Return the blocks of a footprint of which every piece has a value of its own.
+
+        Pieces with one start share their blocks.
+        """
+        grains = self._grains_of(footprint)
+        count, width = grains.shape
+        blocks = self._block_of[grains]
+        first = blocks[:, 0]
+        uniform = width == 1 or bool((blocks == first[:, None]).all())
+        if uniform and first.all() and (self._grains[first] == width).all():
+            return Places(first, None)
+        starts, own = grains[:, 0], _ALL
+        if count > 1 and not (starts[1:] - starts[:-1] >= width).all():
+            different, index, own = np.unique(starts, return_index=True, return_inverse=True)
+            if (different[1:] - different[:-1] < width).any():
+                return self._single_grains(grains)
+            own = own.reshape(-1)
+            grains, blocks, first = grains[index], blocks[index], first[index]
+        if uniform:
+            numbers = np.arange(len(grains))
+            where = numbers if width == 1 else np.repeat(numbers, width)
+            made = self._separate(grains.ravel(), first, where, np.full(len(grains), width, np.int32))
+            return Places(made[own], None)
+        # Parts of one piece may lie in different blocks, and two pieces in one block.
+        codes = (blocks.astype(np.int64) * len(grains) + np.arange(len(grains))[:, None]).ravel()
+        found, where, counts = np.unique(codes, return_inverse=True, return_counts=True)
+        where = where.reshape(-1)
+        made = self._separate(grains.ravel(), found // len(grains), where, counts)[where]
+        return Places(made.reshape(grains.shape)[own].ravel(), np.repeat(np.arange(count), width))
+
+    def _single_grains(self, grains: NDArray[np.int64]) -> Places:
+        """Return the blocks of pieces that overlap in part: each grain gets a block of its own."""
+        single, where = np.unique(grains, return_inverse=True)
+        made = self._separate(
+            single, self._block_of[single], np.arange(len(single)), np.ones(len(single), int)
+        )
+        return Places(made[where.reshape(-1)], np.repeat(np.arange(len(grains)), grains.shape[1]))
+
+    def _grains_of(self, footprint: Footprint) -> NDArray[np.int64]:
         """Return the numbers of the grains of each piece, (pieces, grains of a piece)."""
         starts, size = footprint.starts, footprint.size
         union = size | int(np.bitwise_or.reduce(starts))
@@ -119,11 +151,82 @@ class Shadow:
 
     def _refine(self, grain: int) -> None:
         times = self.grain // grain
-        self.writes, self.reads = np.repeat(self.writes, times), np.repeat(self.reads, times)
+        self._block_of = np.repeat(self._block_of, times)
+        self._grains *= times
         self.grain = grain
+        self._known.clear()
 
-    def clear_columns(self, first: int, columns: int) -> None:
-        """Forget the accesses to columns of tensor memory."""
-        for values in (self.writes, self.reads):
-            cells = values.reshape(_TENSOR_LANES, -1)
-            cells[:, CELL_BYTES * first // self.grain : -(-CELL_BYTES * (first + columns) // self.grain)] = 0
+    def _separate(
+        self,
+        grains: NDArray[np.int64],
+        found: NDArray[Any],
+        where: NDArray[np.intp],
+        counts: NDArray[np.intp],
+    ) -> NDArray[np.int32]:
+        """Give each group of grains a block of its own.
+
+        Args:
+            grains: numbers of grains.
+            found: for each group, the block in which all of its grains are; groups have no grain in common.
+            where: for each grain, its group.
+            counts: for each group, the number of its grains.
+        """
+        blocks = found.astype(np.int32, copy=False)
+        parts = (counts < self._grains[blocks]) | (blocks == _UNTOUCHED)
+        new = int(np.count_nonzero(parts))
+        if not new:
+            return blocks
+        every = new == len(parts)
+        olds = blocks if every else blocks[parts]
+        taken = counts if every else counts[parts]
+        first = self._blocks
+        self._reserve(first + new)
+        news = np.arange(first, first + new, dtype=np.int32)
+        self._change += 1
+        self._grains[first : first + new] = taken
+        self._split[olds] = self._change
+        self._split[first : first + new] = self._change
+        if (olds == olds[0]).all():
+            self._grains[olds[0]] -= taken.sum()
+            self.writes[first : first + new] = self.writes[olds[0]]
+            self.reads[first : first + new] = self.reads[olds[0]]
+        else:
+            np.subtract.at(self._grains, olds, taken)
+            self.writes[news], self.reads[news] = self.writes[olds], self.reads[olds]
+        if every:
+            self._block_of[grains] = news[where]
+            return news
+        blocks = blocks.copy()
+        blocks[parts] = news
+        self._block_of[grains] = blocks[where]
+        return blocks
+
+    def _reserve(self, count: int) -> None:
+        self._blocks = count
+        size = len(self.writes)
+        if count <= size:
+            return
+        more = max(count, 2 * size, 64) - size
+        for name in ("_grains", "_split", "writes", "reads"):
+            old = getattr(self, name)
+            setattr(self, name, np.concatenate([old, np.zeros(more, old.dtype)]))
+
+    # --- other questions ------------------------------------------------------------------------
+
+    def offsets_of(self, footprint: Footprint, blocks: NDArray[np.int32]) -> NDArray[np.int64]:
+        """Return the offsets of those grains of a footprint that are in ``blocks``."""
+        grains = np.unique(self._grains_of(footprint))
+        return grains[np.isin(self._block_of[grains], blocks)] * self.grain
+
+    def writes_at(self, starts: NDArray[np.int64], size: int) -> list[int]:
+        """Return the different values of writes of ``size`` bytes at each of ``starts``."""
+        grains = starts // self.grain
+        if size > self.grain:
+            grains = (grains[:, None] + np.arange(size // self.grain)).ravel()
+        return distinct(self.writes[self._block_of[grains]])
+
+    def forget(self, footprint: Footprint) -> None:
+        """Forget the accesses to some bytes."""
+        blocks = self.whole(footprint)
+        self.writes[blocks] = 0
+        self.reads[blocks] = 0
