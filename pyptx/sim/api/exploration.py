@@ -114,21 +114,22 @@ class Explorer:
             return
         while (task := self.tree.next_task()) is not None:
             left = self._left()
-            if left is not None and left <= 0:
+            # The first run begins in any case, so that there is a report.
+            over = left is not None and left <= 0 and self.saved.runs > 0
+            ran = None if over else self.run(task, left, self._contents)
+            if ran is None or ran.timed_out:
                 self._time_is_over([task])
+            if ran is not None and not (ran.timed_out and self.saved.runs):
+                yield task, ran
+            if ran is None or ran.timed_out:
                 return
-            ran = self.run(task, left, self._contents)
-            if ran.timed_out and self.saved.runs:
-                self._time_is_over([task])
-                return
-            yield task, ran
 
     def _ran_elsewhere(self, executor: Executor) -> Iterator[tuple[Task, Ran]]:
         futures: dict[Future[Ran], Task] = {}
         try:
             while True:
                 left = self._left()
-                if left is not None and left <= 0:
+                if left is not None and left <= 0 and self.saved.runs:
                     self._time_is_over(list(futures.values()))
                     return
                 while len(futures) < _AHEAD and (task := self.tree.next_task()) is not None:
@@ -139,10 +140,12 @@ class Explorer:
                 self._show()
                 for future in finished:
                     task, ran = futures.pop(future), future.result()
-                    if ran.timed_out and self.saved.runs:
+                    if ran.timed_out:
                         self._time_is_over([task, *futures.values()])
+                    if not (ran.timed_out and self.saved.runs):
+                        yield task, ran
+                    if ran.timed_out:
                         return
-                    yield task, ran
         finally:
             for future, task in futures.items():
                 future.cancel()
@@ -169,6 +172,8 @@ class Explorer:
         saved.runs += 1
         if ran.reports:
             self._merge(ran)
+        if ran.timed_out:
+            return
         contended = self.tree.contended
         if self.tree.absorb(task, ran.found):
             saved.interleavings += bool(ran.reports)

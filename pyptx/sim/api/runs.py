@@ -11,6 +11,7 @@ import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ...core.arrays import host_bytes, is_array
@@ -174,28 +175,35 @@ def _run_task(requests: Sequence[Request], options: LaunchOptions, task: Task, c
 
 
 @lru_cache(maxsize=2)
-def _unpacked(blob: bytes) -> tuple[Sequence[Request], LaunchOptions, Contents]:
+def _unpacked(blob: bytes) -> tuple[Sequence[Request], LaunchOptions, Contents, Lock]:
     requests, options = pickle.loads(blob)
-    return requests, options, Contents()
+    return requests, options, Contents(), Lock()
 
 
 def run_packed(blob: bytes, task: Task, timeout: float | None) -> Ran:
     """Do one run of an exploration in another process. ``blob`` has the requests and the options."""
-    requests, options, contents = _unpacked(blob)
-    return _run_task(requests, replace(options, timeout=timeout), task, contents)
+    requests, options, contents, lock = _unpacked(blob)
+    # An executor with threads has only one copy of the arrays.
+    with lock:
+        return _run_task(requests, replace(options, timeout=timeout), task, contents)
 
 
 def _replay(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
     """Run the interleaving that the schedule names."""
     trail = Trail(choices_of(options.schedule), {})
+    why = "no agent can act any more"
     try:
-        return _run(requests, options, None, (trail, frozenset())).reports
-    except Abandoned as why:
-        raise SpecError(
-            f"schedule is {options.schedule!r}: the launch cannot follow it "
-            f"at its step {len(trail.events)}: {why}",
-            hint="replay the same kernel with the same extents and arguments as in the exploration",
-        ) from None
+        reports = _run(requests, options, None, (trail, frozenset())).reports
+    except Abandoned as abandoned:
+        why = str(abandoned)
+    else:
+        if len(trail.events) >= len(trail.prefix):
+            return reports
+    raise SpecError(
+        f"schedule is {options.schedule!r}: the launch cannot follow it "
+        f"at its step {len(trail.events)}: {why}",
+        hint="replay the same kernel with the same extents and arguments as in the exploration",
+    )
 
 
 def _run(

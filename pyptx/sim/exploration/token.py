@@ -38,7 +38,7 @@ def choices_of(token: str) -> tuple[str, ...]:
     """Return the choices that a token names. Raise :class:`SpecError` if it names none."""
     text = token.removeprefix(REPLAY)
     try:
-        packed = base64.urlsafe_b64decode(text + "=" * (-len(text) % 4))
+        packed = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
         runs = json.loads(zlib.decompressobj().decompress(packed, _LIMIT))
         found: tuple[object, ...] = tuple(agent for agent, count in runs for _ in range(count))
     except (binascii.Error, ValueError, TypeError, zlib.error):
