@@ -11,7 +11,7 @@ def test_every_rule_is_listed_once_under_its_severity() -> None:
     for line in findings_page().splitlines():
         if line.startswith("## "):
             severity = line.removeprefix("## ")
-        elif line.startswith("| `"):
+        elif line.startswith(("| `", "| [`")):
             name = line.split("`")[1]
             assert name not in listed
             listed[name] = severity

@@ -11,7 +11,7 @@ from ...engine.stream import GroupKind, Sync, SyncKind
 from ...memory.access import AccessKind
 from .history import Issue, Moment
 from .pair import WAIT_LD, WAIT_ST, Advice, Handover, Pair, insert, replacing
-from .sides import Signal, place, signal_of
+from .sides import ARRIVALS, Signal, place, signal_of
 from .threads import after_threads, fallback, stale, wait_for, weak
 
 __all__ = ["after_operation"]
@@ -46,6 +46,10 @@ def _after_signal(pair: Pair, signals: Sequence[tuple[Hashable, int]], what: str
     if others:
         return stale(pair, barrier, phase, others[-1], f"{what} of {pair.first.at}")
     theirs = _waits_of_others(pair, barrier, phase)
+    for wait in theirs:
+        passed_on = [sync for sync in _arrivals_behind(pair, wait) if signal_of(sync) in waited]
+        if passed_on:
+            return weak(pair, passed_on[0], waited[signal_of(passed_on[0])])
     if theirs:
         warp = int(theirs[0].threads[0]) >> 5
         why = (
@@ -67,6 +71,18 @@ def _waits_of_others(pair: Pair, barrier: Hashable, phase: int) -> list[Sync]:
         and event.sync.kind is SyncKind.MBARRIER_WAIT
         and (event.sync.object, event.sync.phase) == (barrier, phase)
     ]
+
+
+def _arrivals_behind(pair: Pair, wait: Sync) -> list[Sync]:
+    """Return the arrivals of threads behind their wait: they pass on what the threads have seen."""
+    second, threads, begun = pair.second, set(wait.threads.tolist()), False
+    found: list[Sync] = []
+    for event in second.history.before(second.cta.key, None):
+        if isinstance(event, Moment):
+            begun = begun or event.sync is wait
+            if begun and event.sync.kind in ARRIVALS and threads & set(event.threads.tolist()):
+                found.append(event.sync)
+    return found
 
 
 def _after_commit(pair: Pair, issue: Issue) -> Advice:
