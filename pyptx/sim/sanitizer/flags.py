@@ -19,10 +19,10 @@ from numpy.typing import NDArray
 
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, Scope
 from .agents import CtaAgent, LaneGroup, Released, WarpAgent, bits_of, includes
-from .clocks import LANES_KEY, Clock, Level
+from .clocks import LANES_KEY, Clock, Level, Levels, join_levels
 from .order import known_lanes
 from .records import ALL_LANES, CODES, Record
-from .release import acquire, release, release_levels, releases
+from .release import acquire, release, release_levels, releases, weaker
 from .shadow import Shadow
 from .value_sets import ValueSets
 from .world import World, mask_of
@@ -133,11 +133,14 @@ class Flags:
         known = known_lanes(record, group.levels.get(Level.SYNC, {}), lanes)
         if not lanes & ~known:
             return
-        before = {record.key + 1 + one: record.time for one in bits_of(lanes)}
-        before[record.key + LANES_KEY] = record.time
-        before[self._world.ctas[record.cta].start] = 1
+        own = {record.key + 1 + one: record.time for one in bits_of(lanes)}
+        own[record.key + LANES_KEY] = record.time
+        before: Levels = {Level.EXECUTION: own}
+        for mask, levels in record.before:
+            if mask & lanes:
+                before = join_levels(before, weaker(levels, wide=False))
+        group.learn(before)
         if not strong:
-            group.learn({Level.EXECUTION: before})
             return
         if not record.observed:
             record.observed = self._world.chains.new_key()
@@ -146,7 +149,7 @@ class Flags:
             record.bound.setdefault(one, (record.observed, 1))
             write[record.observed + 1 + one] = 1
         write[record.observed + LANES_KEY] = 1
-        group.learn({Level.SYNC: write, Level.WIDE: write, Level.EXECUTION: write | before})
+        group.learn(dict.fromkeys((Level.SYNC, Level.WIDE, Level.EXECUTION), write))
 
     # --- writes ---------------------------------------------------------------------------------
 
@@ -166,6 +169,7 @@ class Flags:
     ) -> None:
         """Let lanes release into the bytes that a strong access of them writes; atomics learn, too."""
         order = access.semantics
+        self._keep(shadow, warp, lanes, starts)
         fences = any(group.fences for group in warp.groups)
         if not (shadow.flags or shadow.own_releases or fences or releases(order)):
             return
@@ -173,6 +177,15 @@ class Flags:
             for place in range(start, start + access.footprint.size, size):
                 self._write_place(access, shadow, warp, lane, place, size)
         warp.merge()
+
+    def _keep(self, shadow: Shadow, warp: WarpAgent, lanes: Lanes, starts: Lanes) -> None:
+        """Keep what lanes knew when they wrote, for those who read without acquiring."""
+        values = np.unique(shadow.writes[starts // shadow.grain]).tolist()
+        mask = mask_of(lanes)
+        known = tuple((group.mask & mask, group.levels) for group in warp.groups if group.mask & mask)
+        for value in values:
+            member = self._sets.last(value) if value < 0 else value
+            self._world.records[member // CODES].before = known
 
     def _write_place(
         self, access: Access, shadow: Shadow, warp: WarpAgent, lane: int, place: int, size: int

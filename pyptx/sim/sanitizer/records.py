@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from ...core.source import SourceLocation
 from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope
 from .advice.history import Issue
+from .clocks import Levels
 
 __all__ = ["ALL_LANES", "CODES", "SAME_LANE", "Record", "Records"]
 
@@ -37,6 +38,7 @@ class Record:
         bound: for copies that a thread has waited for: key and time of its warp at the wait, by lane. For a
             strong write that other threads have read: ``observed`` and 1; for an arrival at an mbarrier: the
             barrier's key, and the phase plus 1.
+        before: for a strong write of threads: masks of lanes, and what they knew.
         observed: key by which threads know a strong write that they have read; 0 if there is none.
         size: bytes of one piece.
         launch: the key in clocks that stands for the completion of the access's launch.
@@ -67,6 +69,7 @@ class Record:
     waited: bool = True
     issuer: int = -1
     stream: object = None
+    before: tuple[tuple[int, Levels], ...] = ()
     observed: int = 0
     bound: dict[int, tuple[int, int]] = field(default_factory=dict)
     issue: Issue | None = None

@@ -457,22 +457,44 @@ class Graph:
         for poll, writers in self.execution.observed.items():
             assert poll.instruction.to is not None
             place = poll.location(poll.instruction.to, self.program)
-            tails = self._tails(poll, place)
-            chained = poll
-            for write in reversed(writers):
-                if not self.strong_pair(write, chained):
-                    if _is_strong(write) and _is_strong(poll):
-                        self._too_narrow(write, poll, place, tails)
+            again = [] if self.strong_pair(writers[-1], poll) else self._read_again(poll, place)
+            for reader in (poll, *again):
+                self._reads(reader, writers, place)
+
+    def _read_again(self, poll: Instance, place: Location) -> list[Instance]:
+        """The loads of the thread that get the value of the polling loop once more."""
+        found: list[Instance] = []
+        for later in self._after(poll):
+            if self._same(later, place):
+                if later.instruction.op != "ld":
                     break
-                needs = bits("flag") if chained is poll else bits("flag", "rmw_chain")
-                volatile = _semantics(write)[2] | _semantics(poll)[2]
-                self._synchronize(self._heads(write, place), tails, True, needs | volatile)
-                self.edge(
-                    self.enter[write], self.leave[poll], needs | volatile | bits("flag_relaxed"), causal=False
-                )
-                source = self._observed[write, "data"]
-                self.edge(source, self.leave[poll], needs | volatile | bits("observation"))
-                chained = write
+                found.append(later)
+        return found
+
+    def _reads(self, reader: Instance, writers: list[Instance], place: Location) -> None:
+        """A read that gets the value of the last of ``writers``, which is the end of a chain of atomics."""
+        tails = self._tails(reader, place)
+        chained = reader
+        for write in reversed(writers):
+            if not self.strong_pair(write, chained):
+                if _is_strong(write) and _is_strong(reader):
+                    self._too_narrow(write, reader, place, tails)
+                break
+            needs = bits("flag") if chained is reader else bits("flag", "rmw_chain")
+            volatile = _semantics(write)[2] | _semantics(reader)[2]
+            self._synchronize(self._heads(write, place), tails, True, needs | volatile)
+            self.edge(
+                self.enter[write], self.leave[reader], needs | volatile | bits("flag_relaxed"), causal=False
+            )
+            # Coherence: a value that its own thread has overwritten is gone for all who have seen the later one.
+            gone = [
+                one for one in self._before(write) if self._same(one, place) and self.strong_pair(one, write)
+            ]
+            for seen in (write, *gone):
+                source = self._observed.get((seen, "data"))
+                if source is not None:
+                    self.edge(source, self.leave[reader], needs | volatile | bits("observation"))
+            chained = write
 
     def strong_pair(self, first: Instance, second: Instance) -> bool:
         """Whether two accesses to the start of one flag are morally strong."""
