@@ -180,12 +180,10 @@ class Flags:
 
     def _keep(self, shadow: Shadow, warp: WarpAgent, lanes: Lanes, starts: Lanes) -> None:
         """Keep what lanes knew when they wrote, for those who read without acquiring."""
-        values = np.unique(shadow.writes[starts // shadow.grain]).tolist()
         mask = mask_of(lanes)
         known = tuple((group.mask & mask, group.levels) for group in warp.groups if group.mask & mask)
-        for value in values:
-            member = self._sets.last(value) if value < 0 else value
-            self._world.records[member // CODES].before = known
+        for value in shadow.writes_at(starts, 1):
+            self._world.records[self._sets.accesses(value)[0] // CODES].before = known
 
     def _write_place(
         self, access: Access, shadow: Shadow, warp: WarpAgent, lane: int, place: int, size: int
