@@ -8,6 +8,7 @@ they are an exception of the claim, as long as the launch does not read them.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -67,14 +68,21 @@ class _Engine:
 
 @dataclass(eq=False, slots=True)
 class _Memory:
-    """The strong accesses to one segment. ``floats`` has the line of a sum of floating-point numbers."""
+    """The strong accesses to one segment.
+
+    Attributes:
+        places: accesses of threads, by place.
+        sums: commuting operations of threads, by warp and instruction.
+        engines: operations of engines, by reduction (None for what does not commute) and bytes.
+        floats: lines of sums of floating-point numbers, each with its bytes.
+    """
 
     segment: Segment
     owner: tuple[int, int] | None
     places: dict[int, list[_Entry]] = field(default_factory=dict)
     sums: dict[tuple[int, Op], _Sums] = field(default_factory=dict)
-    engines: list[_Engine] = field(default_factory=list)
-    floats: list[tuple[int, int, SourceLocation | None]] = field(default_factory=list)
+    engines: dict[tuple[str, str] | None, dict[tuple[int, int], list[_Engine]]] = field(default_factory=dict)
+    floats: dict[SourceLocation | None, tuple[int, int]] = field(default_factory=dict)
 
 
 class StrongAccesses:
@@ -127,10 +135,9 @@ class StrongAccesses:
             self._ledger.competes(f"{op.name}: a strong access of a whole warp", op.location)
             return
         if access.kind is AccessKind.RMW and not actor.frame.code.reads_results(op):
-            operation, kind = operation_of(op)
-            integers = TYPES[kind].kind in _INTEGERS
-            if operation in _COMMUTING and (integers or operation == "add"):
-                self._sum(access, memory, op, (operation, kind), integers)
+            operation = operation_of(op)
+            if self._commutes(operation):
+                self._sum(access, memory, op, operation)
                 return
         starts, threads = access.footprint.starts, access.threads
         # A vector access is one access for each element.
@@ -170,9 +177,10 @@ class StrongAccesses:
         for sums in self._overlapping(memory, start, start + size):
             if sums.moment.mask & ~known_lanes(clock, sums.moment, key, mask):
                 self._competes(op, sums.moment.location)
-        for engine in memory.engines:
-            if engine.low < start + size and start < engine.high and not _knows(clock, engine.own):
-                self._competes(op, engine.location)
+        for places in memory.engines.values():
+            for engine in _on(places, start, start + size):
+                if not _knows(clock, engine.own):
+                    self._competes(op, engine.location)
         mine = Moment(now.key, now.time, mask, now.launch, now.location)
         if covered and writes:
             entries.clear()
@@ -185,19 +193,13 @@ class StrongAccesses:
     def _overlapping(memory: _Memory, low: int, high: int) -> list[_Sums]:
         return [each for each in memory.sums.values() if each.low < high and low < each.high]
 
-    def _sum(
-        self, access: Access, memory: _Memory, op: Op, operation: tuple[str, str], integers: bool
-    ) -> None:
+    def _sum(self, access: Access, memory: _Memory, op: Op, operation: tuple[str, str]) -> None:
         actor: Any = access.actor
         assert access.threads is not None
         starts = access.footprint.starts
         low, high = int(starts.min()), int(starts.max()) + access.footprint.size
-        if not integers:
-            self._ledger.assume(
-                "the order in which floating-point numbers are summed does not matter", op.location
-            )
-            memory.floats.append((low, high, op.location))
-            self._floats.add(id(memory.segment))
+        if not _of_integers(operation):
+            self._sums_floats(memory, low, high, op.location)
         for group, mask in groups_of(self._world, actor.cta_key, access.threads):
             clock, key = execution(group), group.warp.key
             for other in self._overlapping(memory, low, high):
@@ -205,7 +207,7 @@ class StrongAccesses:
                     continue
                 if other.moment.mask & ~known_lanes(clock, other.moment, key, mask):
                     self._competes(op, other.moment.location)
-            self._sum_beside(memory, op, low, high, clock, key, mask)
+            self._sum_beside(memory, op, operation, low, high, clock, key, mask)
             now = moment(self._world, group.warp, mask, op.location)
             found = memory.sums.get((key, op))
             if found is None:
@@ -216,7 +218,15 @@ class StrongAccesses:
                 found.low, found.high = min(found.low, low), max(found.high, high)
 
     def _sum_beside(
-        self, memory: _Memory, op: Op, low: int, high: int, clock: Clock, key: int, mask: int
+        self,
+        memory: _Memory,
+        op: Op,
+        operation: tuple[str, str],
+        low: int,
+        high: int,
+        clock: Clock,
+        key: int,
+        mask: int,
     ) -> None:
         """Compare a commuting operation with strong accesses of other kinds."""
         for start, entries in memory.places.items():
@@ -224,43 +234,66 @@ class StrongAccesses:
                 for entry in entries:
                     if entry.moment.mask & ~known_lanes(clock, entry.moment, key, mask):
                         self._pair(op, entry.op)
-        for engine in memory.engines:
-            if engine.low < high and low < engine.high and not _knows(clock, engine.own):
-                self._competes(op, engine.location)
+        for reduction, places in memory.engines.items():
+            if reduction != operation:
+                for engine in _on(places, low, high):
+                    if not _knows(clock, engine.own):
+                        self._competes(op, engine.location)
 
     # --- engines --------------------------------------------------------------------------------
 
     def _of_engine(self, access: Access, memory: _Memory, step: Step | None) -> None:
-        operation: Any = access.actor
+        actor: Any = access.actor
+        operation: AsyncOperation = actor
         token = None if step is None else step.observed
-        starts = access.footprint.starts
-        low, high = int(starts.min()), int(starts.max()) + access.footprint.size
         if not isinstance(token, Token):
             self._ledger.competes(f"{operation.name}: a strong access", operation.location)
             return
+        starts = access.footprint.starts
+        low, high = int(starts.min()), int(starts.max()) + access.footprint.size
+        reduction = operation.reduction
+        if reduction is not None and not self._commutes(reduction):
+            reduction = None
+        if reduction is not None and not _of_integers(reduction):
+            self._sums_floats(memory, low, high, operation.location)
         clock = token.levels.get(Level.EXECUTION, _NOTHING)
-        for engine in memory.engines:
-            if engine.low < high and low < engine.high and not _knows(clock, engine.own):
-                self._ledger.competes(
-                    f"{operation.name}: the order of operations on the same bytes",
-                    operation.location,
-                    engine.location,
-                )
+        for other in self._unordered(memory, reduction, low, high, clock):
+            self._ledger.competes(
+                f"{operation.name}: the order of operations on the same bytes", operation.location, other
+            )
+        own = token.own()
+        mine = memory.engines.setdefault(reduction, {}).setdefault((low, high), [])
+        # The operation stands for those on the same bytes that are ordered before it.
+        mine[:] = [one for one in mine if not _knows(clock, one.own)]
+        mine.append(_Engine(own, low, high, operation.location))
+
+    def _unordered(
+        self, memory: _Memory, reduction: tuple[str, str] | None, low: int, high: int, clock: Clock
+    ) -> Iterator[SourceLocation | None]:
+        """Yield the lines of strong accesses that an engine's operation neither follows nor commutes with."""
+        for other, places in memory.engines.items():
+            if reduction is None or other != reduction:
+                for engine in _on(places, low, high):
+                    if not _knows(clock, engine.own):
+                        yield engine.location
         for start, entries in memory.places.items():
-            if low <= start < high and any(known_lanes(clock, e.moment) != e.moment.mask for e in entries):
-                self._ledger.competes(
-                    f"{operation.name}: the order of operations on the same bytes",
-                    operation.location,
-                    entries[-1].op.location,
-                )
+            if low <= start < high:
+                for entry in entries:
+                    if known_lanes(clock, entry.moment) != entry.moment.mask:
+                        yield entry.op.location
         for sums in self._overlapping(memory, low, high):
-            if known_lanes(clock, sums.moment) != sums.moment.mask:
-                self._ledger.competes(
-                    f"{operation.name}: the order of operations on the same bytes",
-                    operation.location,
-                    sums.moment.location,
-                )
-        memory.engines.append(_Engine(token.own(), low, high, operation.location))
+            if sums.operation != reduction and known_lanes(clock, sums.moment) != sums.moment.mask:
+                yield sums.moment.location
+
+    @staticmethod
+    def _commutes(operation: tuple[str, str]) -> bool:
+        return operation[0] in _COMMUTING and (_of_integers(operation) or operation[0] == "add")
+
+    def _sums_floats(self, memory: _Memory, low: int, high: int, location: SourceLocation | None) -> None:
+        self._ledger.assume("the order in which floating-point numbers are summed does not matter", location)
+        before = memory.floats.get(location, (low, high))
+        memory.floats[location] = min(before[0], low), max(before[1], high)
+        self._floats.add(id(memory.segment))
 
     # --- what competes --------------------------------------------------------------------------
 
@@ -270,11 +303,11 @@ class StrongAccesses:
             return
         actor: Any = access.actor
         op = getattr(actor, "op", None)
-        if access.kind is AccessKind.RMW and op is not None and not actor.frame.code.reads_results(op):
+        if access.kind is AccessKind.RMW and (op is None or not actor.frame.code.reads_results(op)):
             return
         starts = access.footprint.starts
         first, last = int(starts.min()), int(starts.max()) + access.footprint.size
-        for low, high, location in self._memories[id(access.segment)].floats:
+        for location, (low, high) in self._memories[id(access.segment)].floats.items():
             if first < high and low < last:
                 self._ledger.competes(
                     "read of a sum of floating-point numbers in open order", actor.location, location
@@ -289,6 +322,17 @@ class StrongAccesses:
         if key not in self._competing:
             self._competing.add(key)
             self._ledger.competes(f"{op.name}: the order of accesses to the same bytes", op.location, other)
+
+
+def _of_integers(operation: tuple[str, str]) -> bool:
+    return TYPES[operation[1]].kind in _INTEGERS
+
+
+def _on(places: dict[tuple[int, int], list[_Engine]], low: int, high: int) -> Iterator[_Engine]:
+    """Yield the operations on bytes that overlap with these."""
+    for (first, last), engines in places.items():
+        if first < high and low < last:
+            yield from engines
 
 
 def _knows(clock: Clock, own: Clock) -> bool:

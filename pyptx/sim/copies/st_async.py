@@ -81,12 +81,13 @@ def _issue(
     put: Callable[[int, Segment, int, Bytes], None],
     order: MemoryOrder,
     *,
-    modify: bool,
+    reduction: tuple[str, str] | None = None,
 ) -> None:
     """Issue one asynchronous operation for each lane, which writes ``data`` and then signals.
 
-    With ``modify``, it reads the old bytes first. ``put`` also gets the lane's position.
+    A reduction (its operation and type) reads the old bytes first. ``put`` also gets the lane's position.
     """
+    modify = reduction is not None
     cta = s.warp.cta
     memory = cta.machine.memory
     size = data.shape[1]
@@ -96,6 +97,7 @@ def _issue(
     for number, one in enumerate(address.tolist()):
         s.acting = lanes[number : number + 1]
         operation = cta.machine.operation(s, Engine.ST)
+        operation.reduction = reduction
 
         def happen(
             one: int = one, number: int = number, given: Bytes = data[number], operation: Any = operation
@@ -141,7 +143,7 @@ def store_async(
             segment.store_undefined(places, undefined[0][number] != 0, undefined[1][number])
 
     data = _bytes_of(b, len(lanes), dtype)
-    _issue(s, op, lanes, address, data, barriers, put, order, modify=False)
+    _issue(s, op, lanes, address, data, barriers, put, order)
 
 
 def reduce_async(
@@ -155,7 +157,8 @@ def reduce_async(
 ) -> None:
     """Issue a reduction of each lane's value into memory. It completes its bytes on the lane's barrier."""
     in_shared = barriers is not None
-    combine = combination(op.chosen.get("op", "add"), op.chosen["type"], ftz=True, in_shared=in_shared)
+    reduction = op.chosen.get("op", "add"), op.chosen["type"]
+    combine = combination(*reduction, ftz=True, in_shared=in_shared)
 
     def put(number: int, segment: Segment, offset: int, given: Bytes) -> None:
         del number
@@ -163,4 +166,4 @@ def reduce_async(
         old[:] = combine(old.copy(), given)
 
     data = _bytes_of(b, len(lanes), TYPES[op.chosen["type"]].register_dtype)
-    _issue(s, op, lanes, address, data, barriers, put, order, modify=True)
+    _issue(s, op, lanes, address, data, barriers, put, order, reduction=reduction)

@@ -63,6 +63,7 @@ class AsyncOperation:
         "moves_for",
         "name",
         "observed",
+        "reduction",
         "takes_padding",
         "unwritten",
     )
@@ -84,6 +85,8 @@ class AsyncOperation:
         self.moves_for: NDArray[np.int64] | None = None
         #: What an observer keeps about the operation.
         self.observed: Any = None
+        #: For a reduction: its operation, such as ``add``, and the name of its type.
+        self.reduction: tuple[str, str] | None = None
         #: True if the operation copies bytes unchanged, so that unwritten padding may be among them.
         self.takes_padding = takes_padding
         #: The first unwritten byte that the operation has read: its segment and offset, the size of the read,

@@ -249,13 +249,17 @@ def store_range(
     )
 
 
+def _reduction(op: Op) -> tuple[str, str]:
+    """Return the operation of a reducing copy, and the name of its type."""
+    return op.chosen.get("op", "add"), op.chosen.get("type", "f32")
+
+
 def _combination(op: Op, *, in_shared: bool) -> Callable[[Bytes, Bytes], Bytes]:
     """Return the function with which a reducing copy combines old and new bytes.
 
     An H200 keeps subnormal numbers with and without .noftz.
     """
-    name, kind = op.chosen.get("op", "add"), op.chosen.get("type", "f32")
-    return combination(name, kind, ftz=False, in_shared=in_shared)
+    return combination(*_reduction(op), ftz=False, in_shared=in_shared)
 
 
 @executes("cp.reduce.async.bulk.cluster", "cp.reduce.async.bulk.cluster.relaxed", per="lane")
@@ -264,6 +268,7 @@ def reduce_in_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int
     source, target = _range(s, op, StateSpace.SHARED, src, size), _range(s, op, StateSpace.SHARED, dst, size)
     combine = _combination(op, in_shared=True)
     operation = cta.machine.operation(s, Engine.TMA)
+    operation.reduction = _reduction(op)
     signaled(
         s,
         op,
@@ -289,6 +294,7 @@ def reduce_in_global(
     source, target = _range(s, op, StateSpace.SHARED, src, size), _range(s, op, StateSpace.GLOBAL, dst, size)
     combine = _combination(op, in_shared=False)
     operation = cta.machine.operation(s, Engine.TMA)
+    operation.reduction = _reduction(op)
     grouped(
         s,
         lane,

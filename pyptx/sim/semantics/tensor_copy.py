@@ -87,10 +87,17 @@ def load_pixels(
 
 
 def _store(
-    s: Split, op: Op, lane: int, tensor: Tensor, src: int, combine: Callable[..., Bytes] | None = None
+    s: Split,
+    op: Op,
+    lane: int,
+    tensor: Tensor,
+    src: int,
+    combine: Callable[..., Bytes] | None = None,
+    reduction: tuple[str, str] | None = None,
 ) -> None:
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=combine is None)
+    operation.reduction = reduction
     copy = tensor_copy(cta, tensor, _mode(op), (), operation)
     if min(tensor[1]) < 0:
         # Measured on an H200: elements past the end are dropped; a start before 0 is an illegal instruction.
@@ -150,7 +157,8 @@ def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: in
         raise s.warp.cta.machine.fault(
             "bad-tensor-map", f"{op.name}: elements of type {kind.name} have no reduction .{name}", s
         )
-    _store(s, op, lane, tensor, src, combination(name, type, ftz=kind.name == "f32.ftz", in_shared=False))
+    combine = combination(name, type, ftz=kind.name == "f32.ftz", in_shared=False)
+    _store(s, op, lane, tensor, src, combine, (name, type))
 
 
 @executes("cp.async.bulk.prefetch.tensor", per="lane")

@@ -236,6 +236,21 @@ CONDITIONS: dict[str, Condition] = {
         _ADDRESSES + "mov.f32 %f1, 0f3DCCCCCD;\nred.global.add.f32 [%a], %f1;\n",
         assumes="floating-point numbers",
     ),
+    "bulk reductions of two operations": Condition(
+        _ADDRESSES
+        + "mad.lo.u32 %r1, %warp, 16, 0;\nmov.u32 %r2, room;\nadd.u32 %r2, %r2, %r1;\n"
+        + "@%p5 st.shared.v4.u32 [%r2], {%warp, %warp, %warp, %warp};\n@%p5 fence.proxy.async;\n"
+        + "@%p1 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%a], [%r2], 16;\n"
+        + "@%p2 cp.reduce.async.bulk.global.shared::cta.bulk_group.max.u32 [%a], [%r2], 16;\n"
+        + "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n",
+        "the order of operations on the same bytes",
+        _ADDRESSES
+        + "mad.lo.u32 %r1, %warp, 16, 0;\nmov.u32 %r2, room;\nadd.u32 %r2, %r2, %r1;\n"
+        + "@%p5 st.shared.v4.u32 [%r2], {%warp, %warp, %warp, %warp};\n@%p5 fence.proxy.async;\n"
+        + "@%p5 cp.reduce.async.bulk.global.shared::cta.bulk_group.add.u32 [%a], [%r2], 16;\n"
+        + "cp.async.bulk.commit_group;\ncp.async.bulk.wait_group 0;\n",
+        _ROOM,
+    ),
     "a lock": Condition(
         _ADDRESSES
         + "@!%p5 bra END;\nTRY:\natom.acquire.gpu.global.cas.b32 %r1, [%a], 0, 1;\n"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from unittest.mock import patch
 
-from pyptx.sim.api import launch
+from pyptx.sim.api import runs
 from pyptx.sim.machine.schedule import Policy, Random, make_policy
 
 __all__ = ["Preempting", "preempting"]
@@ -32,5 +32,5 @@ def preempting() -> Iterator[None]:
     def make(schedule: str, seed: int) -> Policy:
         return Preempting(seed) if schedule == "random" else make_policy(schedule, seed)
 
-    with patch.object(launch, "make_policy", make):
+    with patch.object(runs, "make_policy", make):
         yield

@@ -352,7 +352,7 @@ def test_a_box_is_read_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     # The second store comes last: never its word alone.
     assert {(0, 15), (7, 7)} <= seen <= {(0, 15), (7, 15), (7, 7)}
     assert changed_source(schedule="late") == (7, 7)
-    monkeypatch.setattr("pyptx.sim.api.launch.make_policy", lambda schedule, seed: ReadsAtOnce())
+    monkeypatch.setattr("pyptx.sim.api.runs.make_policy", lambda schedule, seed: ReadsAtOnce())
     assert changed_source() == (0, 15)
 
 
