@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...core.findings import RULES, Finding
+from ...core.remedies import Remedy
 from ...core.source import SourceLocation
 from ..code.function import CodeBlock
-from ..engine.waits import WaitCause
+from ..engine.waits import BarrierPhase, Wait, WaitCause
 from ..threads.warp import Split
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class _Blocked:
     anchor: str = ""
     #: Notes for other lines that concern the wait, each with its line.
     notes: tuple[tuple[str, SourceLocation | None], ...] = ()
+    #: What the lanes wait for; None for a collective or a loop.
+    wait: Wait | None = None
 
 
 def deadlock(machine: Machine) -> Finding:
@@ -63,6 +66,7 @@ def deadlock(machine: Machine) -> Finding:
             shown.append(f"{outside} CTAs{of} have not started: {len(machine.residency.live)} run at once")
     unique = tuple(note for note in dict.fromkeys(notes) if note[1] is not None)[:_MAX_LISTED]
     root = ordered[0][0] if ordered else None
+    why, remedy = _advice(machine, root)
     return Finding(
         RULES[_rule({group[0].cause for group in ordered})],
         "no thread can run:\n    " + "\n    ".join(shown),
@@ -70,7 +74,18 @@ def deadlock(machine: Machine) -> Finding:
         "",
         unique,
         anchor=root.anchor if root is not None else "",
+        why=why,
+        remedy=remedy,
     )
+
+
+def _advice(machine: Machine, root: _Blocked | None) -> tuple[str, Remedy | None]:
+    """Return what the machine's adviser says about the first wait, if this one is for an mbarrier."""
+    if root is None or machine.adviser is None or not isinstance(root.wait, BarrierPhase):
+        return "", None
+    split = root.split
+    threads = [32 * split.warp.index + int(lane) for lane in split.actors]
+    return machine.adviser(split.warp.cta.key, threads, root.wait.barrier, root.location)
 
 
 def _rule(causes: set[WaitCause]) -> str:
@@ -86,7 +101,7 @@ def _rule(causes: set[WaitCause]) -> str:
 def _parked(machine: Machine) -> Iterator[_Blocked]:
     for s, wait in machine.parked.items():
         anchor = s.op.binding.match.form.anchor if s.op is not None else ""
-        yield _Blocked(s, wait.cause, wait.describe(), s.location, anchor, wait.notes())
+        yield _Blocked(s, wait.cause, wait.describe(), s.location, anchor, wait.notes(), wait)
 
 
 def _gathering(machine: Machine) -> Iterator[_Blocked]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ...core.findings import RULES, Finding
 from ...core.remedies import Remedy
-from ..memory.access import AccessKind, Proxy
+from ..memory.access import AccessKind, Proxy, StateSpace
+from ..memory.segments import Segment
 from .advice.adviser import advise
 from .advice.pair import Pair
 from .advice.sides import place
@@ -14,17 +15,21 @@ from .records import ALL_LANES, Record
 
 __all__ = ["conflict_finding", "lifetime_finding"]
 
+#: Bytes of one lane of tensor memory: 512 columns of 4 bytes.
+_LANE_BYTES = 2048
 _VERBS = {
     AccessKind.READ: "read",
     AccessKind.WRITE: "write",
     AccessKind.RMW: "atomic operation",
     AccessKind.INIT: "mbarrier.init",
-    AccessKind.INVAL: "end of life",
+    AccessKind.INVAL: "mbarrier.inval",
 }
 
 
 def _what(record: Record, lane: int) -> str:
     verb = "operation on the mbarrier" if record.barrier else _VERBS[record.kind]
+    if record.kind is AccessKind.INVAL and record.proxy is Proxy.TENSOR:
+        verb = "dealloc"
     proxy = " by the async proxy" if record.proxy is Proxy.ASYNC else ""
     who = record.name
     if lane not in (ALL_LANES, -1):
@@ -38,9 +43,7 @@ def conflict_finding(conflict: Conflict, check: Check, pair: Pair) -> Finding:
     named = [(record, conflict.my_lane), (conflict.record, conflict.lane)]
     named.sort(key=lambda side: (-_line(side[0]), side[0].kind.value))
     (first, first_lane), (second, second_lane) = named
-    segment, offset = check.shadow.segment, int(conflict.offsets[0])
-    parts = segment.parts
-    where = f"{segment.name} + {offset:#x}" if parts is None else parts.describe(offset)
+    where = _where(check.shadow.segment, int(conflict.offsets[0]))
     why, remedy = advise(conflict.rule, pair)
     return Finding(
         rule,
@@ -51,6 +54,16 @@ def conflict_finding(conflict: Conflict, check: Check, pair: Pair) -> Finding:
         why=why,
         remedy=remedy,
     )
+
+
+def _where(segment: Segment, offset: int) -> str:
+    """Return the place of a byte for a text: in its buffer, or in tensor memory."""
+    if segment.parts is not None:
+        return segment.parts.describe(offset)
+    if segment.space is StateSpace.TENSOR:
+        lane, byte = divmod(offset, _LANE_BYTES)
+        return f"tensor memory, lane {lane}, column {byte // 4}"
+    return f"{segment.name} + {offset:#x}"
 
 
 def _line(record: Record) -> int:

@@ -23,8 +23,9 @@ from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, StateSpace
 from ..tcgen05.tensor_memory import TensorMemory
 from .accesses import Accesses
 from .advice.code import Code
+from .advice.deadlocks import deadlock_advice
 from .advice.history import History
-from .advice.pair import Pair
+from .advice.pair import Advice, Pair
 from .advice.sides import Side
 from .agents import CtaAgent
 from .clocks import Level
@@ -64,6 +65,7 @@ class Sanitizer(Observer):
         self.synchronization = Synchronization(self.world, self._issuing)
         examiner = Examiner(self.world.records, self.world.ctas, self._conflict)
         self._accesses = Accesses(self.world, examiner, self._beyond)
+        machine.adviser = self._stuck
         self._reported: set[tuple[object, ...]] = set()
         #: Two stores to the same bytes, and the bytes before the second store.
         self._stored: list[tuple[Conflict, Check, NDArray[np.uint8]]] = []
@@ -192,7 +194,7 @@ class Sanitizer(Observer):
         first = Side(conflict.record, conflict.lane, ctas[conflict.record.cta], history, True, False, near)
         second = Side(record, conflict.my_lane, ctas[record.cta], history, False, True, near)
         sent = conflict.view.levels.get(Level.SENT, {})
-        code = Code(self._machine.grids[record.cta[0]].program.reachable)
+        code = self._code(record.cta)
         return Pair(
             first,
             second,
@@ -201,6 +203,13 @@ class Sanitizer(Observer):
             code,
             self._accesses.barrier_name,
         )
+
+    def _code(self, cta: tuple[int, int]) -> Code:
+        return Code(self._machine.grids[cta[0]].program.reachable)
+
+    def _stuck(self, cta: tuple[int, int], *wait: Any) -> Advice:
+        """Advise threads of a CTA that wait for a phase which never completes."""
+        return deadlock_advice(self._history, self._accesses.barrier_name, self._code(cta), cta, *wait)
 
     def _beyond(self, record: Record, owner: CtaAgent, ends: bool) -> None:
         finding = lifetime_finding(record, owner, ends)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ...core.findings import RULES, Finding
+from ...core.remedies import Remedy
 from ...core.source import SourceLocation
 from ...isa import Target
 from ..code.function import FunctionCode
@@ -85,6 +86,8 @@ class MachineState:
         self.steps = 0
         #: Bytes of the host's memory that registers and local memory take.
         self.held = 0
+        #: Says why a phase of an mbarrier does not complete for threads of a CTA, and what mends the kernel.
+        self.adviser: Callable[..., tuple[str, Remedy]] | None = None
         self._ticks = self._slept = 0
         #: Time when the run began. Preparing the code is part of the run.
         self._started = time.monotonic() if started is None else started

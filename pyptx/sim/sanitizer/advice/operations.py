@@ -142,8 +142,8 @@ def _after_tensor_access(pair: Pair, group: GroupKind) -> Advice:
     loads = group is GroupKind.TCGEN05_LD
     waits = [sync for sync in first.after(SyncKind.GROUP_WAIT, warp=True) if sync.object is group]
     if waits:
-        why, remedy = after_threads(pair)
-        return f"warp {first.warp} waits for it at {place(waits[0].location)}; {why}", remedy
+        why, remedy = after_threads(_behind(pair, waits[0]))
+        return f"warp {first.warp} waits for {first.at} at {place(waits[0].location)}; {why}", remedy
     call, verb = (WAIT_LD, "load") if loads else (WAIT_ST, "store")
     there = pair.handover(by_warp=True)
     return (
@@ -196,11 +196,17 @@ def _after_group(pair: Pair, group: GroupKind, issue: Issue) -> Advice:
                 insert(wait[1], Place.AFTER, enough[0].location),
             ),
         )
-    why, remedy = after_threads(pair)
+    why, remedy = after_threads(_behind(pair, enough[0]))
     return (
         f"{first.who} waits for the {issue.short} at {done}, but this wait orders no other thread; {why}",
         remedy,
     )
+
+
+def _behind(pair: Pair, wait: Sync) -> Pair:
+    """Return the pair with the wait's line in place of the operation's: what follows must follow the wait."""
+    first = pair.first
+    return replace(pair, first=replace(first, record=replace(first.record, location=wait.location)))
 
 
 def _spelled(group: GroupKind, left: int, *, reads: bool) -> tuple[tuple[str, str], tuple[str, str]]:
