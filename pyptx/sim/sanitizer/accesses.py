@@ -98,6 +98,7 @@ class Accesses:
         """Forget what happened to columns of tensor memory before their allocation."""
         shadow = self._shadows.get(id(storage))
         if shadow is not None:
+            self._examiner.settle(shadow)
             starts = _TENSOR_ROW * np.arange(_TENSOR_LANES) + _CELL_BYTES * first
             shadow.forget(Footprint(starts, _CELL_BYTES * columns))
 

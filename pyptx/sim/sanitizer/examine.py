@@ -26,8 +26,6 @@ _FEW = 4
 _SINGLE = 6
 #: Scopes that include the threads of all CTAs of the device.
 _WIDE = (Scope.GPU, Scope.SYS)
-#: Reads of a segment that nothing has written which wait at most to be stored.
-_EARLY = 20_000
 Values = NDArray[np.int64]
 
 
@@ -142,31 +140,26 @@ class Examiner:
 
     def access(self, check: Check) -> None:
         """Check one access, and store it."""
-        shadow = check.shadow
-        if not shadow.written:
-            if check.current.kind is AccessKind.READ:
-                # Nothing conflicts with these reads until something writes, and inputs are never written.
-                shadow.early.append(check)
-                if len(shadow.early) == _EARLY:
-                    self._store_early(shadow)
-                return
-            shadow.written = True
-            self._store_early(shadow)
+        shadow, current = check.shadow, check.current
+        reading = current.kind is AccessKind.READ
+        weak = not current.strong and (reading or current.kind is AccessKind.WRITE)
+        if weak and shadow.waits(check.footprint, reading=reading):
+            shadow.early.append(check)
+            return
+        self.settle(shadow)
         check.locate()
         self._compare(check)
         self._store(check)
 
-    def _store_early(self, shadow: Shadow) -> None:
-        for check in shadow.early:
+    def settle(self, shadow: Shadow) -> None:
+        """Store the accesses that have waited."""
+        for check in shadow.settle():
             check.locate()
             self._store(check)
-        shadow.early.clear()
 
     def compare(self, check: Check) -> None:
         """Check an access, and do not store it."""
-        if not check.shadow.written:
-            check.shadow.written = True
-            self._store_early(check.shadow)
+        self.settle(check.shadow)
         check.locate()
         self._compare(check)
 

@@ -19,6 +19,8 @@ from ..memory.segments import Segment
 __all__ = ["Places", "Shadow", "distinct"]
 
 _COARSE = 16
+#: Accesses that wait at most.
+_EARLY = 20_000
 #: Footprints of engines that a shadow remembers.
 _REMEMBERED = 1024
 _ALL: Any = slice(None)
@@ -50,8 +52,7 @@ class Shadow:
         owner: the CTA whose shared memory it is, or None.
         grain: bytes of one grain.
         writes, reads: values by block.
-        written: True once something has written to the segment.
-        early: reads before that, which nothing has been compared with.
+        early: accesses that conflict with nothing so far, and are not stored yet (:meth:`waits`).
         flags: places that strong writes have written (:mod:`.flags`), by offset.
         own_releases: what each thread that wrote a flag has released there, by offset and thread.
     """
@@ -70,10 +71,40 @@ class Shadow:
         self._known: dict[tuple[int, bytes], tuple[int, NDArray[np.int32]]] = {}
         self.writes: NDArray[np.int64] = np.zeros(1, np.int64)
         self.reads: NDArray[np.int64] = np.zeros(1, np.int64)
-        self.written = False
         self.early: list[Any] = []
+        self._settled = False
+        #: While writes wait: the grains that they have touched.
+        self._touched: NDArray[np.bool_] | None = None
         self.flags: dict[int, Any] = {}
         self.own_releases: dict[int, dict[tuple[int, int], Any]] = {}
+
+    # --- early accesses -------------------------------------------------------------------------
+
+    def waits(self, footprint: Footprint, *, reading: bool) -> bool:
+        """True if the next access conflicts with nothing so far: it may wait in ``early``.
+
+        All accesses have been weak reads, as those of an input; or all have been weak writes of bytes that
+        nothing has touched, as those of an output.
+        """
+        if self._settled or len(self.early) >= _EARLY:
+            return False
+        if reading:
+            return self._touched is None
+        if self._touched is None:
+            if self.early:
+                return False
+            self._touched = np.zeros(len(self._block_of), np.bool_)
+        grains = self._grains_of(footprint)
+        if self._touched[grains].any():
+            return False
+        self._touched[grains] = True
+        return True
+
+    def settle(self) -> list[Any]:
+        """End the wait of early accesses; return them."""
+        early, self.early = self.early, []
+        self._settled, self._touched = True, None
+        return early
 
     # --- the blocks of an access ----------------------------------------------------------------
 
@@ -152,6 +183,8 @@ class Shadow:
     def _refine(self, grain: int) -> None:
         times = self.grain // grain
         self._block_of = np.repeat(self._block_of, times)
+        if self._touched is not None:
+            self._touched = np.repeat(self._touched, times)
         self._grains *= times
         self.grain = grain
         self._known.clear()
