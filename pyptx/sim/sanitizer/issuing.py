@@ -13,7 +13,7 @@ from ..engine.stream import GroupKind, Sync
 from .advice.history import Issue
 from .agents import CtaAgent, LaneGroup, WarpAgent, bits_of
 from .clocks import LANES_KEY, NOTHING, READ_KEY, Clock, Level, Levels, join, join_levels
-from .operations import Stream, Token
+from .operations import Stream, Token, with_operations
 from .records import Record
 from .release import sendable
 from .world import World
@@ -114,9 +114,9 @@ class Issuing:
         stream = self._stream_of(operation.group, cta, threads)
         acting = [step for step in steps if step.kind is not StepKind.SIGNAL]
         if stream is not None:
-            self._ordered_tokens(operation, acting, cta, levels, stream)
+            self._ordered_tokens(operation, acting, cta, levels, stream, _alone(threads))
         else:
-            self._free_tokens(operation, acting, cta, levels, int(threads[0]))
+            self._free_tokens(operation, acting, cta, levels, threads)
         if acting:
             operation.observed = acting[0].observed
         for step in steps:
@@ -132,7 +132,13 @@ class Issuing:
         return levels
 
     def _ordered_tokens(
-        self, operation: AsyncOperation, steps: list[Step], cta: CtaAgent, levels: Levels, stream: Stream
+        self,
+        operation: AsyncOperation,
+        steps: list[Step],
+        cta: CtaAgent,
+        levels: Levels,
+        stream: Stream,
+        thread: int,
     ) -> None:
         """Make tokens for an operation for which its issuer waits in order."""
         if not steps:
@@ -143,6 +149,7 @@ class Issuing:
         whole = Token(key, time, False, levels, cta, operation.name, operation.location, edges)
         whole.serials = tuple(step.serial for step in steps)
         whole.issuer = cta.warps[operation.issuer.warp].key
+        whole.thread = thread
         known = levels.get(Level.SYNC, {}).get(key, 0)
         for step in steps:
             step.observed = whole
@@ -153,26 +160,29 @@ class Issuing:
         stream.recent.append(whole)
 
     def _free_tokens(
-        self, operation: AsyncOperation, steps: list[Step], cta: CtaAgent, levels: Levels, thread: int
+        self,
+        operation: AsyncOperation,
+        steps: list[Step],
+        cta: CtaAgent,
+        levels: Levels,
+        threads: NDArray[np.int64],
     ) -> None:
         """Make tokens for an operation that mbarriers are signaled for: one for each write."""
-        first: Token | None = None
+        issuer, thread = (operation.cta_key, int(threads[0])), _alone(threads)
+        read: Token | None = None
         for step in steps:
-            chain = self._world.chains.free((operation.cta_key, thread), levels)
-            if step.kind in _READS:
+            reads = step.kind in _READS
+            if read is not None and not reads:
+                # The write comes after the read: whoever knows of the write knows of the read.
+                key, time, read = read.key, read.time, None
+            else:
+                chain = self._world.chains.free(issuer, levels)
                 chain.time += 1
-                step.observed = first = Token(
-                    chain.key, chain.time, True, levels, cta, operation.name, operation.location
-                )
-                continue
-            known = levels
-            if first is not None:
-                known = join_levels(levels, first.knowledge())
-            chain = self._world.chains.free((operation.cta_key, thread), levels)
-            chain.time += 1
-            step.observed = Token(
-                chain.key, chain.time, False, known, cta, operation.name, operation.location
-            )
+                key, time = chain.key, chain.time
+            token = Token(key, time, reads, levels, cta, operation.name, operation.location, thread=thread)
+            step.observed = token
+            if reads:
+                read = token
 
     def _signal(
         self,
@@ -184,12 +194,23 @@ class Issuing:
     ) -> SignalToken:
         """Return what agents learn from a signal: the issuer's knowledge, and all steps that come before."""
         lanes = {warp.index: mask for warp, mask in self._world.warps_of(cta, threads)}
+        thread = _alone(threads)
+        own: Clock = {}
+        counts = False
         for earlier in step.ordered:
             token = earlier.observed
             if isinstance(token, Copies):
                 levels = join_levels(levels, token.knowledge_of(lanes))
-            elif token is not None:
+            elif token is None:
+                continue
+            elif isinstance(token, Token) and token.cta is cta and token.thread == thread >= 0:
+                # The issuer's knowledge has only grown since it issued the earlier operation.
+                _add(own, token.own())
+                counts = counts or token.stream is not None
+            else:
                 levels = join_levels(levels, token.knowledge())
+        if own:
+            levels = with_operations(levels, own, sent=counts)
         if operation.group is GroupKind.TCGEN05_COMMIT:
             levels = sent(levels)
         return SignalToken(_published(sendable(levels)), levels)
@@ -411,3 +432,15 @@ def learn_own(group: LaneGroup, own: Clock, *, tensor: bool = False) -> None:
     if tensor:
         levels[Level.TENSOR] = own
     group.learn(levels)
+
+
+def _alone(threads: NDArray[np.int64]) -> int:
+    """Return the number of the only thread; -1 if there are several."""
+    return int(threads[0]) if len(threads) == 1 else -1
+
+
+def _add(clock: Clock, more: Clock) -> None:
+    """Add the later times of ``more`` to a clock that no one else has."""
+    for key, time in more.items():
+        if clock.get(key, 0) < time:
+            clock[key] = time

@@ -19,6 +19,7 @@ from .records import Record
 
 __all__ = ["Chain", "Chains", "Stream", "Token"]
 
+_NO_CLOCK: Clock = {}
 _ORDERS = (Level.SYNC, Level.WIDE, Level.EXECUTION)
 
 
@@ -54,6 +55,7 @@ class Token:
         stream: for the operations of a commit: their stream, whose tokens are ordered by ``after`` alone.
         serials: serial numbers of the steps.
         issuer: key of the warp that issued the operation.
+        thread: number of the thread that issued the operation, in its CTA; -1 if several threads did.
         used: for a load of tensor memory: True if an instruction has used its registers.
         after: times of tokens of the stream that the ISA orders before, if they were in flight at the issue.
         assumed: the same, with the orders that only this machine adds.
@@ -72,6 +74,7 @@ class Token:
     stream: Stream | None = None
     serials: tuple[int, ...] = ()
     issuer: int = -1
+    thread: int = -1
     used: bool = False
     after: frozenset[int] = frozenset()
     assumed: frozenset[int] = frozenset()
@@ -85,21 +88,26 @@ class Token:
 
     def knowledge(self) -> Levels:
         """Return what an agent knows that is ordered after the token."""
-        own = self.own()
-        made = dict(self.levels)
-        done: dict[int, Clock] = {}
-        for level in _ORDERS:
-            clock = self.levels.get(level, {})
-            if id(clock) not in done:
-                done[id(clock)] = extended(clock, own)
-            made[level] = done[id(clock)]
-        if self.stream is not None:
-            made[Level.SENT] = extended(made.get(Level.SENT, {}), own)
-        return made
+        return with_operations(self.levels, self.own(), sent=self.stream is not None)
 
     def follows(self, time: int, *, assumed: bool) -> bool:
         """True if edges order the token after the one of its stream with this time."""
         return time in self.after or (assumed and time in self.assumed)
+
+
+def with_operations(levels: Levels, own: Clock, *, sent: bool) -> Levels:
+    """Return ``levels`` with operations that are complete: their keys and times are ``own``.
+
+    ``sent`` is True for operations of tcgen05 whose completion a commit signals.
+    """
+    made = dict(levels)
+    done: dict[int, Clock] = {}
+    for level in (*_ORDERS, Level.SENT) if sent else _ORDERS:
+        clock = levels.get(level, _NO_CLOCK)
+        if id(clock) not in done:
+            done[id(clock)] = extended(clock, own)
+        made[level] = done[id(clock)]
+    return made
 
 
 class Chains:
