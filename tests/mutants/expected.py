@@ -197,6 +197,10 @@ _UNREAD = _harmless("no thread waits for this phase of the barrier")
 _FRESH = _harmless("the wait is for the phase before a fresh barrier's first, which hands nothing over")
 _DRAINED = _harmless("the phase is not used after this flip")
 _NO_TENSOR = _harmless("no tcgen05 operation comes before the fence, or none after it but a dealloc")
+_COVERED = _harmless(
+    "a later tcgen05.wait::ld of the warp covers this load, too, before the tensor memory is handed over, "
+    "and the instructions that use the registers wait for it"
+)
 _REJOINED = _harmless("the lanes only rejoin: nothing passes between them here")
 
 #: Sites that differ: by kernel, operator and number of the site among the operator's in the kernel.
@@ -212,10 +216,24 @@ EXCEPTIONS: dict[tuple[str, str, int], Expectation] = {
     ("tcgen05-chain", "wait-relaxed", 1): _DONE,
     ("tcgen05-chain", "wait-relaxed", 2): _DONE,
     **{("cp-async", o, n): _FRESH for o in ("wait-relaxed", "wait-asked-once") for n in (0, 2)},
-    ("blackwell-gemm", "wait-asked-once", 1): _review(
-        "commit-at-exit", _COMMIT, "the arrivals of the last commits may find the CTA's barriers gone"
+    **{
+        (k, "wait-asked-once", 1): _harmless(
+            "all threads wait for the MMA thread's last commit, and the commits of a thread arrive in order"
+        )
+        for k in _GEMMS
+    },
+    **{("blackwell-gemm", "wait-ld-deleted", n): _COVERED for n in range(7)},
+    ("blackwell-gemm-2sm", "wait-ld-deleted", 0): _COVERED,
+    **{
+        (k, "wgmma-fence-deleted", 1): _harmless(
+            "the accumulators of products of one shape need no fence between them, and nothing else uses them"
+        )
+        for k in _HOPPERS
+    },
+    ("blackwell-gemm", "group-committed-before-the-operation", 6): _harmless(
+        "the copy goes into the last group, and nothing fills its source again before the wait for all groups"
     ),
-    ("blackwell-gemm-2sm", "wait-asked-once", 1): _error(_COMMIT, "exit-in-flight", "commit-at-exit"),
+    ("named-barriers", "barrier-deleted", 0): _error(_BAR, "deadlock", "data-race", "barrier-misuse"),
     **{(k, "phase-not-flipped", 1): _DRAINED for k in _GEMMS},
     **{
         (k, "phase-not-flipped", n): _harmless("the ring never wraps at this place")
@@ -281,6 +299,19 @@ EXCEPTIONS: dict[tuple[str, str, int], Expectation] = {
     ("blackwell-gemm-2sm", "cluster-barrier-relaxed", 1): _harmless(
         "tcgen05's fences compose with any synchronization of threads"
     ),
+    **{
+        ("look-back-scan", o, n): _review(
+            "ordered-by-chance",
+            _MODEL,
+            "the sums are volatile: they do not race, but a load may get an old one",
+        )
+        for o, n in (
+            ("memory-fence-deleted", 0),
+            ("memory-fence-deleted", 1),
+            ("scope-narrowed", 1),
+            ("scope-narrowed", 2),
+        )
+    },
     **{
         ("look-back-scan", "access-weakened", n): _harmless(
             "the fences around the flag order the sums, weak or not"

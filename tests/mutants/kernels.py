@@ -135,7 +135,9 @@ def _blackwell(name: str, *, pair: bool) -> Subject:
 
 def _hopper(name: str, epilogue: str) -> Subject:
     gemm = load_example("hopper/gemm_highperf_hopper.py")
-    shape = (512, 256, 128)  # two tiles for one cluster: every stage is filled again
+    # Two tiles for one cluster, and ten steps of K each: a barrier that counts one arrival too few gives a stage back
+    # too early only when all warps of a warpgroup lag behind, after four rounds.
+    shape = (512, 256, 640)
     kernel = gemm.build_gemm(*shape, stages=2, clusters=1, epilogue=epilogue)
     a, b = gemm.make_inputs(*shape)
     output = np.full(shape[:2], np.nan, np.float32)
