@@ -167,7 +167,7 @@ class _Function:
             if kind == "state":
                 fits = name == "state"
             else:
-                fits = "tensor" in spec.kinds or name == "taddr"
+                fits = spec.space == "tensor" or name == "taddr"
             names = {register.name for register in registers_of(operand)}
             allowed |= names if fits else set()
             others |= names if not fits and spec.access != "w" else set()
