@@ -33,6 +33,9 @@ MENDED = [
     "fence-after-the-wait",
     "accumulator-handed-over-by-use-alone",
     "copy-to-tensor-memory-not-committed",
+    "exit-before-the-copy-has-read",
+    "count-of-one-more",
+    "bytes-expected-too-many",
 ]
 
 

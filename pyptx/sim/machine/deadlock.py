@@ -85,7 +85,7 @@ def _advice(machine: Machine, root: _Blocked | None) -> tuple[str, Remedy | None
         return "", None
     split = root.split
     threads = [32 * split.warp.index + int(lane) for lane in split.actors]
-    return machine.adviser(split.warp.cta.key, threads, root.wait.barrier, root.location)
+    return machine.adviser.stuck(split.warp.cta.key, threads, root.wait.barrier, root.location)
 
 
 def _rule(causes: set[WaitCause]) -> str:

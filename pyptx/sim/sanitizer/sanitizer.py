@@ -24,6 +24,7 @@ from ..tcgen05.tensor_memory import TensorMemory
 from .accesses import Accesses
 from .advice.code import Code
 from .advice.deadlocks import deadlock_advice
+from .advice.exits import exit_advice
 from .advice.history import History
 from .advice.pair import Advice, Pair
 from .advice.sides import Side
@@ -65,7 +66,7 @@ class Sanitizer(Observer):
         self.synchronization = Synchronization(self.world, self._issuing)
         examiner = Examiner(self.world.records, self.world.ctas, self._conflict)
         self._accesses = Accesses(self.world, examiner, self._beyond)
-        machine.adviser = self._stuck
+        machine.adviser = self
         self._reported: set[tuple[object, ...]] = set()
         #: Two stores to the same bytes, and the bytes before the second store.
         self._stored: list[tuple[Conflict, Check, NDArray[np.uint8]]] = []
@@ -207,9 +208,13 @@ class Sanitizer(Observer):
     def _code(self, cta: tuple[int, int]) -> Code:
         return Code(self._machine.grids[cta[0]].program.reachable)
 
-    def _stuck(self, cta: tuple[int, int], *wait: Any) -> Advice:
+    def stuck(self, cta: tuple[int, int], *wait: Any) -> Advice:
         """Advise threads of a CTA that wait for a phase which never completes."""
         return deadlock_advice(self._history, self._accesses.barrier_name, self._code(cta), cta, *wait)
+
+    def outlives(self, operation: AsyncOperation) -> Advice:
+        """Advise on an operation that may need the memory of a CTA that has ended."""
+        return exit_advice(self._history, self._accesses.barrier_name, operation)
 
     def _beyond(self, record: Record, owner: CtaAgent, ends: bool) -> None:
         finding = lifetime_finding(record, owner, ends)

@@ -249,14 +249,11 @@ class TensorMemory(CtaUnit):
                 self._report(rule, operation, f"had arrived at mbarrier {signal.barrier.name}")
 
     def _report(self, rule: str, operation: AsyncOperation, what: str) -> None:
-        self.cta.machine.report(
-            Finding(
-                RULES[rule],
-                f"CTA {self.cta.coordinates} ended, and no wait ensured that {operation.name}, "
-                f"issued by {operation.threads}, {what}",
-                operation.location,
-                operation.description(),
-            )
+        self.cta.machine.report_operation(
+            rule,
+            f"CTA {self.cta.coordinates} ended, and no wait ensured that {operation.name}, "
+            f"issued by {operation.threads}, {what}",
+            operation,
         )
 
     def at_exit(self) -> None:

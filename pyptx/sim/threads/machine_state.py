@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from ..engine.accounts import LaunchAccount
 from ..engine.events import AsyncOperation, Engine, Engines, Step
 from ..engine.stream import EventStream, GroupKind, Life, LifeKind, Observer
 from ..memory.address_space import Memory
+from ..memory.mbarrier import MBarrier
 from ..memory.segments import Fault, Segment
 from .choices import ScheduleChoices
 from .divergence import Divergence
@@ -35,10 +36,26 @@ if TYPE_CHECKING:
     from .cta import CTA
     from .grid import Grid
 
-__all__ = ["MachineState"]
+__all__ = ["Adviser", "MachineState"]
 
 #: Blocks that a split may run before the machine proceeds as if the split waited, since it may be polling.
 _PATIENCE = 4096
+
+
+class Adviser(Protocol):
+    """Knows what the threads did before a finding: why the rule is broken, and what mends the kernel."""
+
+    def stuck(
+        self,
+        cta: tuple[int, int],
+        threads: Sequence[int],
+        barrier: MBarrier,
+        location: SourceLocation | None,
+    ) -> tuple[str, Remedy]:
+        """Advise threads of a CTA that wait for a phase of an mbarrier which never completes."""
+
+    def outlives(self, operation: AsyncOperation) -> tuple[str, Remedy]:
+        """Advise on an operation that may need the memory of a CTA that has ended."""
 
 
 class MachineState:
@@ -86,8 +103,8 @@ class MachineState:
         self.steps = 0
         #: Bytes of the host's memory that registers and local memory take.
         self.held = 0
-        #: Says why a phase of an mbarrier does not complete for threads of a CTA, and what mends the kernel.
-        self.adviser: Callable[..., tuple[str, Remedy]] | None = None
+        #: Says what mends a kernel whose threads wait in vain, or whose operations outlive their CTA.
+        self.adviser: Adviser | None = None
         self._ticks = self._slept = 0
         #: Time when the run began. Preparing the code is part of the run.
         self._started = time.monotonic() if started is None else started
@@ -144,6 +161,22 @@ class MachineState:
         if key not in self._reported:
             self._reported.add(key)
             account.findings.append(finding)
+
+    def report_operation(self, rule: str, message: str, operation: AsyncOperation) -> None:
+        """Store a finding about an operation that no wait covers."""
+        why, remedy = "", None
+        if self.adviser is not None:
+            why, remedy = self.adviser.outlives(operation)
+        self.report(
+            Finding(
+                RULES[rule],
+                message,
+                operation.location,
+                operation.description(),
+                why=why,
+                remedy=remedy,
+            )
+        )
 
     def fault(self, rule: str, message: str, actor: Any, lane: int | None = None) -> Fault:
         """Return a fault with a finding that ends the run.

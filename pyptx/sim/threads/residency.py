@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ...core.findings import RULES, Finding
 from ..engine.events import Step, StepKind
 from .cluster import Cluster
 from .multiprocessor import Multiprocessors
@@ -144,14 +143,11 @@ class Residency:
                     reads[operation] = "read"
         writes = {operation: "written" for operation, signal in cta.unseen_signals() if signal.nbytes}
         for operation, done in (writes | reads).items():
-            self.machine.report(
-                Finding(
-                    RULES["exit-in-flight"],
-                    f"CTA {cta.coordinates} ended, and no wait ensured that {operation.name} "
-                    f"had {done} its shared memory",
-                    operation.location,
-                    operation.description(),
-                )
+            self.machine.report_operation(
+                "exit-in-flight",
+                f"CTA {cta.coordinates} ended, and no wait ensured that {operation.name} "
+                f"had {done} its shared memory",
+                operation,
             )
 
 

@@ -21,9 +21,9 @@ from ...memory.access import Access, AccessKind
 __all__ = ["Event", "Flag", "History", "Issue", "Moment", "Passed"]
 
 #: Events of each CTA that are kept.
-_KEPT = 512
+_KEPT = 192
 #: CTAs that have ended whose events are kept.
-_ENDED = 64
+_ENDED = 16
 _LEFT_OUT = (SyncKind.REGISTERS_USED, SyncKind.MBARRIER_EXPECT_TX, SyncKind.LAUNCH_DEPENDENTS)
 
 

@@ -140,7 +140,13 @@ def _commit_there(pair: Pair, arrival: Sync, issue: Issue) -> tuple[str, Edit | 
 def _after_tensor_access(pair: Pair, group: GroupKind) -> Advice:
     first = pair.first
     loads = group is GroupKind.TCGEN05_LD
-    waits = [sync for sync in first.after(SyncKind.GROUP_WAIT, warp=True) if sync.object is group]
+    waited, waits, late = pair.second.waited(), [], False
+    for sync in first.after(SyncKind.GROUP_WAIT, *ARRIVALS, warp=True):
+        if sync.kind is not SyncKind.GROUP_WAIT:
+            # A wait behind the arrival that the second threads have waited for comes too late.
+            late = late or signal_of(sync) in waited
+        elif sync.object is group and not late:
+            waits.append(sync)
     if waits:
         why, remedy = after_threads(_behind(pair, waits[0]))
         return f"warp {first.warp} waits for {first.at} at {place(waits[0].location)}; {why}", remedy
