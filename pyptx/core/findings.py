@@ -100,7 +100,7 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "store-collision",
         Verdict.REVIEW,
-        "several lanes of one store write to one address: which value stays is undefined",
+        "lanes of one store, or copies of equal bytes, write to one address in open order",
         "let one lane store, or let each lane store to its own address",
         "memory-consistency-model",
     ),

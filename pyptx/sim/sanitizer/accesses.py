@@ -236,7 +236,9 @@ class Accesses:
         if len(footprint.starts) < len(lanes):
             self._of_lanes_together(access, warp, mask, footprint, current)
             return
-        if len(lanes) > 1 and (footprint.starts == footprint.starts[0]).all() and not current.strong:
+        one_place = len(lanes) > 1 and (footprint.starts == footprint.starts[0]).all() and not current.strong
+        # Lanes that know different things store at once: they are not compared with each other.
+        if one_place and (len(groups) == 1 or current.kind is AccessKind.READ):
             self._of_one_place(access, warp, groups, footprint, current)
             return
         values, record = self._values(access, warp, lanes, footprint.starts)

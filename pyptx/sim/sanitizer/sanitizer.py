@@ -11,6 +11,7 @@ Source: PTX ISA, `#memory-consistency-model`, `#async-proxy`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -166,21 +167,26 @@ class Sanitizer(Observer):
         record, current, earlier = check.record, check.current, conflict.record
         stores = current.kind is AccessKind.WRITE and earlier.kind is AccessKind.WRITE
         threads = record.proxy is Proxy.GENERIC and earlier.mask and current.space is not StateSpace.TENSOR
-        again = record.location == earlier.location
-        if conflict.rule == "data-race" and stores and threads and again:
+        again = threads and record.location == earlier.location
+        copies = record.proxy is earlier.proxy is Proxy.ASYNC and current.space is StateSpace.GLOBAL
+        if conflict.rule == "data-race" and stores and (again or copies):
             self._stored.append((conflict, check, _bytes_at(conflict, check)))
             return
         self._tell(conflict, check)
 
     def _judge_stores(self) -> None:
-        """Report pairs of stores by one instruction that nothing orders, if the second one changed a byte.
+        """Report pairs of stores that nothing orders, by one instruction or by copies.
 
-        Compilers let all threads store one value where one thread would be enough.
+        Compilers let all threads store one value where one thread would be enough, and let two warpgroups
+        copy one tile: stores by one instruction are reported only if the second one changed a byte, and
+        copies that changed none are for review.
         """
         stored, self._stored = self._stored, []
         for conflict, check, before in stored:
             if (_bytes_at(conflict, check) != before).any():
                 self._tell(conflict, check)
+            elif check.record.proxy is Proxy.ASYNC:
+                self._tell(replace(conflict, rule="store-collision"), check)
 
     def _tell(self, conflict: Conflict, check: Check) -> None:
         finding = conflict_finding(conflict, check, self._pair(conflict, check))

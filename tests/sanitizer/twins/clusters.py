@@ -252,6 +252,17 @@ _MBARRIERS = [
         arrays=arrays(data=2),
     ),
     _cluster(
+        "acquire-restricted-to-shared-memory",
+        ("fences", "fences"),
+        "fence.acquire.cluster covers the load from global memory; sync_restrict::shared::cluster covers shared memory alone",
+        f"{_START}mad.wide.u32 from, peer, 4, data; mad.wide.u32 wide, cta, 4, data;\nst.global.u32 [wide], x; // @store\n"
+        f"fence.release.cluster;\n{_REMOTE.replace('release', 'relaxed')}\n{wait('bar', 0, '.relaxed.cluster')}\n"
+        "-fence.acquire.cluster;\n+fence.acquire.sync_restrict::shared::cluster.cluster;\n"
+        f"ld.global.u32 y, [from]; // @load\n{_OUT}",
+        anchor=_FENCE,
+        arrays=arrays(data=2),
+    ),
+    _cluster(
         "restricted-fences",
         ("fences", "fences"),
         "the restricted fences release a store to the CTA's shared memory, and acquire a load from the cluster's",

@@ -37,7 +37,6 @@ _RACES = {
     "copies.block_pipeline": "libcu++ counts the lanes that leave by match.any, which orders nothing",
     "triton.atomics": "each warp loads a word that another one stores",
     "triton.calls": "each warp loads a word that another one stores",
-    "triton.specialised.product": "two warps store overlapping boxes",
 }
 
 
