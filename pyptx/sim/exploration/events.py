@@ -65,12 +65,12 @@ class Role:
 
 @dataclass(frozen=True, slots=True)
 class Meeting:
-    """An agent takes part in a phase of a synchronization object. ``parity``: waits name parities."""
+    """An agent takes part in a phase of a synchronization object; ``amount`` of bytes or arrivals."""
 
     object: Hashable
     phase: int
     role: str
-    parity: bool = False
+    amount: int = 0
 
 
 @dataclass(eq=False, slots=True)
@@ -86,6 +86,7 @@ class Event:
         after: numbers of earlier events that it follows for another reason: the issue of a step, say.
         ends: the CTAs that end by it.
         effect: False if the agent only reads, so that a polling loop may repeat it.
+        failed: True if it ended the run with a fault.
         location: the line.
     """
 
@@ -97,6 +98,7 @@ class Event:
     after: set[int] = field(default_factory=set)
     ends: list[tuple[int, int]] = field(default_factory=list)
     effect: bool = False
+    failed: bool = False
     location: SourceLocation | None = None
 
 

@@ -87,9 +87,16 @@ class _Memory:
 
 @dataclass(slots=True)
 class _Phase:
-    """The events of one phase of an object by role, as bits."""
+    """The events of one phase of an object by role, as bits; the bytes that it still expects.
+
+    ``asked`` has the lanes that found the phase incomplete, with what they had done and seen before; ``seen``
+    those that saw it complete.
+    """
 
     roles: dict[str, int] = field(default_factory=dict)
+    nbytes: int = 0
+    asked: list[tuple[str, int]] = field(default_factory=list)
+    seen: set[str] = field(default_factory=set)
 
     def of(self, *roles: str) -> int:
         found = 0
@@ -125,7 +132,10 @@ class Order:
         self._numbers: dict[int, int] = {}
         for place, event in enumerate(trail.log):
             if place in trail.void:
-                self._compare(event, len(self.before), self._program_order(event), keep=False)
+                past = self._program_order(event)
+                self._compare(event, len(self.before), past, keep=False)
+                for meeting in event.meetings:
+                    self._phase(meeting).asked.append((event.agent, past))
             else:
                 self._add(event)
         self._disabled()
@@ -140,10 +150,12 @@ class Order:
         past = self._program_order(event)
         self._program.append(past)
         for meeting in event.meetings:
-            past |= self._meet(meeting, number)
+            past |= self._meet(meeting, number, event.agent)
         self.before.append(0)
         self.before[number] = self._compare(event, number, past, keep=True)
         self._numbers[id(event)] = number
+        if event.failed:
+            self.contended |= {each.object for each in event.meetings} - self._known
         if event.warp is not None:
             last = self._last.setdefault(event.warp, [-1] * 32)
             for lane in _bits(event.mask):
@@ -168,16 +180,27 @@ class Order:
     def _closed(self, number: int) -> int:
         return self.before[number] | 1 << number
 
-    def _meet(self, meeting: Meeting, number: int) -> int:
+    def _meet(self, meeting: Meeting, number: int, agent: str) -> int:
         """Add a meeting; return the events that a wait follows: all that counted in its phase."""
-        phase = self._phases.setdefault(meeting.object, {}).setdefault(meeting.phase, _Phase())
+        phase = self._phase(meeting)
+        if meeting.role == Role.EXPECT:
+            phase.nbytes += meeting.amount
+        elif meeting.role == Role.COMPLETE:
+            phase.nbytes -= meeting.amount
         phase.roles[meeting.role] = phase.roles.get(meeting.role, 0) | 1 << number
         if meeting.role != Role.WAIT:
+            return 0
+        phase.seen.add(agent)
+        if meeting.object in self._known and _names_parities(meeting.object):
+            # A wait for a parity may end at an earlier phase, too: it races with what counts.
             return 0
         found = 0
         for each in _bits(phase.of(*_COUNTED) & ~(1 << number)):
             found |= self._closed(each)
         return found
+
+    def _phase(self, meeting: Meeting) -> _Phase:
+        return self._phases.setdefault(meeting.object, {}).setdefault(meeting.phase, _Phase())
 
     # --- races ----------------------------------------------------------------------------------
 
@@ -237,7 +260,7 @@ class Order:
 
     def _commutes(self, key: Hashable, phases: dict[int, _Phase]) -> bool:
         """True if the operations on an object have the same effect in every order that the events allow."""
-        parity = isinstance(key, tuple) and key[0] == "mbarrier"
+        parity = _names_parities(key)
         if parity and any(phase.of(Role.ASK) for phase in phases.values()):
             return False
         for number, phase in phases.items():
@@ -247,7 +270,11 @@ class Order:
                     return False
             if not parity:
                 continue
+            if phase.nbytes < 0 or any(earlier & ~past for _, past in phase.asked):
+                return False
             later = phases.get(number + 1, _Phase()).of(*_COUNTED)
+            if later and any(agent not in phase.seen for agent, _ in phase.asked):
+                return False
             for role, arrivals in ((Role.EXPECT, _ARRIVALS), (Role.INCREMENT, (Role.ARRIVE,))):
                 for each in _bits(phase.of(role)):
                     if not any(self._closed(one) >> each & 1 for one in _bits(phase.of(*arrivals))):
@@ -258,3 +285,8 @@ class Order:
                 if later and not any(self.before[one] >> each & 1 for one in _bits(later)):
                     return False
         return True
+
+
+def _names_parities(key: Hashable) -> bool:
+    """True if waits for an object name the parity of a phase, as those for mbarriers do."""
+    return isinstance(key, tuple) and key[0] == "mbarrier"

@@ -20,6 +20,7 @@ from ..machine.deadlock import deadlock
 from ..machine.lapped import let_lapped_pass
 from ..machine.machine import Machine
 from ..machine.schedule import Policy
+from ..memory.segments import Fault
 from ..threads.limits import Limits, Progress
 from ..threads.warp import Split
 from .events import Act, Event, Role, Touch, conflicts
@@ -38,7 +39,7 @@ class Explored(Policy):
     interleaves = True
     starves_threads = True
     reconverges = False
-    on_unanswered: Callable[[Hashable], None] | None = None
+    on_unanswered: Callable[[Hashable, int], None] | None = None
 
     def issued(self, machine: Machine, steps: list[Step]) -> None:
         pass
@@ -46,9 +47,9 @@ class Explored(Policy):
     def turn(self) -> int:
         return 1
 
-    def unanswered(self, barrier: Hashable) -> None:
+    def unanswered(self, barrier: Hashable, phase: int) -> None:
         if self.on_unanswered is not None:
-            self.on_unanswered(barrier)
+            self.on_unanswered(barrier, phase)
 
 
 class StepwiseMachine(Machine):
@@ -154,6 +155,9 @@ class StepwiseMachine(Machine):
                 del self._standing[name]
                 self._charge(actor)
                 self.execute(actor)
+        except Fault:
+            event.failed = True
+            raise
         finally:
             self.completed.clear()
             self.touching.finish_event(changed=self.memory.version != version)
@@ -188,7 +192,7 @@ class StepwiseMachine(Machine):
         self.touching.keep_event(event)
         self.trail.add(event)
         self._polling.note_event(event)
-        for name, (s, watched) in list(self._in_vain.items()):
+        for name, (s, watched) in list(self._in_vain.items()) if event.effect else ():
             if conflicts(watched, event.touches) or any(
                 touch.object == each.object for touch in watched for each in event.meetings
             ):
@@ -199,7 +203,6 @@ class StepwiseMachine(Machine):
     def _blocked(self, event: Event) -> None:
         """Note a wait whose condition does not hold."""
         event.touches = [touch for touch in event.touches if touch.object in self._contended]
-        event.meetings = []
         self.trail.add_void(event)
 
     def _wait_in_vain(self, name: str, s: Split, events: list[Event]) -> None:
@@ -213,8 +216,6 @@ class StepwiseMachine(Machine):
         ]
         if name in self._given_up:
             watched.append(self._given_up[name])
-        for event in events:
-            event.meetings = []
         self._in_vain[name] = s, watched
         self.spinning.append(s)
         self.trail.take_back(events)
@@ -239,6 +240,7 @@ class StepwiseMachine(Machine):
             or self.retries.time_out(again=True)
             or let_lapped_pass(self)
         ):
+            self._in_vain = {name: each for name, each in self._in_vain.items() if each[0] in self.spinning}
             return True
         self.charge(self.residency.open[0].account)
         self.report(self._stuck[1])

@@ -183,7 +183,7 @@ class Touching(Observer):
             role = Role.SIGNAL
         if role is not None:
             assert isinstance(sync.object, tuple)
-            self._meet(("mbarrier", *sync.object), sync.phase, role, parity=True)
+            self._meet(("mbarrier", *sync.object), sync.phase, role, sync.amount, parity=True)
             self._near(sync.object)
         elif sync.kind in _BARRIERS:
             family, role = _BARRIERS[sync.kind]
@@ -198,10 +198,10 @@ class Touching(Observer):
         if sync.kind not in _SILENT and role is not Role.WAIT:
             event.effect = True
 
-    def asked(self, barrier: Hashable) -> None:
-        """Record that a test of an mbarrier has found its phase incomplete."""
+    def asked(self, barrier: Hashable, phase: int) -> None:
+        """Record that a test of an mbarrier has found this phase incomplete."""
         assert isinstance(barrier, tuple)
-        self._meet(("mbarrier", *barrier), -1, Role.ASK, parity=True)
+        self._meet(("mbarrier", *barrier), phase, Role.ASK, parity=True)
 
     def begin(self, life: Life) -> None:
         if life.kind is LifeKind.CTA:
@@ -233,9 +233,9 @@ class Touching(Observer):
 
     # --- objects --------------------------------------------------------------------------------
 
-    def _meet(self, object: Hashable, phase: int, role: str, *, parity: bool) -> None:
+    def _meet(self, object: Hashable, phase: int, role: str, amount: int = 0, *, parity: bool) -> None:
         assert self.current is not None
-        self.current.meetings.append(Meeting(object, phase, role, parity))
+        self.current.meetings.append(Meeting(object, phase, role, amount))
         if object in self._contended:
             self.touch(object, Act.READ if role in (Role.WAIT, Role.ASK) else Act.CHANGE)
         elif parity:

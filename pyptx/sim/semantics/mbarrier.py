@@ -373,7 +373,7 @@ def _ask_one(s: Split, op: Op, barrier: MBarrier, parity: int, mask: int) -> boo
         watch.complete(barrier.phase)
         return True
     if not watch.lapped(barrier.phase):
-        machine.policy.unanswered(barrier.key)
+        machine.policy.unanswered(barrier.key, barrier.phase)
         return False
     machine.report(barrier.lapped(s))
     return True

@@ -37,8 +37,8 @@ class ScheduleChoices:
         """Return True to let a pending try_wait time out now and return false, instead of waiting longer."""
         return False
 
-    def unanswered(self, barrier: Hashable) -> None:
-        """Called if the schedule starves threads and a test finds the phase of an mbarrier incomplete."""
+    def unanswered(self, barrier: Hashable, phase: int) -> None:
+        """Called if the schedule starves threads and a test finds this phase of an mbarrier incomplete."""
 
     def starts(self) -> bool:
         """True if a launch that can start, or a cluster whose launch can still be canceled, starts now."""

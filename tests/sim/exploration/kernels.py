@@ -17,6 +17,7 @@ __all__ = [
     "TICKETS",
     "WRITERS",
     "binomial",
+    "ring",
 ]
 
 
@@ -144,3 +145,58 @@ atom.relaxed.gpu.global.exch.b32 z, [out], 2
 add.u32 y, y, z
 ret
 """)  # fmt: skip
+
+
+def ring(*, waits: bool = True, early: bool = False) -> Kernel:
+    """A ring of one place through which warp 0 hands three numbers to warp 1.
+
+    Without ``waits``, warp 0 does not wait for the place to be free. With ``early``, warp 1 gives the place
+    back before it reads.
+    """
+    wait = "mbarrier.try_wait.parity.shared::cta.b64 q, [empty], parity\n@!q bra FREE" if waits else ""
+    read, back = "ld.shared.u32 x, [slot]", "mbarrier.arrive.shared::cta.b64 _, [empty]"
+    return _racy(f"""
+.shared b64 bars[2] 8
+.shared u32 place[1] 4
+.reg u32 t full empty slot x i parity sum
+.reg pred p q
+mov.u32 t, %tid.x
+mov.u32 full, bars
+add.u32 empty, full, 8
+mov.u32 slot, place
+setp.ne.u32 p, t, 0
+@p bra READY
+mbarrier.init.shared::cta.b64 [full], 32
+mbarrier.init.shared::cta.b64 [empty], 32
+READY:
+bar.sync 0
+mov.u32 i, 0
+mov.u32 sum, 0
+setp.lt.u32 p, t, 32
+@!p bra TAKE
+GIVE:
+and.b32 parity, i, 1
+xor.b32 parity, parity, 1
+FREE:
+{wait}
+add.u32 x, i, 5
+st.shared.u32 [slot], x
+mbarrier.arrive.shared::cta.b64 _, [full]
+add.u32 i, i, 1
+setp.lt.u32 p, i, 3
+@p bra GIVE
+ret
+TAKE:
+and.b32 parity, i, 1
+FULL:
+mbarrier.try_wait.parity.shared::cta.b64 q, [full], parity
+@!q bra FULL
+{back if early else read}
+{read if early else back}
+mad.lo.u32 sum, sum, 10, x
+add.u32 i, i, 1
+setp.lt.u32 p, i, 3
+@p bra TAKE
+st.global.u32 [out], sum
+ret
+""")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from tests.sim.build import Kernel
 
-__all__ = ["Outcomes", "Program", "random_program"]
+__all__ = ["Outcomes", "Program", "random_barriers", "random_program"]
 
 #: One instruction: its name and numbers.
 Step = tuple[str, int, int, int]
@@ -34,24 +34,33 @@ class Program:
     ``st c v 0``: store v. ``str c r 0``: store register r. ``ld c r 0``: load. ``add c v r``, ``exch c v r``:
     atomic, the old value to r. ``red c v 0``: add without a result. ``cas c v r``: 0 becomes v, the old
     value to r. ``poll c v r``: load into r until the word is v. ``lock c 0 0``: 0 becomes 1, or again.
-    ``if r v n``: skip n instructions if the register is not v.
+    ``if r v n``: skip n instructions if the register is not v. ``arrive b 0 0``, ``expect b n 0``,
+    ``complete b n 0``: operations on an mbarrier; ``wait b p 0``, ``test b p 0``: wait for a phase of parity
+    p. Such a program has ``counts``, the arrivals that a phase of each barrier expects.
     """
 
     threads: tuple[tuple[Step, ...], ...]
+    counts: tuple[int, ...] = ()
 
     # --- every order ----------------------------------------------------------------------------
 
     def outcomes(self) -> Outcomes:
         """Run all orders."""
         count = len(self.threads)
-        start = ((0,) * count, (0,) * CELLS, ((0,) * REGISTERS,) * count)
+        barriers = tuple((0, expected, 0) for expected in self.counts)
+        start = ((0,) * count, (0,) * CELLS, ((0,) * REGISTERS,) * count, barriers)
         seen, pending = {start}, [start]
         ends: set[tuple[int, ...]] = set()
         hangs = False
         while pending:
             state = pending.pop()
-            places, cells, registers = state
-            after = [self._step(state, thread) for thread in range(count)]
+            places, cells, registers, _ = state
+            after = []
+            for thread in range(count):
+                try:
+                    after.append(self._step(state, thread))
+                except OverflowError:
+                    hangs = True
             if all(place >= len(code) for place, code in zip(places, self.threads, strict=True)):
                 ends.add((*cells, *(value for each in registers for value in each)))
             elif not any(after):
@@ -64,7 +73,7 @@ class Program:
 
     def _step(self, state, thread: int):  # type: ignore[no-untyped-def]
         """The state after one instruction of a thread; None if it cannot go on."""
-        places, cells, registers = state
+        places, cells, registers, barriers = state
         code, place = self.threads[thread], places[thread]
         if place >= len(code):
             return None
@@ -95,19 +104,51 @@ class Program:
             words[a] = 1
         elif name == "if":
             place += 0 if own[a] == b else c
+        elif name in ("wait", "test"):
+            if barriers[a][0] % 2 == b:
+                return None
+        else:
+            changed = self._operate(name, *barriers[a], self.counts[a], b)
+            barriers = (*barriers[:a], changed, *barriers[a + 1 :])
         return (
             (*places[:thread], place, *places[thread + 1 :]),
             tuple(words),
             (*registers[:thread], tuple(own), *registers[thread + 1 :]),
+            barriers,
         )
+
+    @staticmethod
+    def _operate(
+        name: str, phase: int, pending: int, tx: int, expected: int, nbytes: int
+    ) -> tuple[int, int, int]:
+        """The phase, the pending arrivals and the pending bytes of a barrier after an operation."""
+        if name == "arrive":
+            if not pending:
+                raise OverflowError
+            pending -= 1
+        else:
+            tx += nbytes if name == "expect" else -nbytes
+        return (phase, pending, tx) if pending or tx else (phase + 1, expected, 0)
 
     # --- the kernel -----------------------------------------------------------------------------
 
     def kernel(self) -> Kernel:
-        """A kernel whose CTAs of one thread are the threads. Its array has the words of an outcome."""
+        """A kernel whose CTAs of one thread are the threads. Its array has the words of an outcome.
+
+        With mbarriers, the first lanes of one CTA's warps are the threads.
+        """
         lines = [".reg u32 c old", ".reg pred p"]
+        if self.counts:
+            lines.insert(0, f".shared b64 bars[{len(self.counts)}] 8")
         lines += [f".reg u32 {' '.join(f'r{number}' for number in range(REGISTERS))}", "mov.u32 c, %ctaid.x"]
         lines += [f"mov.u32 r{number}, 0" for number in range(REGISTERS)]
+        if self.counts:
+            lines += ["mov.u32 c, %tid.x", "setp.ne.u32 p, c, 0", "@p bra READY"]
+            lines += [
+                f"mbarrier.init.shared::cta.b64 [bars+{8 * n}], {each}" for n, each in enumerate(self.counts)
+            ]
+            lines += ["READY:", "bar.sync 0", "and.b32 old, c, 31", "setp.ne.u32 p, old, 0", "@p bra LEAVE"]
+            lines += ["shr.u32 c, c, 5"]
         for thread in range(1, len(self.threads)):
             lines += [f"setp.eq.u32 p, c, {thread}", f"@p bra T{thread}"]
         for thread, code in enumerate(self.threads):
@@ -119,6 +160,7 @@ class Program:
             first = 4 * (CELLS + REGISTERS * thread)
             lines += [f"st.global.u32 [out+{first + 4 * n}], r{n}" for n in range(REGISTERS)]
             lines.append("ret")
+        lines += ["LEAVE:", "ret"]
         return Kernel("\n".join(lines), "out:u64", racy=True)
 
     def _lines(self, thread: int, place: int, step: Step) -> list[str]:
@@ -126,6 +168,15 @@ class Program:
         word = f"[out+{4 * a}]"
         how = "relaxed.gpu.global"
         here = f"T{thread}_{place}"
+        barrier = f"[bars+{8 * a}]"
+        if name in ("arrive", "expect", "complete", "wait", "test"):
+            return {
+                "arrive": [f"mbarrier.arrive.shared::cta.b64 _, {barrier}"],
+                "expect": [f"mbarrier.expect_tx.relaxed.cta.shared::cta.b64 {barrier}, {b}"],
+                "complete": [f"mbarrier.complete_tx.relaxed.cta.shared::cta.b64 {barrier}, {b}"],
+                "wait": [f"mbarrier.try_wait.parity.shared::cta.b64 p, {barrier}, {b}", f"@!p bra {here}"],
+                "test": [f"mbarrier.test_wait.parity.shared::cta.b64 p, {barrier}, {b}", f"@!p bra {here}"],
+            }[name]
         return {
             "st": [f"st.{how}.u32 {word}, {b}"],
             "str": [f"st.{how}.u32 {word}, r{b}"],
@@ -164,3 +215,28 @@ def random_program(seed: int) -> Program:
                 code.append((name, cell, value, register))
         threads.append(tuple(code))
     return Program(tuple(threads))
+
+
+def random_barriers(seed: int) -> Program:
+    """A program of two or three threads that meet at one or two mbarriers, rightly or not."""
+    chance = random.Random(f"{seed}: barriers")
+    count = chance.choice((2, 2, 3))
+    counts = tuple(chance.randint(1, count) for _ in range(chance.choice((1, 2))))
+    bytes_too = chance.random() < 0.3
+    threads = []
+    for _ in range(count):
+        code: list[Step] = []
+        for _ in range(chance.randint(2, 5 if count == 2 else 4)):
+            barrier, cell = chance.randrange(len(counts)), chance.randrange(2)
+            names = ["arrive", "arrive", "wait", "wait", "test", "st", "ld"]
+            name = chance.choice(names + ["expect", "complete"] * bytes_too)
+            if name == "st":
+                code.append((name, cell, chance.randint(1, 2), 0))
+            elif name == "ld":
+                code.append((name, cell, chance.randrange(REGISTERS), 0))
+            elif name in ("wait", "test"):
+                code.append((name, barrier, chance.randint(0, 1), 0))
+            else:
+                code.append((name, barrier, 8 if name != "arrive" else 0, 0))
+        threads.append(tuple(code))
+    return Program(tuple(threads), counts)

@@ -21,6 +21,7 @@ from .kernels import (
     TICKETS,
     WRITERS,
     binomial,
+    ring,
 )
 
 
@@ -91,3 +92,24 @@ def test_one_interleaving_of_many_fails_and_is_found() -> None:
     assert finding.schedules == (report.exploration.failing,)
     again = ONE_OF_MANY.run(np.zeros(8, np.uint32), grid=2, block=1, schedule=report.exploration.failing)
     assert again.verdict == "error" and [each.rule.name for each in again.findings] == ["trap"]
+
+
+def test_a_ring_of_one_place_is_explored_once() -> None:
+    """Producer and consumer wait for each other at two mbarriers."""
+    report = explore(ring(), block=64)
+    assert report.verdict == "clean", report
+    assert report.exploration is not None
+    assert (report.exploration.interleavings, report.exploration.runs) == (1, 1)
+
+
+def test_a_place_given_back_too_early() -> None:
+    """The producer may overwrite each of the first two places before they are read, or after."""
+    report = explore(ring(early=True), block=64)
+    assert report.exploration is not None
+    assert report.exploration.interleavings == len(report.exploration.outcomes) == 4
+
+
+def test_a_producer_that_does_not_wait() -> None:
+    report = explore(ring(waits=False), block=64)
+    assert report.exploration is not None and report.exploration.complete
+    assert {"lapped-wait", "deadlock"} <= {finding.rule.name for finding in report.findings}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from .programs import CELLS, REGISTERS, Program, random_program
+from .programs import CELLS, REGISTERS, Program, random_barriers, random_program
 
 #: Store buffering, whose outcome 0 0 no interleaving has; a message; two locks taken in opposite order.
 NAMED = {
@@ -29,6 +29,17 @@ NAMED = {
             (("poll", 0, 1, 0), ("red", 0, 1, 0), ("ld", 0, 1, 0)),
         )
     ),
+    "a parity that fits two phases": Program(
+        ((("wait", 0, 1, 0), ("wait", 0, 1, 0)), (("st", 0, 1, 0), ("arrive", 0, 0, 0), ("test", 0, 0, 0))),
+        (1,),
+    ),
+    "a wait that two phases lap": Program(
+        ((("arrive", 0, 0, 0), ("arrive", 0, 0, 0), ("st", 0, 1, 0)), (("wait", 0, 0, 0), ("ld", 0, 0, 0))),
+        (1,),
+    ),
+    "bytes that nothing announces": Program(
+        ((("arrive", 0, 0, 0), ("ld", 1, 1, 0)), (("complete", 0, 8, 0), ("arrive", 0, 0, 0))), (1,)
+    ),
 }
 
 
@@ -36,17 +47,20 @@ def check(program: Program) -> None:
     wanted = program.outcomes()
     kernel, count = program.kernel(), len(program.threads)
     size = CELLS + REGISTERS * count
-    report = kernel.run(np.zeros(size, np.uint32), grid=count, block=1, schedule="all", max_runs=5000)
+    extents = {"grid": 1, "block": 32 * count} if program.counts else {"grid": count, "block": 1}
+    report = kernel.run(np.zeros(size, np.uint32), schedule="all", max_runs=5000, **extents)
     found = report.exploration
     assert found is not None and found.complete
-    assert (found.failed > 0) == wanted.hangs, program
+    # A thread whose phase two others lap would hang; the simulator lets it go on, and says so.
+    lapped = any(finding.rule.name == "lapped-wait" for finding in report.findings)
+    assert (found.failed > 0 or lapped) == wanted.hangs, program
     ends = set()
     for name in found.outcomes:
         words = np.zeros(size, np.uint32)
-        assert kernel.run(words, grid=count, block=1, schedule=name).verdict == "clean"
+        assert kernel.run(words, schedule=name, **extents).verdict in ("clean", "review")
         ends.add(tuple(words.tolist()))
     assert len(ends) == len(found.outcomes)
-    assert ends == wanted.ends, program
+    assert ends >= wanted.ends if lapped else ends == wanted.ends, program
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -59,3 +73,10 @@ def test_named_programs(name: str) -> None:
 def test_random_programs(first: int) -> None:
     for seed in range(first, first + 20):
         check(random_program(seed))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("first", range(20, 60, 20))
+def test_random_programs_with_mbarriers(first: int) -> None:
+    for seed in range(first, first + 20):
+        check(random_barriers(seed))

@@ -394,6 +394,38 @@ def test_all_schedules_of_a_clean_kernel() -> None:
     assert result.exit_code == 0 and result.output.startswith("saxpy under 3 schedules: clean")
 
 
+def test_every_interleaving(folder: Path) -> None:
+    text = (
+        HEADER
+        + """
+.visible .entry last(.param .u64 y)
+{
+    .reg .b32 %c;
+    .reg .b64 %y;
+    ld.param.u64 %y, [y];
+    mov.u32 %c, %ctaid.x;
+    st.relaxed.gpu.global.u32 [%y], %c;
+    ret;
+}
+"""
+    )
+    launch = ("-", "--grid", "3", "--block", "1", "--arg", "y=zeros:u32[1]", "--schedule")
+    result = run(*launch, "all", "--progress", text=text)
+    assert result.exit_code == 0, result.output
+    assert "explored: 6 interleavings, complete; interleavings only" in result.output
+    bounded = run(*launch, "all", "--max-runs", "4", "--resume", "part.json", text=text)
+    assert "explored: 4 interleavings, bound reached (max_runs=4)" in bounded.output
+    rest = json.loads(run(*launch, "all", "--resume", "part.json", "--json", text=text).stdout)
+    assert rest["exploration"]["complete"] and rest["exploration"]["interleavings"] == 6
+    (finding,) = rest["findings"]
+    values = set()
+    for name in finding["schedules"]:
+        again = json.loads(run(*launch, name, "--json", text=text).stdout)
+        assert again["schedule"] == name and again["exploration"] is None
+        values.add(tuple(again["arrays"][0]["first"]))
+    assert len(values) == 2
+
+
 # --- parameters by value and tensor maps -----------------------------------------------------------
 
 STRUCT = KernelParameter("s", TYPES["b8"], 16, by_value=True)
