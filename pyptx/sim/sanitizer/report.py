@@ -27,14 +27,23 @@ _VERBS = {
 
 
 def _what(record: Record, lane: int) -> str:
+    """Return what accessed the bytes, and how, for a text."""
     verb = "operation on the mbarrier" if record.barrier else _VERBS[record.kind]
     if record.kind is AccessKind.INVAL and record.proxy is Proxy.TENSOR:
         verb = "dealloc"
-    proxy = " by the async proxy" if record.proxy is Proxy.ASYNC else ""
-    who = record.name
-    if lane not in (ALL_LANES, -1):
-        who += f" lane {lane}"
-    return f"{verb}{proxy} by {who}"
+    if record.issue is not None:
+        proxy = " (async proxy)" if record.proxy is Proxy.ASYNC else ""
+        verb += f" by {record.issue.short}{proxy} of"
+    else:
+        verb += " by"
+    return f"{verb} {_who(record, lane)}"
+
+
+def _who(record: Record, lane: int) -> str:
+    """Return the threads that accessed the bytes, or that issued the operation."""
+    if record.issue is not None:
+        return record.name.removeprefix(f"{record.issue.name} by ")
+    return record.name if lane in (ALL_LANES, -1) else f"{record.name} lane {lane}"
 
 
 def conflict_finding(conflict: Conflict, check: Check, pair: Pair) -> Finding:
@@ -47,10 +56,10 @@ def conflict_finding(conflict: Conflict, check: Check, pair: Pair) -> Finding:
     why, remedy = advise(conflict.rule, pair)
     return Finding(
         rule,
-        f"{_what(first, first_lane)} of {where}: {rule.summary}",
+        f"{where}: {_what(first, first_lane)}: {rule.summary}",
         first.location,
-        first.name,
-        ((f"{_what(second, second_lane)}", second.location),),
+        _who(first, first_lane),
+        ((_what(second, second_lane), second.location),),
         why=why,
         remedy=remedy,
     )

@@ -139,7 +139,7 @@ def weak(pair: Pair, arrival: Sync | None, wait: Sync) -> Advice:
         old, new, argument = sync.scope.value, "cluster", 'scope="cluster"'
     found = pair.code.find(sync.location, opcode, lambda i: old in i.modifiers)
     if found is None:
-        return why, Remedy(f"use .{new} at {line}", argument)
+        return why, Remedy(f"use .{new} at {line}", argument, f".{new}")
     text = swapped(found, old, new)
     return why, Remedy(
         f"use .{new} instead of .{old} at {line}",
@@ -178,7 +178,8 @@ def _too_early(pair: Pair, sync: Sync) -> Advice:
     advice = f"let {first.who} arrive behind {first.at} instead of at {line}"
     found = pair.code.find(sync.location, "mbarrier", lambda i: "arrive" in i.modifiers)
     if found is None or first.location is None:
-        return why, Remedy(advice, f"ptx.mbarrier.arrive({name})")
+        arrive = f"mbarrier.arrive.shared::cta.b64 _, [{pair.address(sync.object)}];"
+        return why, Remedy(advice, f"ptx.mbarrier.arrive({name})", arrive)
     text = str(found)
     return why, Remedy(
         advice,
