@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
@@ -64,6 +65,17 @@ def test_the_edits_mend_a_twin(name: str) -> None:
     twin = TWINS[name]
     result = mended(parse_module(twin.text("wrong")), lambda module: outcome(twin, module))
     assert result.how == "mended" and len(result.edits) <= 2, result
+
+
+@pytest.mark.full
+def test_most_edits_mend_their_twin() -> None:
+    """127 of the 143 twins whose findings have an edit, when this test was written."""
+    ways = Counter(
+        mended(parse_module(twin.text("wrong")), lambda module, twin=twin: outcome(twin, module)).how
+        for twin in TWINS.values()
+        if twin.severity != "none"
+    )
+    assert ways["mended"] >= 120 and ways["wrong"] <= 2, ways
 
 
 def test_a_finding_without_an_edit_is_left() -> None:

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...core.findings import RULES, Finding
-from ...core.remedies import Remedy
+from ...core.remedies import Edit, Place, Remedy
 from ...core.source import SourceLocation
 from ..code.function import CodeBlock
 from ..engine.waits import BarrierPhase, Wait, WaitCause
+from ..threads.register_budget import RegisterWait
 from ..threads.warp import Split
 
 if TYPE_CHECKING:
@@ -81,11 +82,29 @@ def deadlock(machine: Machine) -> Finding:
 
 def _advice(machine: Machine, root: _Blocked | None) -> tuple[str, Remedy | None]:
     """Return what the machine's adviser says about the first wait, if this one is for an mbarrier."""
+    if root is not None and isinstance(root.wait, RegisterWait):
+        return "", _fewer_registers(root.wait, root.location)
     if root is None or machine.adviser is None or not isinstance(root.wait, BarrierPhase):
         return "", None
     split = root.split
     threads = [32 * split.warp.index + int(lane) for lane in split.actors]
     return machine.adviser.stuck(split.warp.cta.key, threads, root.wait.barrier, root.location)
+
+
+def _fewer_registers(wait: RegisterWait, location: SourceLocation | None) -> Remedy:
+    """Return the remedy for a ``setmaxnreg.inc`` that asks for more registers than were released."""
+    most, line = wait.budget.largest, "its line" if location is None else location.short
+    ptx = f"setmaxnreg.inc.sync.aligned.u32 {most};"
+    edit = None
+    if location is not None:
+        old = f"setmaxnreg.inc.sync.aligned.u32 {wait.count};"
+        edit = Edit(ptx, Place.REPLACE, location, replaced=old)
+    return Remedy(
+        f"ask for at most {most} registers at {line}: the other warps have released no more",
+        f"ptx.setmaxnreg.inc({most})",
+        ptx,
+        edit,
+    )
 
 
 def _rule(causes: set[WaitCause]) -> str:

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from ...core.findings import RULES, Finding
+from ...core.remedies import Remedy
 from ..code.semantic import Op, executes
 from ..engine.stream import SyncKind
 from ..engine.waits import BarrierPhase
@@ -28,6 +29,12 @@ from ..threads.warp import Split, mask_of_lanes
 _GENERIC, _CTA = Proxy.GENERIC, Scope.CTA
 _RELAXED, _ACQUIRE, _RELEASE = MemoryOrder.RELAXED, MemoryOrder.ACQUIRE, MemoryOrder.RELEASE
 _PROBE = AccessKind.PROBE
+#: What mends a kernel that asks for a phase once, and does not look at the answer.
+_WAIT_IN_A_LOOP = Remedy(
+    RULES["unused-wait"].remedy,
+    "ptx.mbarrier.wait(mbar, parity)",
+    "WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [mbar], parity; @!p bra WAIT;",
+)
 
 
 def _changed(s: Split) -> None:
@@ -406,6 +413,7 @@ def _asked(s: Split, op: Op, address: int, phase: int) -> MBarrier:
                     f"{op.name}: no instruction reads the predicate that it returns",
                     op.location,
                     s.description(),
+                    remedy=_WAIT_IN_A_LOOP,
                 )
             )
     return barrier

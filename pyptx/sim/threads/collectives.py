@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.remedies import Remedy
 from ..memory.segments import Fault
 
 if TYPE_CHECKING:
@@ -42,7 +43,10 @@ def _all_set(membermask: Any) -> bool:
 def unnamed_lanes(s: Split, op: Op, unnamed: int, mask: int) -> Fault:
     """Return the fault for ``unnamed`` lanes, which execute ``op`` with a member mask without them."""
     text = f"{op.name}: executed by lanes {unnamed:#010x}, which its member mask {mask:#010x} does not name"
-    return s.warp.cta.machine.fault("member-mask", text, s)
+    whole = f"{mask | unnamed:#010x}"
+    advice = f"name in the mask the lanes that execute the instruction together: {whole}"
+    remedy = Remedy(advice, f"mask={whole}", whole)
+    return s.warp.cta.machine.fault("member-mask", text, s, remedy=remedy)
 
 
 class LaneGroups:

@@ -178,8 +178,16 @@ class MachineState:
             )
         )
 
-    def fault(self, rule: str, message: str, actor: Any, lane: int | None = None) -> Fault:
-        """Return a fault with a finding that ends the run.
+    def fault(
+        self,
+        rule: str,
+        message: str,
+        actor: Any,
+        lane: int | None = None,
+        *,
+        remedy: Remedy | None = None,
+    ) -> Fault:
+        """Return a fault with a finding that ends the run; ``remedy`` is what mends this kernel, if known.
 
         For a trap the message names the wait that timed out before.
         """
@@ -193,7 +201,15 @@ class MachineState:
         op = actor.op if rule in ("divergent-collective", "member-mask") else None
         anchor = op.binding.match.form.anchor if op is not None else ""
         return Fault(
-            Finding(RULES[rule], message, actor.location, actor.description(lane), others, anchor=anchor)
+            Finding(
+                RULES[rule],
+                message,
+                actor.location,
+                actor.description(lane),
+                others,
+                anchor=anchor,
+                remedy=remedy,
+            )
         )
 
     def uninitialized_register(

@@ -114,6 +114,14 @@ class RegisterBudget(CtaUnit):
         """Number of registers that the launch gave to the CTA's warps."""
         return (self.first or 0) * _LANES * len(self.cta.warps)
 
+    @property
+    def largest(self) -> int:
+        """The largest number of registers that each warp which asked for more can get, a multiple of 8."""
+        takers = sum(any(action == "inc" for action, _ in asked) for asked in self._asked.values())
+        first = self.first or 0
+        free = sum((first - count) * len(warps) for (_, count), warps in self.released.items())
+        return (first + free // max(1, takers)) // _STEP * _STEP
+
     def at_exit(self) -> None:
         """Report ``setmaxnreg`` instructions that only some warps of a warpgroup have executed."""
         for finding in self._unequal(f"CTA {self.cta.coordinates}", len(self.cta.warps)):

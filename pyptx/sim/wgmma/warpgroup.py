@@ -26,6 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...core.findings import RULES, Finding
+from ...core.remedies import Edit, Place, Remedy
 from ...core.source import SourceLocation
 from ..engine.events import Step
 from ..engine.waits import Wait
@@ -114,6 +115,7 @@ class WgmmaState(RegisterOwner):
                 location,
                 s.description(),
                 ((f"{operation.name}, in flight", operation.location),),
+                remedy=_wait_before(location, committed=pending not in self._open),
             )
         )
         if not pending.step.done:
@@ -153,7 +155,12 @@ class WgmmaState(RegisterOwner):
         return after
 
     def _unfenced(self, s: Split, message: str) -> None:
-        s.warp.cta.machine.report(Finding(RULES["wgmma-fence"], message, s.location, s.description()))
+        fence = "wgmma.fence.sync.aligned;"
+        edit = None if s.location is None else Edit(fence, Place.BEFORE, s.location)
+        remedy = Remedy("let all four warps execute it before the wgmma", "ptx.wgmma.fence()", fence, edit)
+        s.warp.cta.machine.report(
+            Finding(RULES["wgmma-fence"], message, s.location, s.description(), remedy=remedy)
+        )
 
     def issue(self, pending: PendingWgmma) -> None:
         """Add an operation that was issued now."""
@@ -327,3 +334,13 @@ def check_warpgroup(s: Split, op: Op, lanes: Any, operands: tuple[Any, ...] = ()
     if len(lanes) != 32:
         raise cta.machine.fault("warpgroup", f"{op.name} in a warp with threads that have ended", s)
     group.execute(s, op, operands)
+
+
+def _wait_before(location: SourceLocation | None, *, committed: bool) -> Remedy:
+    """Return the remedy for an access to registers of an operation in flight: a wait before the access."""
+    dsl, ptx = "ptx.wgmma.wait_group(0)", "wgmma.wait_group.sync.aligned 0;"
+    if not committed:
+        dsl, ptx = f"ptx.wgmma.commit_group(); {dsl}", f"wgmma.commit_group.sync.aligned; {ptx}"
+    where = "the access" if location is None else location.short
+    edit = None if location is None else Edit(ptx, Place.BEFORE, location)
+    return Remedy(f"let all four warps wait for the group before {where}", dsl, ptx, edit)
