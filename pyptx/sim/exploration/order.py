@@ -105,6 +105,50 @@ class _Phase:
         return found
 
 
+@dataclass(frozen=True, slots=True)
+class _Poll:
+    """Lanes at the head of a loop, and the bytes that they read first there."""
+
+    agent: str
+    state: Hashable
+    touch: Touch
+
+
+class _Polls:
+    """The useless passes of polling loops in a run.
+
+    Attributes:
+        useless: for each poll, the sets of last writers after which it was in vain.
+        before: the last writers before an event changed what a poll reads.
+    """
+
+    def __init__(self) -> None:
+        self.useless: dict[_Poll, set[int]] = {}
+        self.before: dict[tuple[int, _Poll], int] = {}
+
+    def note_useless(self, event: Event, writers: int) -> None:
+        """Note a pass in vain, of which ``event`` is the only transition."""
+        poll = _poll_of(event)
+        if poll is not None:
+            self.useless.setdefault(poll, set()).add(writers)
+
+    def changed_by(self, event: Event) -> list[_Poll]:
+        """Return the polls that have been in vain and whose bytes an event changes."""
+        if not event.effect or not self.useless:
+            return []
+        return [poll for poll in self.useless if conflicts([poll.touch], event.touches)]
+
+
+def _poll_of(event: Event) -> _Poll | None:
+    """Return the poll that an event begins, if it reads memory only, and nothing else."""
+    if event.poll is None or event.effect or event.meetings:
+        return None
+    memory = [touch for touch in event.touches if touch.starts is not None]
+    if len(memory) != 1 or memory[0].kind != Act.READ:
+        return None
+    return _Poll(event.agent, event.poll, memory[0])
+
+
 _ARRIVALS = (Role.ARRIVE, Role.SIGNAL)
 _COUNTED = (*_ARRIVALS, Role.EXPECT, Role.INCREMENT, Role.COMPLETE)
 
@@ -130,10 +174,12 @@ class Order:
         self._program: list[int] = []
         self._last: dict[tuple[int, int, int], list[int]] = {}
         self._numbers: dict[int, int] = {}
+        self._polls = _Polls()
         for place, event in enumerate(trail.log):
             if place in trail.void:
                 past = self._program_order(event)
                 self._compare(event, len(self.before), past, keep=False)
+                self._polls.note_useless(event, self._last_writers(event))
                 for meeting in event.meetings:
                     self._phase(meeting).asked.append((event.agent, past))
             else:
@@ -206,6 +252,9 @@ class Order:
 
     def _compare(self, event: Event, number: int, past: int, *, keep: bool) -> int:
         """Return the events that precede ``event``, and note its races with those that conflict with it."""
+        if keep:
+            for poll in self._polls.changed_by(event):
+                self._polls.before[number, poll] = self._writers(poll.touch)
         conflicting = 0
         for touch in event.touches:
             if touch.starts is None:
@@ -218,11 +267,44 @@ class Order:
         total = past
         for each in _bits(conflicting & ~past):
             total |= self.before[each]
-        if number >= self._since:
+        if number >= self._since and not self._waits_for(event, conflicting):
             for each in _bits(conflicting & ~total):
                 if self._trail.events[each].agent != event.agent:
                     self._reverse(each, number, event, past)
         return total | conflicting
+
+    def _writers(self, touch: Touch) -> int:
+        """Return the events that a read of these bytes would conflict with now."""
+        memory = self._memory.get(touch.object)
+        return 0 if memory is None else memory.touch(len(self.before), touch, keep=False)
+
+    def _last_writers(self, event: Event) -> int:
+        return self._writers(event.touches[0]) if _poll_of(event) is not None else 0
+
+    def _waits_for(self, event: Event, writers: int) -> bool:
+        """True if ``event`` polls, and this run shows that it needs all ``writers`` of what it reads.
+
+        They are one write before which it has polled in vain, or additions of one amount, before each of
+        which it has. Then it is not in a race with them: it would only poll in vain again.
+        """
+        poll = _poll_of(event)
+        if poll is None or not writers:
+            return False
+        known = self._polls.useless.get(poll, set())
+        numbers = list(_bits(writers))
+        first = self._polls.before.get((numbers[0], poll))
+        if first is None or first not in known:
+            return False
+        if len(numbers) == 1:
+            return True
+        amounts = {self._trail.events[each].amount for each in numbers}
+        if None in amounts or len(amounts) > 1:
+            return False
+        seen, together = True, 0
+        for each in numbers[:-1]:
+            together |= 1 << each
+            seen = seen and together in known
+        return seen
 
     def _reverse(self, first: int, number: int, event: Event, past: int) -> None:
         """Note that ``event`` may come before event ``first``, and which agents may act there for it."""
@@ -253,7 +335,7 @@ class Order:
         for position in range(max(self._since - 1, 0), len(trail.latest) - 1):
             lost = trail.latest[position] - trail.enabled[position + 1] - {trail.events[position].agent}
             for agent in sorted(lost):
-                if not is_step(agent):
+                if not is_step(agent) and agent not in trail.exempt:
                     self.races.append(Race(position, (agent,)))
 
     # --- synchronization objects ----------------------------------------------------------------

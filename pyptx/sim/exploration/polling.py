@@ -38,6 +38,8 @@ class Polling:
         self._effects: dict[int, bool] = {}
         #: The open passes of each split, by its name and the head of the loop.
         self._passes: dict[str, dict[int, _Pass]] = {}
+        #: The last head of a loop at which lanes were.
+        self._heads_seen: dict[str, int] = {}
 
     def note_block(self, name: str, block: CodeBlock) -> None:
         """Record that lanes run a block that no other thread notices."""
@@ -53,9 +55,20 @@ class Polling:
 
     def note_event(self, event: Event) -> None:
         """Record that lanes have done something that other threads may notice."""
-        for each in self._passes.get(event.agent, {}).values():
+        passes = self._passes.get(event.agent, {})
+        head = self._heads_seen.get(event.agent)
+        last = passes.get(head) if head is not None else None
+        if last is not None and not last.events and not last.effect:
+            event.poll = head, last.registers
+        for each in passes.values():
             each.events.append(event)
             each.effect |= event.effect
+
+    def looks(self, name: str) -> bool:
+        """True if lanes are about to begin a pass of a loop: perhaps they poll."""
+        head = self._heads_seen.get(name)
+        last = self._passes.get(name, {}).get(head) if head is not None else None
+        return last is not None and not last.events and not last.effect
 
     def repeats(self, name: str, s: Split) -> list[Event] | None:
         """If ``s`` is at the head of a loop again and its last pass was useless, return the events of it.
@@ -69,6 +82,7 @@ class Polling:
         if s.pc not in heads:
             return None
         passes = self._passes.setdefault(name, {})
+        self._heads_seen[name] = s.pc
         last = passes.get(s.pc)
         registers = self._registers(s)
         if last is not None and not last.effect and last.registers == registers:

@@ -22,6 +22,7 @@ from ..machine.machine import Machine
 from ..machine.schedule import Policy
 from ..memory.segments import Fault
 from ..threads.limits import Limits, Progress
+from ..threads.register_budget import RegisterWait
 from ..threads.warp import Split
 from .events import Act, Event, Role, Touch, conflicts
 from .polling import Polling
@@ -96,6 +97,8 @@ class StepwiseMachine(Machine):
         for s, wait in self.parked.items():
             if wait.over():
                 able[split_name(s)] = s
+                if isinstance(wait, RegisterWait):
+                    self.trail.exempt.add(split_name(s))
         for step in self.engines.pending.values():
             if step.ready:
                 able[self.touching.names[step.serial]] = step
@@ -103,6 +106,7 @@ class StepwiseMachine(Machine):
             self.trail.note_enabled(set())
             return self._unstick()
         self.check_time()
+        self.trail.looking = {name for name in self._standing if self._polling.looks(name)}
         chosen = self.trail.choose(sorted(able))
         self._act(chosen, able[chosen])
         return True
@@ -216,6 +220,10 @@ class StepwiseMachine(Machine):
         ]
         if name in self._given_up:
             watched.append(self._given_up[name])
+        if len(events) > 1:
+            # What the first of them reads does not decide alone.
+            for event in events:
+                event.poll = None
         self._in_vain[name] = s, watched
         self.spinning.append(s)
         self.trail.take_back(events)

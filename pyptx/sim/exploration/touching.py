@@ -25,6 +25,8 @@ __all__ = ["Touching", "split_name"]
 _OWN = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST)
 #: The largest store, in bytes of all lanes, whose value is compared with that of other stores.
 _COMPARED = 4096
+#: The largest word, in bytes, of an atomic operation whose summand is known.
+_WORD = 8
 #: Atomic operations on integers of which any two commute, and the addition of floats: its order is left out.
 _COMMUTING = frozenset({"add", "and", "or", "xor", "min", "max"})
 
@@ -79,12 +81,15 @@ class Touching(Observer):
         #: Events that a CTA's first events follow: those of the launch before.
         self.roots: dict[tuple[int, int], list[Event]] = {}
         self._stores: list[tuple[int, Any, Any]] = []
+        #: The word to which an atomic operation adds, and its value before.
+        self._added: tuple[Any, slice, int] | None = None
 
     # --- the transition -------------------------------------------------------------------------
 
     def begin_event(self, event: Event) -> None:
         """Let ``event`` be the current one."""
         self.current = event
+        self._added = None
         self._stores.clear()
 
     def finish_event(self, *, changed: bool) -> Event:
@@ -99,6 +104,10 @@ class Touching(Observer):
                 touch.object, f"store {digest.hexdigest()}", touch.starts, touch.size
             )
         self._stores.clear()
+        if self._added is not None:
+            segment, here, before = self._added
+            event.amount = _number(segment, here.start, here.stop - here.start) - before
+            self._added = None
         if not changed:
             # A compare-and-swap that fails, or an exchange of equal values.
             event.touches = [
@@ -146,6 +155,12 @@ class Touching(Observer):
         ):
             self._stores.append((len(event.touches), segment, footprint.offsets()))
         event.touches.append(Touch(key, kind, starts, footprint.size))
+        if kind not in (Act.READ, Act.CHANGE) and len(footprint.starts) == 1 and footprint.size <= _WORD:
+            self._added = (
+                segment,
+                slice(starts[0], starts[0] + footprint.size),
+                _number(segment, starts[0], footprint.size),
+            )
         if access.kind in (AccessKind.INIT, AccessKind.INVAL):
             launch, cluster, _ = self._places[access.actor.cta_key]
             self.touch(("mbarrier", launch, cluster, segment.base + int(footprint.starts[0])), Act.CHANGE)
@@ -284,3 +299,7 @@ def _kind(access: Access) -> str:
         if op.cache["unread"]:
             return f"{operation} {kind}"
     return "rmw"
+
+
+def _number(segment: Any, start: int, size: int) -> int:
+    return int.from_bytes(segment.data[start : start + size].tobytes(), "little")

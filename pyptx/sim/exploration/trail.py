@@ -45,6 +45,10 @@ class Trail:
         self.enabled: list[set[Agent]] = []
         self.latest: list[set[Agent]] = []
         self.free = 0
+        #: Agents that are about to begin a pass of a loop, and agents that may stop being able to act
+        #: although nothing conflicts.
+        self.looking: set[Agent] = set()
+        self.exempt: set[Agent] = set()
         self._streak = 0
         self._free_now = True
 
@@ -69,7 +73,11 @@ class Trail:
         return chosen
 
     def _default(self, awake: Sequence[Agent]) -> Agent:
-        """Return the agent that acts next if a run is free to choose: the last one, as long as it can."""
+        """Return the agent that acts next if a run is free to choose: one that polls, or the last one."""
+        looking = [agent for agent in awake if agent in self.looking]
+        if looking and self._streak < _PATIENCE:
+            # What a polling loop sees after each change shows which values it waits for.
+            return looking[0]
         last = self.events[-1].agent if self.events else ""
         if last in awake and self._streak < _PATIENCE:
             return last

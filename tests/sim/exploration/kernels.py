@@ -9,6 +9,7 @@ from tests.sim.build import Kernel
 __all__ = [
     "COUNTED",
     "FLAG",
+    "GATHERED",
     "LOCK",
     "LOST_UPDATE",
     "ONE_OF_MANY",
@@ -87,6 +88,23 @@ ret
 SEND:
 st.global.u32 [out+4], 7
 st.release.gpu.global.u32 [out], 1
+ret
+""", "out:u64")  # fmt: skip
+
+#: CTA 0 polls until the four others have added to a counter.
+GATHERED = Kernel("""
+.reg u32 c y
+.reg pred p
+mov.u32 c, %ctaid.x
+setp.eq.u32 p, c, 0
+@p bra POLL
+red.release.gpu.global.add.u32 [out], 1
+ret
+POLL:
+ld.acquire.gpu.global.u32 y, [out]
+setp.lt.u32 p, y, 4
+@p bra POLL
+st.global.u32 [out+4], y
 ret
 """, "out:u64")  # fmt: skip
 

@@ -13,6 +13,7 @@ from tests.sim.build import Kernel
 from .kernels import (
     COUNTED,
     FLAG,
+    GATHERED,
     LOCK,
     LOST_UPDATE,
     ONE_OF_MANY,
@@ -61,7 +62,15 @@ def test_threads_that_share_nothing_are_explored_once() -> None:
 def test_polling_for_a_flag_is_waiting() -> None:
     report = explore(FLAG, grid=2)
     assert report.verdict == "clean", report
-    assert report.exploration is not None and report.exploration.interleavings == 1
+    assert report.exploration is not None
+    assert (report.exploration.interleavings, report.exploration.runs) == (1, 1)
+
+
+def test_waiting_for_a_count_is_waiting_for_all_that_count() -> None:
+    report = explore(GATHERED, grid=5)
+    assert report.verdict == "clean", report
+    assert report.exploration is not None
+    assert (report.exploration.interleavings, report.exploration.runs) == (1, 1)
 
 
 @pytest.mark.parametrize("n", [2, 3])

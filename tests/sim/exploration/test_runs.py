@@ -67,7 +67,7 @@ def test_an_exploration_resumes_where_it_ended(kernel: Kernel, tmp_path: Path) -
     whole = explore(kernel, grid=grid)
     path, explored = tmp_path / "file", []
     for _ in range(40):
-        part = explore(kernel, grid=grid, max_runs=5, resume=path)
+        part = explore(kernel, grid=grid, max_runs=3, resume=path)
         assert part.exploration is not None
         explored.append(part.exploration.runs)
         if part.exploration.complete:
