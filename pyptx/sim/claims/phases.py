@@ -9,7 +9,8 @@ For phase k of one object:
 
 Then the phase cannot end early, nothing can count in another phase, and no wait can be lapped.
 
-The end of a phase has a key in the clocks of the sanitizer: waits for the phase learn it.
+The end of a phase has a key in the clocks of the sanitizer: waits for the phase learn it. A thread also knows
+the end if it knows all that counted in the phase.
 """
 
 from __future__ import annotations
@@ -78,7 +79,8 @@ class _Object:
         last: the last phase in which something counted, or -1.
         pending: for each phase: what must come before an operation that counts in it.
         marked: the last phase whose end is in the sanitizer's boards, or -1.
-        bytes: for the latest phases: the bytes that the phase expects.
+        bytes: for the latest phase: the bytes that it expects.
+        counted: for the latest phases: what threads did that counts in it; None if engines count, too.
     """
 
     key: int
@@ -87,6 +89,30 @@ class _Object:
     pending: dict[int, list[_Pending]] = field(default_factory=dict)
     marked: int = -1
     bytes: dict[int, int] = field(default_factory=dict)
+    counted: dict[int, list[Moment] | None] = field(default_factory=dict)
+
+    def over(self, phase: int, clock: Clock, key: int, mask: int) -> bool:
+        """True if an agent knows the end of a phase, or all that counted in the phase.
+
+        ``key`` and ``mask`` name the agent's lanes, as in :func:`~.moments.known_lanes`.
+        """
+        if phase < 0 or clock.get(self.key, 0) > phase:
+            return True
+        counted = self.counted.get(phase)
+        if not counted:
+            return False
+        return all(known_lanes(clock, each, key, mask) == each.mask for each in counted)
+
+    def count(self, phase: int, moments: list[Moment]) -> None:
+        """Store what threads did that counts in a phase; an empty list stands for an engine's signal."""
+        if phase not in self.counted:
+            self.counted = {number: each for number, each in self.counted.items() if number >= phase - 2}
+            self.counted[phase] = []
+        counted = self.counted[phase]
+        if counted is not None and moments:
+            counted += moments
+        else:
+            self.counted[phase] = None
 
 
 class Phases:
@@ -158,9 +184,13 @@ class Phases:
         if sync.steps:
             assert step is not None and step.serial == sync.steps[0]
             self._check_count(found, phase, _issued(step).get(Level.EXECUTION, _NOTHING), sync, pending, 0, 0)
+            found.count(phase, [])
         else:
+            moments = []
             for group, mask in groups_of(self._world, sync.cta, sync.threads):
                 self._check_count(found, phase, execution(group), sync, pending, group.warp.key, mask)
+                moments.append(moment(self._world, group.warp, mask, sync.location))
+            found.count(phase, moments)
         if waiting:
             found.pending[phase] = [each for each in waiting if each.left]
 
@@ -174,7 +204,7 @@ class Phases:
         key: int,
         mask: int,
     ) -> None:
-        if phase and clock.get(found.key, 0) < phase:
+        if not found.over(phase - 1, clock, key, mask):
             self._ledger.competes(
                 f"{sync.kind.value} on {found.name}: nothing orders it after the end of the phase before",
                 sync.location,
@@ -192,7 +222,7 @@ class Phases:
             # The threads that wait have arrived in the same round.
             return
         for group, mask in groups_of(self._world, sync.cta, sync.threads):
-            if phase > 0 and execution(group).get(found.key, 0) < phase:
+            if not found.over(phase - 1, execution(group), group.warp.key, mask):
                 self._ledger.competes(
                     f"wait on {found.name}: nothing orders it after the end of the phase before the one that "
                     "it waits for",
@@ -202,7 +232,7 @@ class Phases:
 
     def _before(self, found: _Object, sync: Sync) -> None:
         for group, mask in groups_of(self._world, sync.cta, sync.threads):
-            if sync.phase and execution(group).get(found.key, 0) < sync.phase:
+            if not found.over(sync.phase - 1, execution(group), group.warp.key, mask):
                 self._ledger.competes(
                     f"{sync.kind.value} on {found.name}: nothing orders it after the end of the phase before",
                     sync.location,

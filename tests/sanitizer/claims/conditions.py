@@ -109,6 +109,12 @@ CONDITIONS: dict[str, Condition] = {
         _init(2) + _ARRIVE_1 + _ARRIVE_2,
         _ROOM,
     ),
+    "arrivals of two threads in two phases": Condition(
+        _init(1) + _ARRIVE_1 + _ARRIVE_1 + _ARRIVE_2,
+        "nothing orders it after the end of the phase before",
+        _init(1) + _ARRIVE_1 + _ARRIVE_1 + "bar.sync 0;\n" + _ARRIVE_2 + _wait("A", 0, "%p2"),
+        _ROOM,
+    ),
     "a wait that may be lapped": Condition(
         _init(1) + _ARRIVE_1 + _wait("A", 0) + _ARRIVE_1,
         "the next phase may end before the wait looks",
