@@ -161,6 +161,13 @@ RULES: dict[str, Rule] = _rules(
         "tcgen05-memory-consistency-model-pipelined-instructions",
     ),
     Rule(
+        "ordered-by-chance",
+        Verdict.REVIEW,
+        "another schedule may count an operation in another phase, so the barrier orders by chance",
+        "wait for the end of the phase before, or synchronize with a thread that has waited; check the count",
+        "memory-consistency-model",
+    ),
+    Rule(
         "unwritten-output",
         Verdict.REVIEW,
         "the call allocated an output, and the kernel did not write all of its elements",

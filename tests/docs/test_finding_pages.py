@@ -25,6 +25,7 @@ SANITIZER = {
     "cluster-lifetime",
     "data-race",
     "member-mask",
+    "ordered-by-chance",
     "proxy-fence-missing",
     "proxy-fence-open",
     "register-pool",

@@ -27,13 +27,7 @@ class Planned:
 
 
 #: Rules that :mod:`pyptx.core.findings` will need.
-PLANNED: dict[str, Planned] = {
-    "ordered-by-chance": Planned(
-        "review",
-        "accesses whose only order is one that another schedule may not make",
-        "memory-consistency-model",
-    ),
-}
+PLANNED: dict[str, Planned] = {}
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from dataclasses import dataclass, field
 
+from ...core.findings import RULES, Finding
 from ..engine.events import Engine, Step
 from ..engine.stream import Sync, SyncKind
 from ..memory.mbarrier import MAX_COUNT
@@ -41,6 +42,7 @@ _WAITS = {
     SyncKind.BAR_WAIT: "bar",
     SyncKind.CLUSTER_WAIT: "barrier.cluster",
 }
+_AFTER = "nothing orders it after the end of the phase before"
 _BEFORE = (SyncKind.MBARRIER_EXPECT_TX, SyncKind.MBARRIER_INCREMENT, SyncKind.MBARRIER_NO_COMPLETE)
 
 
@@ -205,10 +207,7 @@ class Phases:
         mask: int,
     ) -> None:
         if not found.over(phase - 1, clock, key, mask):
-            self._ledger.competes(
-                f"{sync.kind.value} on {found.name}: nothing orders it after the end of the phase before",
-                sync.location,
-            )
+            self._by_chance(f"{sync.kind.value} on {found.name}: {_AFTER}", sync)
         for each in pending:
             each.left &= ~known_lanes(clock, each.moment, key, mask)
 
@@ -223,20 +222,13 @@ class Phases:
             return
         for group, mask in groups_of(self._world, sync.cta, sync.threads):
             if not found.over(phase - 1, execution(group), group.warp.key, mask):
-                self._ledger.competes(
-                    f"wait on {found.name}: nothing orders it after the end of the phase before the one that "
-                    "it waits for",
-                    sync.location,
-                )
+                self._by_chance(f"wait on {found.name}: {_AFTER} the one that it waits for", sync)
             self._expect(found, phase + 1, moment(self._world, group.warp, mask, sync.location), sync.kind)
 
     def _before(self, found: _Object, sync: Sync) -> None:
         for group, mask in groups_of(self._world, sync.cta, sync.threads):
             if not found.over(sync.phase - 1, execution(group), group.warp.key, mask):
-                self._ledger.competes(
-                    f"{sync.kind.value} on {found.name}: nothing orders it after the end of the phase before",
-                    sync.location,
-                )
+                self._by_chance(f"{sync.kind.value} on {found.name}: {_AFTER}", sync)
             then = moment(self._world, group.warp, mask, sync.location)
             self._expect(found, sync.phase, then, sync.kind)
         if sync.kind is SyncKind.MBARRIER_EXPECT_TX:
@@ -248,6 +240,15 @@ class Phases:
                     "if none of them has arrived",
                     sync.location,
                 )
+
+    def _by_chance(self, what: str, sync: Sync) -> None:
+        """Record an operation that another schedule may count in another phase, and report it for review."""
+        self._ledger.competes(what, sync.location)
+        agent = self._world.ctas[sync.cta]
+        warps = sorted({int(thread) >> 5 for thread in sync.threads})
+        who = f"CTA {agent.coordinates}" + (f" warp {warps[0]}" if warps else "")
+        message = f"{what}, so another schedule may count it in another phase"
+        self._world.machine.report(Finding(RULES["ordered-by-chance"], message, sync.location, who))
 
     @staticmethod
     def _expect(found: _Object, phase: int, then: Moment, kind: SyncKind) -> None:
