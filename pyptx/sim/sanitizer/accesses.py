@@ -78,8 +78,10 @@ class Accesses:
             for group in warp.groups:
                 levels = join_levels(levels, group.snapshot(group.mask))
         for record in remote:
-            # Relaxed operations order the operations on mbarriers, and no ordinary access.
-            known = levels.get(Level.EXECUTION if record.barrier else Level.SYNC, {})
+            # Relaxed operations order the operations on mbarriers. A load is complete when its thread goes
+            # on, so kernels leave together behind a relaxed barrier; a store may still be on its way.
+            relaxed = record.barrier or record.kind is AccessKind.READ
+            known = levels.get(Level.EXECUTION if relaxed else Level.SYNC, {})
             if record.key not in known or known[record.key] < record.time:
                 lanes = known_lanes(record, known, record.mask)
                 if record.mask & ~lanes:
