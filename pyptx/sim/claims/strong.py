@@ -35,6 +35,8 @@ _INTEGERS = "usb"
 #: Spaces that only one thread accesses, or that nothing writes; tensor memory has no strong accesses.
 _SKIPPED = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST, StateSpace.TENSOR)
 _NOTHING: Clock = {}
+#: Accesses to a place that a new one is compared with, where the claim is refused anyway.
+_SEARCHED = 64
 
 
 @dataclass(eq=False, slots=True)
@@ -75,6 +77,7 @@ class _Memory:
         sums: commuting operations of threads, by warp and instruction.
         engines: operations of engines, by reduction (None for what does not commute) and bytes.
         floats: lines of sums of floating-point numbers, each with its bytes.
+        competing: places where accesses of threads compete.
     """
 
     segment: Segment
@@ -83,6 +86,7 @@ class _Memory:
     sums: dict[tuple[int, Op], _Sums] = field(default_factory=dict)
     engines: dict[tuple[str, str] | None, dict[tuple[int, int], list[_Engine]]] = field(default_factory=dict)
     floats: dict[SourceLocation | None, tuple[int, int]] = field(default_factory=dict)
+    competing: set[int] = field(default_factory=set)
 
 
 class StrongAccesses:
@@ -168,11 +172,15 @@ class StrongAccesses:
         clock, key, mask = execution(group), group.warp.key, 1 << lane
         entries = memory.places.setdefault(start, [])
         covered = True
+        if len(entries) > _SEARCHED and start in memory.competing:
+            # The claim is refused for this place: the last accesses show with what else they compete.
+            del entries[: -_SEARCHED // 2]
         for entry in entries:
             left = entry.moment.mask & ~known_lanes(clock, entry.moment, key, mask)
             if left:
                 covered = False
                 if writes or entry.writes:
+                    memory.competing.add(start)
                     self._pair(op, entry.op)
         for sums in self._overlapping(memory, start, start + size):
             if sums.moment.mask & ~known_lanes(clock, sums.moment, key, mask):

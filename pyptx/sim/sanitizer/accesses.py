@@ -228,20 +228,21 @@ class Accesses:
         """Check an access of some lanes of a warp, to those pieces of the access that are theirs."""
         if acquires(access.semantics) and access.kind is not AccessKind.WRITE:
             self._acquire(access, warp, lanes, footprint)
-        mask = mask_of(lanes)
-        groups = warp.groups_of(mask)
+        groups = warp.groups_of(mask_of(lanes))
         shadow = self._shadow(access.segment, access.actor)
         if access.kind is AccessKind.WRITE and footprint is access.footprint:
             self._collisions(access)
         current = self._current(access, shadow)
         warp.advance()
         if len(footprint.starts) < len(lanes):
-            self._of_lanes_together(access, warp, mask, footprint, current)
+            self._of_one_place(access, warp, groups, footprint, current, together=True)
+            self._begin_lives(access, shadow, warp, groups)
             return
         one_place = len(lanes) > 1 and (footprint.starts == footprint.starts[0]).all() and not current.strong
         # Lanes that know different things store at once: they are not compared with each other.
         if one_place and (len(groups) == 1 or current.kind is AccessKind.READ):
-            self._of_one_place(access, warp, groups, footprint, current)
+            place = Footprint(footprint.starts[:1], footprint.size)
+            self._of_one_place(access, warp, groups, place, current)
             return
         values, record = self._values(access, warp, lanes, footprint.starts)
         views = [View(group.levels, warp.cta, warp.key, warp.time, group.ordered) for group in groups]
@@ -264,33 +265,24 @@ class Accesses:
         groups: list[LaneGroup],
         footprint: Footprint,
         current: Current,
+        *,
+        together: bool = False,
     ) -> None:
-        """Check weak accesses of several lanes to one place."""
+        """Check weak accesses of several lanes to one place.
+
+        ``together`` is True for one access that all of them make, as ``tcgen05.alloc`` stores its result.
+        """
         shadow = self._shadow(access.segment, access.actor)
-        place = Footprint(footprint.starts[:1], footprint.size)
+        checks = []
         for group in groups:
             record = self._thread_record(access, warp, group.mask)
-            view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
+            record.together = together
+            view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered, together=together)
             self._reach(current, view, record, group.mask)
-            self._of_one(shadow, place, view, record, current, group.mask)
+            checks.append(_whole(shadow, footprint, view, record, current, group.mask))
+        self._examiner.access(*checks)
         if shadow.flags and current.kind is not AccessKind.READ:
-            self._flags.written(shadow, place.starts, place.size)
-
-    def _of_lanes_together(
-        self, access: Access, warp: WarpAgent, mask: int, footprint: Footprint, current: Current
-    ) -> None:
-        """Check one access that the lanes of a warp make together, as ``tcgen05.alloc`` stores its result."""
-        shadow = self._shadow(access.segment, access.actor)
-        record = self._thread_record(access, warp, mask)
-        record.together = True
-        groups = warp.groups_of(mask)
-        for group in groups:
-            view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered, together=True)
-            self._reach(current, view, record, group.mask)
-            self._of_one(shadow, footprint, view, record, current, group.mask)
-        if not current.strong and current.kind is not AccessKind.READ:
             self._flags.written(shadow, footprint.starts, footprint.size)
-        self._begin_lives(access, shadow, warp, groups)
 
     def _begin_lives(self, access: Access, shadow: Shadow, warp: WarpAgent, groups: list[LaneGroup]) -> None:
         """Do what an access does besides: it begins an mbarrier, or releases a tensor map."""
@@ -367,20 +359,7 @@ class Accesses:
         warp.advance()
         view = View(levels, warp.cta, -1, 0, set())
         record = self._record(access, warp.key, warp.time, warp.full, _name(warp))
-        self._of_one(shadow, access.footprint, view, record, current)
-
-    def _of_one(
-        self,
-        shadow: Shadow,
-        footprint: Footprint,
-        view: View,
-        record: Record,
-        current: Current,
-        mask: int = 0,
-    ) -> None:
-        """Check an access to all pieces by one agent, or by the lanes of ``mask`` together."""
-        value = CODES * record.number + ALL_LANES
-        self._examiner.access(Check(shadow, footprint, value, [view], record, current, mask=mask))
+        self._examiner.access(_whole(shadow, access.footprint, view, record, current))
 
     def _values(
         self, access: Access, warp: WarpAgent, lanes: NDArray[Any], starts: NDArray[np.int64]
@@ -471,7 +450,7 @@ class Accesses:
             record.waited = operation.group is not GroupKind.TCGEN05_LD
             token.records[key] = record
         self._reach(current, view, record, 0)
-        self._of_one(shadow, access.footprint, view, record, current)
+        self._examiner.access(_whole(shadow, access.footprint, view, record, current))
         if access.kind.writes:
             self._flags.written(shadow, access.footprint.starts, access.footprint.size)
 
@@ -573,7 +552,14 @@ class Accesses:
         view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
         self._reach(current, view, record, group.mask)
         footprint = Footprint(np.array([offset], np.int64), _BARRIER_BYTES)
-        self._of_one(shadow, footprint, view, record, current, group.mask)
+        self._examiner.access(_whole(shadow, footprint, view, record, current, group.mask))
+
+
+def _whole(
+    shadow: Shadow, footprint: Footprint, view: View, record: Record, current: Current, mask: int = 0
+) -> Check:
+    """Return the check of an access to all pieces by one agent, or by the lanes of ``mask`` together."""
+    return Check(shadow, footprint, CODES * record.number + ALL_LANES, [view], record, current, mask=mask)
 
 
 def _barrier_record(

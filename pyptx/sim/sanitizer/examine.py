@@ -24,6 +24,8 @@ _FULL = 0xFFFFFFFF
 _FEW = 4
 #: Accesses to at most so many blocks are checked block by block.
 _SINGLE = 6
+#: Accesses to one place that are kept when they race with each other.
+_RACING = 16
 #: Scopes that include the threads of all CTAs of the device.
 _WIDE = (Scope.GPU, Scope.SYS)
 Values = NDArray[np.int64]
@@ -31,18 +33,23 @@ Values = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """Two accesses that break a rule: the earlier record and its lane, the later lane, and the places.
+    """Two accesses that break a rule: the earlier record and its lane, the later lane, and the blocks.
 
-    ``offsets`` has the offsets of the grains in which the two were found to conflict; ``view`` is what the
-    agent of the later access knows.
+    ``check`` is the later access, and ``view`` what its agent knows.
     """
 
     rule: str
     record: Record
     lane: int
     my_lane: int
-    offsets: NDArray[np.int64]
+    check: Check
+    blocks: NDArray[np.int32]
     view: View
+
+    @property
+    def offsets(self) -> NDArray[np.int64]:
+        """The offsets of the grains in which the two conflict."""
+        return self.check.shadow.offsets_of(self.check.footprint, self.blocks)
 
 
 @dataclass(eq=False, slots=True)
@@ -126,30 +133,38 @@ def _replaces(earlier: Record, current: Current) -> bool:
 class Examiner:
     """Compares accesses with shadow memory.
 
-    ``report`` is called with each conflict and the check in which it was found.
+    ``report`` is called with each conflict.
     """
 
     def __init__(
         self,
         records: Records,
         agents: dict[tuple[int, int], CtaAgent],
-        report: Callable[[Conflict, Check], None],
+        report: Callable[[Conflict], None],
     ) -> None:
         self._records, self._agents, self._report = records, agents, report
         self.sets = ValueSets(self._kind_of)
+        #: Pairs of lines, by identity, of which a race was reported: nothing more is to be found there.
+        self._told: set[tuple[int, int]] = set()
 
-    def access(self, check: Check) -> None:
-        """Check one access, and store it."""
-        shadow, current = check.shadow, check.current
+    def access(self, *checks: Check) -> None:
+        """Check one access, and store it. Several checks are parts of one access to the same bytes."""
+        shadow, current = checks[0].shadow, checks[0].current
         reading = current.kind is AccessKind.READ
         weak = not current.strong and (reading or current.kind is AccessKind.WRITE)
-        if weak and shadow.waits(check.footprint, reading=reading):
-            shadow.early.append(check)
+        if weak and shadow.waits(checks[0].footprint, reading=reading):
+            shadow.early.extend(checks)
             return
         self.settle(shadow)
-        check.locate()
-        self._compare(check)
-        self._store(check)
+        for check in checks:
+            check.locate()
+            self._compare(check)
+        for check in checks:
+            self._store(check)
+
+    def told(self, earlier: Record, record: Record) -> None:
+        """Compare no more accesses of these two lines: their race was reported."""
+        self._told.add((id(earlier.location), id(record.location)))
 
     def settle(self, shadow: Shadow) -> None:
         """Store the accesses that have waited."""
@@ -204,8 +219,12 @@ class Examiner:
                 return []
         return self.sets.members(-number)
 
-    def _settled(self, earlier: Record, current: Current, view: View) -> bool:
-        """True if no lane's access of the record can conflict with the current one."""
+    def _settled(self, earlier: Record, check: Check, view: View) -> bool:
+        """True if nothing is to be found: no lane's access of the record can conflict now."""
+        current = check.current
+        if self._told and (id(earlier.location), id(check.record.location)) in self._told:
+            check.raced = True
+            return True
         key = earlier.number * 8 + current.number
         if key in view.ordered:
             return True
@@ -233,7 +252,7 @@ class Examiner:
             for member in self._members(number if old > 0 else -number, view, current):
                 record, their_lane = divmod(member, CODES)
                 earlier = self._records[record]
-                if self._settled(earlier, current, view):
+                if self._settled(earlier, check, view):
                     continue
                 their_lane = lane if their_lane == SAME_LANE else their_lane
                 clean = True
@@ -258,7 +277,7 @@ class Examiner:
             for member in self._members(number, view, check.current):
                 record, their_lane = divmod(member, CODES)
                 earlier = self._records[record]
-                if self._settled(earlier, check.current, view):
+                if self._settled(earlier, check, view):
                     continue
                 if here is None:
                     here = pairs == pair
@@ -295,8 +314,7 @@ class Examiner:
         blocks: NDArray[np.int32],
         view: View,
     ) -> None:
-        offsets = check.shadow.offsets_of(check.footprint, blocks)
-        self._report(Conflict(rule, earlier, lane, my_lane, offsets, view), check)
+        self._report(Conflict(rule, earlier, lane, my_lane, check, blocks, view))
 
     # --- storing --------------------------------------------------------------------------------
 
@@ -309,12 +327,16 @@ class Examiner:
             if current.kind is AccessKind.READ:
                 shadow.reads[block] = self._joined(int(shadow.reads[block]), value, mine, view, current)
                 continue
-            if check.raced or _stays(current):
+            if _stays(current) or (check.raced and self._count(int(shadow.writes[block])) < _RACING):
                 value = self._joined(int(shadow.writes[block]), value, mine, view, current)
             shadow.writes[block] = value
             # Later accesses are still compared with reads that are not ordered before the write.
             read = int(shadow.reads[block]) if check.raced or current.strong else 0
             shadow.reads[block] = self._joined(read, 0, mine, view, current)
+
+    def _count(self, value: int) -> int:
+        """Return how many accesses a value stands for."""
+        return self.sets.count(-value // CODES) if value < 0 else int(value > 0)
 
     def _joined(self, old: int, value: int, mine: int, view: View, current: Current) -> int:
         """Return the value for the members of ``old`` that must be kept, and for ``value``.
@@ -412,6 +434,9 @@ class Examiner:
     ) -> None:
         """Write the values of blocks with one old number and one new record to ``result``."""
         view, current = check.views[unit], check.current
+        racing = current.kind is not AccessKind.READ and not _stays(current)
+        if racing and self.sets.count(max(0, -number)) >= _RACING:
+            return
         if number > 0:
             left = self._uncovered(CODES * number + SAME_LANE, lanes, mine, view, current)
             if not np.any(left):

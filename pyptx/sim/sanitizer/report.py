@@ -10,7 +10,7 @@ from .advice.adviser import advise
 from .advice.pair import Pair
 from .advice.sides import place
 from .agents import CtaAgent
-from .examine import Check, Conflict
+from .examine import Conflict
 from .records import ALL_LANES, Record
 
 __all__ = ["conflict_finding", "lifetime_finding"]
@@ -46,8 +46,9 @@ def _who(record: Record, lane: int) -> str:
     return record.name if lane in (ALL_LANES, -1) else f"{record.name} lane {lane}"
 
 
-def conflict_finding(conflict: Conflict, check: Check, pair: Pair) -> Finding:
+def conflict_finding(conflict: Conflict, pair: Pair) -> Finding:
     """Return the finding for two accesses that break a rule. The later line of the text comes first."""
+    check = conflict.check
     rule, record = RULES[conflict.rule], check.record
     named = [(record, conflict.my_lane), (conflict.record, conflict.lane)]
     named.sort(key=lambda side: (-_line(side[0]), side[0].kind.value))

@@ -17,7 +17,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.findings import Finding
 from ..engine.events import AsyncOperation, Step
 from ..engine.stream import Fence, Life, LifeKind, Observer, Sync, SyncKind
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, StateSpace
@@ -31,11 +30,12 @@ from .advice.pair import Advice, Pair
 from .advice.sides import Side
 from .agents import CtaAgent
 from .clocks import Level
-from .examine import Check, Conflict, Examiner
+from .examine import Conflict, Examiner
 from .issuing import Issuing, learn_own
 from .order import known_lanes
 from .records import Record
 from .report import conflict_finding, lifetime_finding
+from .shadow import Shadow
 from .synchronization import Synchronization
 from .world import World
 
@@ -65,12 +65,12 @@ class Sanitizer(Observer):
         self._history = History()
         self._issuing = Issuing(self.world)
         self.synchronization = Synchronization(self.world, self._issuing)
-        examiner = Examiner(self.world.records, self.world.ctas, self._conflict)
-        self._accesses = Accesses(self.world, examiner, self._beyond)
+        self._examiner = Examiner(self.world.records, self.world.ctas, self._conflict)
+        self._accesses = Accesses(self.world, self._examiner, self._beyond)
         machine.adviser = self
-        self._reported: set[tuple[object, ...]] = set()
+        self._reported: set[tuple[str, ...]] = set()
         #: Two stores to the same bytes, and the bytes before the second store.
-        self._stored: list[tuple[Conflict, Check, NDArray[np.uint8]]] = []
+        self._stored: list[tuple[Conflict, NDArray[np.int64], NDArray[np.uint8]]] = []
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -163,16 +163,18 @@ class Sanitizer(Observer):
 
     # --- findings -------------------------------------------------------------------------------
 
-    def _conflict(self, conflict: Conflict, check: Check) -> None:
-        record, current, earlier = check.record, check.current, conflict.record
+    def _conflict(self, conflict: Conflict) -> None:
+        check, earlier = conflict.check, conflict.record
+        record, current = check.record, check.current
         stores = current.kind is AccessKind.WRITE and earlier.kind is AccessKind.WRITE
         threads = record.proxy is Proxy.GENERIC and earlier.mask and current.space is not StateSpace.TENSOR
         again = threads and record.location == earlier.location
         copies = record.proxy is earlier.proxy is Proxy.ASYNC and current.space is StateSpace.GLOBAL
         if conflict.rule == "data-race" and stores and (again or copies):
-            self._stored.append((conflict, check, _bytes_at(conflict, check)))
+            offsets = conflict.offsets
+            self._stored.append((conflict, offsets, _bytes_at(offsets, check.shadow)))
             return
-        self._tell(conflict, check)
+        self._tell(conflict)
 
     def _judge_stores(self) -> None:
         """Report pairs of stores that nothing orders, by one instruction or by copies.
@@ -182,20 +184,23 @@ class Sanitizer(Observer):
         copies that changed none are for review.
         """
         stored, self._stored = self._stored, []
-        for conflict, check, before in stored:
-            if (_bytes_at(conflict, check) != before).any():
-                self._tell(conflict, check)
+        for conflict, offsets, before in stored:
+            check = conflict.check
+            if (_bytes_at(offsets, check.shadow) != before).any():
+                self._tell(conflict)
             elif check.record.proxy is Proxy.ASYNC:
-                self._tell(replace(conflict, rule="store-collision"), check)
+                self._tell(replace(conflict, rule="store-collision"))
 
-    def _tell(self, conflict: Conflict, check: Check) -> None:
-        finding = conflict_finding(conflict, check, self._pair(conflict, check))
-        places = [finding.location, *(location for _, location in finding.other)]
-        self._report((conflict.rule, *map(str, places)), finding)
+    def _tell(self, conflict: Conflict) -> None:
+        lines = sorted((str(conflict.check.record.location), str(conflict.record.location)))
+        if self._is_new((conflict.rule, *lines)):
+            self._machine.report(conflict_finding(conflict, self._pair(conflict)))
+        if conflict.rule == "data-race":
+            self._examiner.told(conflict.record, conflict.check.record)
 
-    def _pair(self, conflict: Conflict, check: Check) -> Pair:
+    def _pair(self, conflict: Conflict) -> Pair:
         """Return the two accesses with what their threads did around them."""
-        record = check.record
+        check, record = conflict.check, conflict.check.record
         near = conflict.record.cta == record.cta
         ctas, history = self.world.ctas, self._history
         first = Side(conflict.record, conflict.lane, ctas[conflict.record.cta], history, True, False, near)
@@ -223,18 +228,19 @@ class Sanitizer(Observer):
         return exit_advice(self._history, self._accesses.barrier_name, operation)
 
     def _beyond(self, record: Record, owner: CtaAgent, ends: bool) -> None:
-        finding = lifetime_finding(record, owner, ends)
-        self._report(("cluster-lifetime", str(finding.location), ends), finding)
+        if self._is_new(("cluster-lifetime", str(record.location), str(ends))):
+            self._machine.report(lifetime_finding(record, owner, ends))
 
-    def _report(self, key: tuple[object, ...], finding: Finding) -> None:
-        if key not in self._reported:
-            self._reported.add(key)
-            self._machine.report(finding)
+    def _is_new(self, key: tuple[str, ...]) -> bool:
+        """Return True at the first call with this rule and these lines."""
+        if key in self._reported:
+            return False
+        self._reported.add(key)
+        return True
 
 
-def _bytes_at(conflict: Conflict, check: Check) -> NDArray[np.uint8]:
-    """Return the bytes that are in the place of a conflict now."""
-    shadow = check.shadow
-    at = conflict.offsets[:, None] + np.arange(shadow.grain)
+def _bytes_at(offsets: NDArray[np.int64], shadow: Shadow) -> NDArray[np.uint8]:
+    """Return the bytes that are in some grains now."""
+    at = offsets[:, None] + np.arange(shadow.grain)
     found: NDArray[np.uint8] = shadow.segment.data[np.minimum(at, shadow.segment.size - 1)]
     return found
