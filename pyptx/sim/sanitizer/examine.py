@@ -31,7 +31,7 @@ _WIDE = (Scope.GPU, Scope.SYS)
 Values = NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(eq=False, slots=True)
 class Conflict:
     """Two accesses that break a rule: the earlier record and its lane, the later lane, and the blocks.
 
@@ -43,13 +43,13 @@ class Conflict:
     lane: int
     my_lane: int
     check: Check
-    blocks: NDArray[np.int32]
+    blocks: list[NDArray[np.int32]]
     view: View
 
     @property
     def offsets(self) -> NDArray[np.int64]:
         """The offsets of the grains in which the two conflict."""
-        return self.check.shadow.offsets_of(self.check.footprint, self.blocks)
+        return self.check.shadow.offsets_of(self.check.footprint, np.concatenate(self.blocks))
 
 
 @dataclass(eq=False, slots=True)
@@ -68,6 +68,7 @@ class Check:
         mask: the lanes that make an access to one place, if ``lanes`` is None; 0 for an engine.
         blocks: the blocks of the shadow. Once they are known, the arrays above are by block.
         raced: True once the access was found to break a rule.
+        conflicts: what it breaks, by the earlier record, the rule and the agent; None if nothing.
     """
 
     shadow: Shadow
@@ -81,7 +82,7 @@ class Check:
     mask: int = 0
     blocks: NDArray[np.int32] = field(init=False)
     raced: bool = False
-    _reported: set[tuple[int, str, int]] | None = None
+    conflicts: dict[tuple[int, str, int], Conflict] | None = None
 
     def locate(self) -> None:
         """Find the blocks."""
@@ -96,16 +97,23 @@ class Check:
             if not isinstance(self.values, int):
                 self.values = self.values[pieces]
 
-    def news(self, record: Record, rule: str, unit: int) -> bool:
-        """Remember that a rule is broken; return True at the first call with these arguments."""
+    def breaks(
+        self,
+        rule: str,
+        earlier: Record,
+        lanes: tuple[int, int],
+        unit: int,
+        blocks: NDArray[np.int32],
+    ) -> None:
+        """Remember that the access breaks a rule, with the lane of the earlier access and its own lane."""
         self.raced = True
-        key = record.number, rule, unit
-        if self._reported is None:
-            self._reported = set()
-        if key in self._reported:
-            return False
-        self._reported.add(key)
-        return True
+        key = earlier.number, rule, unit
+        if self.conflicts is None:
+            self.conflicts = {}
+        if key in self.conflicts:
+            self.conflicts[key].blocks.append(blocks)
+        else:
+            self.conflicts[key] = Conflict(rule, earlier, *lanes, self, [blocks], self.views[unit])
 
 
 def _split_values(values: Values) -> tuple[Values, Values]:
@@ -183,6 +191,8 @@ class Examiner:
         self._compare_with(check, shadow.writes)
         if check.current.kind is not AccessKind.READ:
             self._compare_with(check, shadow.reads)
+        for conflict in check.conflicts.values() if check.conflicts else ():
+            self._report(conflict)
 
     def _compare_with(self, check: Check, values: Values) -> None:
         old = values[check.blocks]
@@ -244,7 +254,7 @@ class Examiner:
                 continue
             unit = 0 if check.units is None else int(check.units[at])
             my_lane = -1 if check.lanes is None else int(check.lanes[at])
-            if before == (old, unit, my_lane):
+            if before == (old, unit, my_lane) and not check.conflicts:
                 continue
             before = old, unit, my_lane
             number, lane = divmod(abs(old), CODES)
@@ -259,8 +269,8 @@ class Examiner:
                 for mine in bits_of(check.mask) if check.mask else (my_lane,):
                     rule = broken_rule(earlier, their_lane, current, mine, view)
                     clean = clean and not rule
-                    if rule and check.news(earlier, rule, unit):
-                        self._tell(check, rule, earlier, their_lane, mine, check.blocks[at : at + 1], view)
+                    if rule:
+                        check.breaks(rule, earlier, (their_lane, mine), unit, check.blocks[at : at + 1])
                 if clean and not earlier.mask and check.lanes is None:
                     view.ordered.add(earlier.number * 8 + current.number)
 
@@ -299,22 +309,11 @@ class Examiner:
             lane, my_lane = code // 64, code % 64 - 1
             rule = broken_rule(earlier, lane, current, my_lane, view)
             clean = clean and not rule
-            if rule and check.news(earlier, rule, unit):
-                self._tell(check, rule, earlier, lane, my_lane, check.blocks[here][codes == code], view)
+            if rule:
+                blocks = check.blocks[here] if np.ndim(codes) == 0 else check.blocks[here][codes == code]
+                check.breaks(rule, earlier, (lane, my_lane), unit, blocks)
         if clean and not earlier.mask and check.lanes is None:
             view.ordered.add(earlier.number * 8 + current.number)
-
-    def _tell(
-        self,
-        check: Check,
-        rule: str,
-        earlier: Record,
-        lane: int,
-        my_lane: int,
-        blocks: NDArray[np.int32],
-        view: View,
-    ) -> None:
-        self._report(Conflict(rule, earlier, lane, my_lane, check, blocks, view))
 
     # --- storing --------------------------------------------------------------------------------
 

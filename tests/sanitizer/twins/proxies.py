@@ -375,7 +375,7 @@ _BOXES = Twin(
 .shared .align 128 .b32 tile[32];
 mov.u32 base, tile; mad.lo.u32 at, lane, 4, base; mov.u32 y, 0;
 -mul.lo.u32 x, cta, 4; mul.lo.u32 z, cta, 100;
-+mul.lo.u32 x, cta, 0; mul.lo.u32 z, cta, 0;
++mul.lo.u32 x, cta, 0; mul.lo.u32 z, cta, 100;
 add.u32 z, z, lane;
 st.shared.u32 [at], z;
 {_FENCED}
