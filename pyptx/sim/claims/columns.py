@@ -47,10 +47,14 @@ class Columns:
             kept[2].update(access.footprint.starts.tolist())
             return
         found = self._places.get(id(access.segment))
-        if found is None or access.kind not in (AccessKind.READ, AccessKind.RMW):
+        if found is None or access.kind is AccessKind.PROBE:
             return
         starts, size = access.footprint.starts, access.footprint.size
-        if any(((starts < place + _BYTES) & (starts > place - size)).any() for place in found[2]):
+        if access.kind is AccessKind.WRITE:
+            # Other bytes may take the place of a whole number.
+            ends = starts + size - _BYTES
+            found[2].difference_update([p for p in found[2] if ((starts <= p) & (p <= ends)).any()])
+        elif any(((starts < place + _BYTES) & (starts > place - size)).any() for place in found[2]):
             actor: Any = access.actor
             if isinstance(actor, AsyncOperation) or not hasattr(actor, "frame"):
                 self._ledger.competes(

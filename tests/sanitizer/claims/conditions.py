@@ -376,6 +376,7 @@ CONDITIONS: dict[str, Condition] = {
         + "bar.warp.sync -1;\nld.shared.u32 %r2, [%r1];\nadd.u32 %r3, %r2, 4;\n"
         + "tcgen05.st.sync.aligned.32x32b.x1.b32 [%r3], {%lane};\ntcgen05.wait::st.sync.aligned;\n"
         + "tcgen05.ld.sync.aligned.32x32b.x1.b32 {%r4}, [%r3];\ntcgen05.wait::ld.sync.aligned;\n"
+        + "bar.warp.sync -1;\n@%p5 st.shared.u32 [%r1], 5;\nbar.warp.sync -1;\nld.shared.u32 %r5, [%r1];\nadd.u32 %r4, %r4, %r5;\n"
         + "st.global.u32 [%d2], %r4;\ntcgen05.dealloc.cta_group::1.sync.aligned.b32 %r2, 32;\n",
         registers=_ROOM,
         arch=_BLACKWELL,
