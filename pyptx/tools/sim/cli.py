@@ -198,7 +198,8 @@ def command(
             extent = key in ("grid", "block", "cluster")
             launch_config.settings[key] = _extent(key, value) if extent else value
     if waivers:
-        launch_config.settings["waivers"] = [_waiver(text) for text in waivers]
+        known = launch_config.settings.get("waivers", [])
+        launch_config.settings["waivers"] = [*known, *map(_waiver, waivers)]
     buffers, reports = _run(launch_config, overwrite, progress, check)
     for buffer in buffers:
         buffer.write()

@@ -1,4 +1,4 @@
-"""Reads launches from TOML: the tables ``[launch]``, ``[args.NAME]``, ``[arrays.NAME]`` and ``[[then]]``.
+"""Reads launches from TOML: ``[launch]``, ``[args.NAME]``, ``[arrays.NAME]``, ``[[waivers]]``, ``[[then]]``.
 
 Owns :class:`LaunchConfig`, all settings of a run.  Options of the command line override the file's settings.
 Paths in the file are relative to the file.
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import SpecError
+from ...core.waivers import Waiver
 from .arguments import (
     FILLS,
     ArgumentSource,
@@ -108,10 +109,13 @@ def read_config(path: Path) -> LaunchConfig:
         raise SpecError(f"cannot read {path}: it is not text") from None
     except tomllib.TOMLDecodeError as error:
         raise SpecError(f"{path} is not TOML: {error}") from None
-    _known(table, ("file", "words", "launch", "args", "arrays", "then"), str(path))
+    _known(table, ("file", "words", "launch", "args", "arrays", "waivers", "then"), str(path))
     found = LaunchConfig()
     _source(found, table, str(path), path.parent)
     found.settings = _settings(_typed(table, "launch", dict, str(path), {}), _SETTINGS, f"{path} [launch]")
+    waivers = [_waiver(each, f"{path} [[waivers]]") for each in _typed(table, "waivers", list, str(path), [])]
+    if waivers:
+        found.settings["waivers"] = waivers
     for kind, into in (("args", found.args), ("arrays", found.arrays)):
         into += _named(table, kind, str(path), "", path.parent)
     for further in _typed(table, "then", list, str(path), []):
@@ -123,6 +127,15 @@ def read_config(path: Path) -> LaunchConfig:
         launch.args = _named(further, "args", where, "then.", path.parent)
         found.then.append(launch)
     return found
+
+
+def _waiver(table: Mapping[str, Any], where: str) -> Waiver:
+    """Return the waiver that a table describes; :func:`.check_waiver` checks its rule and its reason."""
+    _known(table, ("rule", "file", "line", "reason"), where)
+    texts = {name: _typed(table, name, str, where) for name in ("rule", "file", "reason") if name in table}
+    if len(texts) < 3 or "line" not in table:
+        raise SpecError(f"{where} has {', '.join(table)}: a waiver needs rule, file, line and reason")
+    return Waiver(texts["rule"], texts["file"], _typed(table, "line", int, where), texts["reason"])
 
 
 def _source(found: LaunchConfig, table: Mapping[str, Any], where: str, folder: Path) -> None:

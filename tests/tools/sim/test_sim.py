@@ -835,3 +835,16 @@ def test_waive_on_the_command_line() -> None:
     assert found["waived"][0]["reason"] == "a test" and found["waived"][0]["rule"] == "data-race"
     result = run(*launch, "--waive", "data-race", text=RACE)
     assert result.exit_code == 3 and "RULE@FILE:LINE=REASON" in result.output
+
+
+def test_waivers_in_a_file(tmp_path: Path) -> None:
+    (tmp_path / "race.ptx").write_text(RACE)
+    line = RACE.splitlines().index("    ld.shared.u32 %y, [%at];") + 1
+    waiver = f'[[waivers]]\nrule = "data-race"\nfile = "race.ptx"\nline = {line}\n'
+    launch = 'file = "race.ptx"\n[launch]\ngrid = 1\nblock = 64\n[args]\nout = "zeros:u32[64]"\n'
+    (tmp_path / "launch.toml").write_text(f'{launch}{waiver}reason = "a test"\n')
+    result = run("--config", str(tmp_path / "launch.toml"))
+    assert result.exit_code == 0 and "1 x [data-race] at race.ptx:" in result.output, result.output
+    (tmp_path / "launch.toml").write_text(launch + waiver)
+    result = run("--config", str(tmp_path / "launch.toml"))
+    assert result.exit_code == 3 and "needs rule, file, line and reason" in result.output
