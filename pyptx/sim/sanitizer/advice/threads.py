@@ -55,21 +55,29 @@ def after_threads(pair: Pair) -> Advice:
 
 
 def _nothing_waited_for(pair: Pair) -> Advice | None:
-    """Return the advice if the last wait of the second threads was for a fresh mbarrier's complete phase."""
-    waits = pair.second.before(SyncKind.MBARRIER_WAIT)
+    """Return the advice if the last wait of one side was for a fresh mbarrier's complete phase.
+
+    The first side may have waited so in place of the second one, if it read what the second one writes.
+    """
+    waiting, other = pair.second, pair.first
+    waits = waiting.before(SyncKind.MBARRIER_WAIT)
+    reads = pair.first.record.kind is AccessKind.READ and pair.second.record.kind is AccessKind.WRITE
+    if reads and not (waits and waits[-1].phase < 0):
+        waiting, other = pair.first, pair.second
+        waits = waiting.before(SyncKind.MBARRIER_WAIT)
     if not waits or waits[-1].phase >= 0:
         return None
     name, address = pair.name(waits[-1].object), pair.address(waits[-1].object)
     line = place(waits[-1].location)
     why = (
-        f"the wait at {line} had parity {waits[-1].phase & 1}, for which a fresh mbarrier counts as "
-        "complete: it "
-        f"waited for no arrival at {name}"
+        f"the wait of {waiting.who} at {line} had parity {waits[-1].phase & 1}, for which a fresh mbarrier "
+        "counts "
+        f"as complete: it waited for no arrival at {name}"
     )
     return why, Remedy(
-        f"let {pair.first.who} arrive at {name} behind {pair.first.at}, and wait at {line} with the parity "
-        "of the "
-        "phase in which it arrives: the first one has parity 0",
+        f"let {other.who} arrive at {name} behind {other.at}, and wait at {line} with the parity of the "
+        "phase in "
+        "which it arrives: the first one has parity 0",
         f"ptx.mbarrier.wait({name}, 0)",
         f"WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [{address}], 0; @!p bra WAIT;",
     )

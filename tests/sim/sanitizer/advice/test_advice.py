@@ -69,6 +69,7 @@ CASES = [
     ("phase-not-flipped", "has parity 0, so it is for phase 2", "ptx.mbarrier.wait(bar, 1)", "try_wait"),
     ("bytes-expected-too-many", "expects 16 bytes more", "ptx.mbarrier.arrive_expect_tx(bar, nbytes)", "bar"),
     ("count-of-one-more", "has 1 of the 2 arrivals", "ptx.mbarrier.init(bar, 1)", "mbarrier.init"),
+    ("wait-on-a-fresh-parity", "it waited for no arrival at bar", "ptx.mbarrier.wait(bar, 0)", "try_wait"),
     ("mask-of-a-shuffle", "", "mask=0xffffffff", "0xffffffff"),
     ("registers-never-free", "", "ptx.setmaxnreg.inc(136)", "setmaxnreg.inc.sync.aligned.u32 136;"),
     ("accumulator-read-in-flight", "", "ptx.wgmma.wait_group(0)", "wgmma.wait_group.sync.aligned 0;"),
