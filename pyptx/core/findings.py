@@ -163,8 +163,8 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "ordered-by-chance",
         Verdict.REVIEW,
-        "another schedule may count an operation in another phase, so the barrier orders by chance",
-        "wait for the end of the phase before, or synchronize with a thread that has waited; check the count",
+        "another schedule may count the operation in another phase, or load another value",
+        "wait for the end of the phase before, or until the value says that the store has happened",
         "memory-consistency-model",
     ),
     Rule(

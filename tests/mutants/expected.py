@@ -9,25 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-__all__ = ["EXCEPTIONS", "EXPECTED", "PLANNED", "Expectation", "Planned", "expectation"]
+__all__ = ["EXCEPTIONS", "EXPECTED", "Expectation", "expectation"]
 
 #: ``error``: a bug by the ISA. ``review``: only the ISA's letter forbids it, hardware and compilers do otherwise.
 #: ``harmless``: no bug at this site; a finding of severity error would be a false alarm.
 Kind = Literal["error", "review", "harmless"]
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A rule that no catalog has yet: what it will say, its severity, and whether compilers in production omit it."""
-
-    severity: Literal["error", "review"]
-    summary: str
-    anchor: str
-    omitted: bool = False
-
-
-#: Rules that :mod:`pyptx.core.findings` will need.
-PLANNED: dict[str, Planned] = {}
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from pyptx.ir import Instruction, parse_module, print_module
 from pyptx.isa import check_module
 
 from . import frozen
-from .expected import EXCEPTIONS, EXPECTED, PLANNED, Expectation
+from .expected import EXCEPTIONS, EXPECTED, Expectation
 from .kernels import KERNELS, subject
 from .mutants import Mutant, changed, mutants
 from .operators import OPERATORS
@@ -89,27 +89,17 @@ def test_every_exception_is_of_a_mutant() -> None:
     assert set(EXCEPTIONS) <= {(m.kernel, m.operator, m.number) for m in mutants()}
 
 
-def _severity(rule: str) -> str:
-    return PLANNED[rule].severity if rule in PLANNED else str(RULES[rule].severity)
-
-
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("expected", [*EXPECTED.values(), *EXCEPTIONS.values()])
 def test_expectations_can_be_met(expected: Expectation) -> None:
     """A bug needs a rule of its severity; what is for review or harmless says why."""
-    severities = Counter(map(_severity, expected.rules))
+    severities = Counter(str(RULES[rule].severity) for rule in expected.rules)
     if expected.kind == "harmless":
         assert not expected.rules and expected.reason
         return
     assert expected.anchor
     assert severities["error" if expected.kind == "error" else "review"]
     assert expected.kind == "error" or expected.reason
-
-
-def test_planned_rules_are_new_and_few() -> None:
-    assert not set(PLANNED) & set(RULES) and len(PLANNED) <= 10
-    used = {rule for e in (*EXPECTED.values(), *EXCEPTIONS.values()) for rule in e.rules}
-    assert set(PLANNED) <= used
 
 
 def test_a_move_is_one_change() -> None:

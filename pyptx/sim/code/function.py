@@ -253,6 +253,23 @@ class FunctionCode:
         written = frozenset(register.name for register in accesses(instruction, op.binding)[1])
         return bool(written) and read_after(self._graph, op.statement, written)
 
+    def decides(self, op: Op) -> bool:
+        """True if what ``op`` writes may decide where a thread goes, or what a guarded instruction does."""
+        instruction = self.function.body[op.statement]
+        assert isinstance(instruction, Instruction)
+        names = {register.name for register in accesses(instruction, op.binding)[1]}
+        statements = [each for each in self.function.body if isinstance(each, Instruction)]
+        while True:
+            before = len(names)
+            for each in statements:
+                reads, writes = accesses(each)
+                if each.guard is not None and each.guard.register.name in names:
+                    return True
+                if any(register.name in names for register in reads):
+                    names |= {register.name for register in writes}
+            if len(names) == before:
+                return False
+
     # --- code ---------------------------------------------------------------------------------
 
     def _read_blocks(self) -> None:

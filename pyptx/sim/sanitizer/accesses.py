@@ -226,6 +226,8 @@ class Accesses:
 
     def _of_warp(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], footprint: Footprint) -> None:
         """Check an access of some lanes of a warp, to those pieces of the access that are theirs."""
+        if _asks_once(access):
+            self._of_chance(access, warp, lanes, footprint)
         if acquires(access.semantics) and access.kind is not AccessKind.WRITE:
             self._acquire(access, warp, lanes, footprint)
         groups = warp.groups_of(mask_of(lanes))
@@ -257,6 +259,16 @@ class Accesses:
         if current.strong or shadow.flags:
             self._use_flags(access, shadow, warp, lanes, footprint, current)
         self._begin_lives(access, shadow, warp, groups)
+
+    def _of_chance(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], footprint: Footprint) -> None:
+        """Report strong reads, by which no thread waits, of values that nothing orders before them."""
+        shadow = self._shadow(access.segment, access.actor)
+        current = self._current(access, shadow)
+        found = self._flags.by_chance(access, shadow, warp, lanes, footprint.starts, current.size)
+        for group, earlier, lane in list(found):
+            record = self._thread_record(access, warp, group.mask)
+            view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
+            self._examiner.by_chance(Check(shadow, footprint, 0, [view], record, current), earlier, lane)
 
     def _of_one_place(
         self,
@@ -317,7 +329,7 @@ class Accesses:
 
         ``rows`` has the pieces of each warp.
         """
-        if acquires(access.semantics) or any(len(warp.groups) > 1 for warp in agents):
+        if acquires(access.semantics) or _asks_once(access) or any(len(w.groups) > 1 for w in agents):
             return False
         shadow = self._shadow(access.segment, access.actor)
         current = self._current(access, shadow)
@@ -582,6 +594,17 @@ def _barrier_record(
         location,
         barrier=True,
     )
+
+
+def _asks_once(access: Access) -> bool:
+    """True for a strong load of threads whose value decides nothing: no thread waits by it."""
+    if access.kind is not AccessKind.READ or access.semantics is MemoryOrder.WEAK:
+        return False
+    actor: Any = access.actor
+    cache = actor.op.cache
+    if "decides" not in cache:
+        cache["decides"] = actor.frame.code.decides(actor.op)
+    return not cache["decides"]
 
 
 def _repeats(starts: NDArray[np.int64]) -> bool:

@@ -315,6 +315,13 @@ class Examiner:
         if clean and not earlier.mask and check.lanes is None:
             view.ordered.add(earlier.number * 8 + current.number)
 
+    def by_chance(self, check: Check, earlier: Record, lane: int) -> None:
+        """Report a read whose value nothing orders before it."""
+        check.locate()
+        check.breaks("ordered-by-chance", earlier, (lane, -1), 0, check.blocks)
+        for conflict in (check.conflicts or {}).values():
+            self._report(conflict)
+
     # --- storing --------------------------------------------------------------------------------
 
     def _store_single(self, check: Check) -> None:

@@ -96,6 +96,33 @@ class Flags:
                 self._observe(group, value, access.scope, size)
         warp.merge()
 
+    def by_chance(
+        self, access: Access, shadow: Shadow, warp: WarpAgent, lanes: Lanes, starts: Lanes, size: int
+    ) -> Iterator[tuple[LaneGroup, Record, int]]:
+        """Yield the writes whose values a strong access is about to read, and that nothing orders before.
+
+        With each, the lanes that read it, and the lane that has written it.
+        """
+        nbytes = access.footprint.size
+        if not self._strongly_written(shadow, starts, nbytes):
+            return
+        for place, mask in _places(lanes, starts, nbytes, size):
+            (value,) = shadow.writes_at(np.array([place]), 1)
+            if not value:
+                continue
+            number, lane = divmod(self._sets.accesses(value)[0], CODES)
+            record = self._world.records[number]
+            strong = record.semantics is not MemoryOrder.WEAK and record.proxy is Proxy.GENERIC
+            if not strong or not record.mask or record.barrier:
+                continue
+            written = record.mask if lane == ALL_LANES else 1 << lane
+            for group in warp.groups_of(mask):
+                known = group.levels.get(Level.SYNC, {})
+                own = record.key == warp.key and written & group.mask
+                if not own and record.launch not in known and written & ~known_lanes(record, known, written):
+                    yield group, record, lane
+        warp.merge()
+
     def _strongly_written(self, shadow: Shadow, starts: Lanes, nbytes: int) -> bool:
         """True if strong writes of threads are the last ones to some of the bytes."""
         found = shadow.writes_at(starts, nbytes)

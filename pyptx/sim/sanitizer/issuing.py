@@ -75,7 +75,6 @@ class Copies:
     def knowledge_of(self, lanes: dict[int, int]) -> Levels:
         """Return what an mbarrier's signal says that stands for the copies of these lanes, by warp."""
         own: Clock = {}
-        levels = NOTHING
         for number, part in self.parts.items():
             meant = lanes.get(number, 0) & part.mask
             if not meant:
@@ -86,9 +85,7 @@ class Copies:
             else:
                 own.update({part.key + 1 + lane: 1 for lane in bits_of(meant)})
                 own[part.key + LANES_KEY] = 1
-        for level in (Level.SYNC, Level.WIDE, Level.EXECUTION):
-            levels = {**levels, level: own}
-        return levels
+        return dict.fromkeys((Level.SYNC, Level.WIDE, Level.EXECUTION), own)
 
 
 class Issuing:
@@ -230,13 +227,9 @@ class Issuing:
         return found
 
     def pending(self, cta: CtaAgent, thread: int) -> Clock:
-        """Return the tcgen05 operations that one thread, or its warp, has issued, whether complete or not."""
-        own: Clock = {}
-        for kind in _TENSOR:
-            stream = self._streams.get((kind, cta.key, thread if kind in _OF_A_THREAD else thread >> 5))
-            if stream is not None and stream.chain.time and kind is GroupKind.TCGEN05_COMMIT:
-                own[stream.chain.key] = stream.chain.time
-        return own
+        """Return the tcgen05 operations that one thread has issued and a commit covers, complete or not."""
+        stream = self._streams.get((GroupKind.TCGEN05_COMMIT, cta.key, thread))
+        return {} if stream is None or not stream.chain.time else {stream.chain.key: stream.chain.time}
 
     def commit(self, sync: Sync) -> None:
         """Close the open group of the threads."""
@@ -400,8 +393,7 @@ def _follow(token: Token, steps: list[Step], known: int) -> None:
 
 def _frozen(group: LaneGroup) -> LaneGroup:
     """Return a group with what the lanes know now."""
-    copy = LaneGroup(group.warp, group.mask, group.levels)
-    return copy
+    return LaneGroup(group.warp, group.mask, group.levels)
 
 
 def sent(levels: Levels) -> Levels:

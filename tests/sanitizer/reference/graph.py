@@ -486,14 +486,8 @@ class Graph:
             self.edge(
                 self.enter[write], self.leave[reader], needs | volatile | bits("flag_relaxed"), causal=False
             )
-            # Coherence: a value that its own thread has overwritten is gone for all who have seen the later one.
-            gone = [
-                one for one in self._before(write) if self._same(one, place) and self.strong_pair(one, write)
-            ]
-            for seen in (write, *gone):
-                source = self._observed.get((seen, "data"))
-                if source is not None:
-                    self.edge(source, self.leave[reader], needs | volatile | bits("observation"))
+            source = self._observed[write, "data"]
+            self.edge(source, self.leave[reader], needs | volatile | bits("observation"))
             chained = write
 
     def strong_pair(self, first: Instance, second: Instance) -> bool:

@@ -96,10 +96,28 @@ class Judge:
             return self._proxies(a, b, off, causal)
         if causal[b.source] >> a.target & 1:
             return self._proxies(b, a, off, causal)
+        if self._gone(a, b, causal) or self._gone(b, a, causal):
+            return None
         if off & bits("relaxed_handover"):
             return "data-race"
         rules = [_handover(first, second, off, order) for first, second in ((a, b), (b, a))]
         return next((rule for rule in rules if rule != "data-race"), "data-race")
+
+    def _gone(self, first: Access, second: Access, causal: list[int]) -> bool:
+        """Whether the thread of ``first`` has overwritten it by a write that is before ``second``.
+
+        A strong write whose value a thread has read is before what this thread does next, and the writes that it has
+        replaced in its own thread are not. Coherence still lets nobody see them any more.
+        """
+        return bool(first.scope) and any(
+            later.instance.thread == first.instance.thread
+            and later.instance.number > first.instance.number
+            and later.write
+            and (later.place, later.start, later.end, later.scope != "")
+            == (first.place, first.start, first.end, True)
+            and causal[later.source] >> second.target & 1
+            for later in self.graph.accesses
+        )
 
     def _mbarrier_pair(self, a: Access, b: Access, off: int, causal: list[int]) -> str | None:
         if a.role == b.role == "use":

@@ -8,8 +8,4 @@ __all__ = ["FALSE_ALARMS", "NOT_YET"]
 FALSE_ALARMS: frozenset[str] = frozenset({})
 
 #: The wrong kernel has no finding, or not the expected one.
-NOT_YET: frozenset[str] = frozenset(
-    {
-        "flag-asked-once",
-    }
-)
+NOT_YET: frozenset[str] = frozenset({})

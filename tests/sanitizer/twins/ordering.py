@@ -572,15 +572,15 @@ _MESSAGES = [
                 """
 setp.eq.u32 p, cta, 1;
 @p bra CONSUME;
-st.global.u32 [data], 7; // @store
-st.release.gpu.global.u32 [flag], 1;
+st.global.u32 [data], 7;
+st.release.gpu.global.u32 [flag], 1; // @store
 bra END;
 CONSUME:
 POLL:
-ld.acquire.gpu.global.u32 x, [flag];
+ld.acquire.gpu.global.u32 x, [flag]; // @load
 -setp.eq.u32 p, x, 0; @p bra POLL;
 +
-ld.global.u32 y, [data]; // @load
+ld.global.u32 y, [data];
 st.global.u32 [out], y;
 END:
 """,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from .fences import assumed_order, proxy_fence, tensor_fence, tensor_wait
+from .fences import assumed_order, by_chance, proxy_fence, tensor_fence, tensor_wait
 from .operations import after_operation
 from .pair import Advice, Pair
 from .threads import after_threads
@@ -17,6 +17,7 @@ _OF_RULES = {
     "tcgen05-wait-missing": tensor_wait,
     "tcgen05-fence-missing": tensor_fence,
     "assumed-order": assumed_order,
+    "ordered-by-chance": by_chance,
 }
 
 

@@ -6,7 +6,7 @@ from ....core.remedies import Place, Remedy
 from ...memory.access import AccessKind, Proxy, StateSpace
 from .pair import WAIT_LD, Advice, Pair, insert
 
-__all__ = ["assumed_order", "proxy_fence", "tensor_fence", "tensor_wait"]
+__all__ = ["assumed_order", "by_chance", "proxy_fence", "tensor_fence", "tensor_wait"]
 
 _SHARED = ('ptx.fence.proxy_async("shared::cta")', "fence.proxy.async.shared::cta;")
 _GLOBAL = ('ptx.fence.proxy_async("global")', "fence.proxy.async.global;")
@@ -76,6 +76,19 @@ def tensor_fence(pair: Pair) -> Advice:
     there = pair.handover()
     why = f"no tcgen05.fence::before_thread_sync stands between {first.at} and the synchronization"
     return why, Remedy(f"let {first.who} execute it {there.text}", *_BEFORE, there.edit(_BEFORE[1]))
+
+
+def by_chance(pair: Pair) -> Advice:
+    """Advise a loop around a load whose value nothing orders before it."""
+    return (
+        f"no branch depends on the value that {pair.second.at} loads, so nothing waits for {pair.first.at}",
+        Remedy(
+            f"repeat the load of {pair.second.at} until its value says that {pair.first.at} has happened, or "
+            "put a fence behind the load that waits for it",
+            "with ptx.loop() as L: load, and L.break_(if_=value == expected)",
+            "a loop of ld.acquire, or fence.acq_rel",
+        ),
+    )
 
 
 def assumed_order(pair: Pair) -> Advice:
