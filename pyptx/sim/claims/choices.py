@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 from ...flow import accesses, control_flow
 from ...ir import Instruction, Register, Special, Symbol, leaves, registers_of
@@ -23,6 +24,8 @@ __all__ = ["check_choices"]
 
 #: Special registers whose values hardware chooses when it runs the kernel.
 _CHOSEN = CLOCKS | {"smid", "warpid"}
+#: What was found in each function, by the statements that load open columns: launches share the functions.
+_FOUND: WeakKeyDictionary[FunctionCode, dict[frozenset[int], Ledger]] = WeakKeyDictionary()
 _ELECTED = "elect.sync takes the lowest lane of its member mask"
 
 
@@ -179,4 +182,9 @@ def check_choices(code: FunctionCode, columns: set[int], ledger: Ledger) -> None
 
     ``columns`` has the statements that load the number of a column of tensor memory that is open.
     """
-    _Function(code, columns, ledger).check()
+    known = _FOUND.setdefault(code, {})
+    found = known.get(frozenset(columns))
+    if found is None:
+        found = known[frozenset(columns)] = Ledger()
+        _Function(code, columns, found).check()
+    ledger.add(found)

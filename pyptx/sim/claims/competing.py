@@ -58,6 +58,11 @@ class Ledger:
         """Record an assumption without which the claim would not hold."""
         self.assumptions[what if location is None else f"{what} ({location})"] = None
 
+    def add(self, other: Ledger) -> None:
+        """Record everything that another ledger has."""
+        self.competing |= other.competing
+        self.assumptions |= other.assumptions
+
     def claim(self) -> Claim:
         """Return the claim."""
         holds = THIS_SCHEDULE if self.competing else EVERY_SCHEDULE
