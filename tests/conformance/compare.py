@@ -72,7 +72,8 @@ def _compare_group(group: list[ValueCase], single: bool) -> Iterator[Difference]
     if single:
         run = replace(run, grid=(group[0].count,), block=(1,))
     try:
-        (results,) = simulate(run)
+        # Each thread has inputs and outputs of its own: there is no order to check.
+        (results,) = simulate(run, sanitize=False)
     except NotRun as error:
         if len(group) == 1:
             yield Difference(group[0].name, "", str(error), "")

@@ -29,7 +29,9 @@ def _argument(argument: In | Out | Number | Map) -> Any:
     return argument.value if isinstance(argument, Number) else argument
 
 
-def simulate(run: Run, schedule: str = "eager", seed: int = 0) -> list[NDArray[Any]]:
+def simulate(
+    run: Run, schedule: str = "eager", seed: int = 0, *, sanitize: bool = True
+) -> list[NDArray[Any]]:
     """What the outputs hold after the run. Raises :class:`NotRun`."""
     given = [_argument(a) for a in run.arguments]
     arguments = [a.tensor_map(given[a.of]) if isinstance(a, Map) else a for a in given]
@@ -44,7 +46,7 @@ def simulate(run: Run, schedule: str = "eager", seed: int = 0) -> list[NDArray[A
             schedule=schedule,
             seed=seed,
             max_steps=_MAX_STEPS,
-            sanitize=not run.races,
+            sanitize=sanitize and not run.races,
         )
     except Exception as error:
         # A crash is a disagreement of this case; the others still run.

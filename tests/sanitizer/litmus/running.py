@@ -38,6 +38,7 @@ def simulate(
         args=[*arrays, *layout.numbers(seed, jitter=15, noise=5)],
         schedule=schedule,
         seed=seed,
+        sanitize=False,
     )
     assert report.verdict != "incomplete", report
     return tally(layout, arrays[0], arrays[1])

@@ -413,7 +413,9 @@ class Batch:
     def run(self, shape: str) -> NDArray[np.uint64]:
         """Results ``[result, row]`` as raw bits of the destination registers; 0 for lanes that do not run."""
         outputs = np.zeros((self.results, ROWS), np.uint64)
-        self.kernel(shape).clean(self.inputs, outputs, block=128, grid=ROWS // 128)
+        # Each thread has inputs and outputs of its own: there is no order to check.
+        kernel = self.kernel(shape)
+        kernel.clean(self.inputs, outputs, block=128, grid=ROWS // 128, sanitize=False)
         return outputs
 
     def operands(self, case: Case) -> list[list[int]]:
