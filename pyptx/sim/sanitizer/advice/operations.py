@@ -167,6 +167,9 @@ def _after_group(pair: Pair, group: GroupKind, issue: Issue) -> Advice:
     writes = first.record.kind is not AccessKind.READ
     commit, wait = _spelled(group, max(0, len(commits) - 1), reads=not writes)
     line = place(issue.location)
+    signals = [arrival for arrival in first.issued_after("cp.async.mbarrier.arrive") if arrival.signals]
+    if group is GroupKind.CP_ASYNC and not waits and signals:
+        return _after_signal(pair, signals[0].signals, signals[0].short)
     if not commits and waits:
         why = f"no commit_group follows the {issue.short} at {line}, so the wait covers other groups only"
         return why, Remedy(
