@@ -196,10 +196,8 @@ class StepwiseMachine(Machine):
         self.touching.keep_event(event)
         self.trail.add(event)
         self._polling.note_event(event)
-        for name, (s, watched) in list(self._in_vain.items()) if event.effect else ():
-            if conflicts(watched, event.touches) or any(
-                touch.object == each.object for touch in watched for each in event.meetings
-            ):
+        for name, (s, watched) in list(self._in_vain.items()):
+            if _changes(event, watched):
                 del self._in_vain[name]
                 self.spinning.remove(s)
                 self.wake(s)
@@ -210,23 +208,30 @@ class StepwiseMachine(Machine):
         self.trail.add_void(event)
 
     def _wait_in_vain(self, name: str, s: Split, events: list[Event]) -> None:
-        """Let ``s`` wait until what a useless pass of its loop has read changes."""
-        watched = [touch for event in events for touch in event.touches]
-        watched += [
-            Touch(meeting.object, Act.READ)
-            for event in events
-            for meeting in event.meetings
-            if meeting.role == Role.ASK
-        ]
+        """Let ``s`` wait until what a useless pass of its loop has read changes.
+
+        If something changed it after ``s`` had read it, ``s`` looks again at once.
+        """
+        watched: list[Touch] = []
+        changed = False
+        for event in events:
+            own = [*event.touches]
+            own += [Touch(each.object, Act.READ) for each in event.meetings if each.role == Role.ASK]
+            watched += own
+            since = self.trail.events[self.trail.events.index(event) + 1 :]
+            changed = changed or any(_changes(each, own) for each in since)
         if name in self._given_up:
             watched.append(self._given_up[name])
         if len(events) > 1:
             # What the first of them reads does not decide alone.
             for event in events:
                 event.poll = None
+        self.trail.take_back(events)
+        if changed:
+            self.wake(s)
+            return
         self._in_vain[name] = s, watched
         self.spinning.append(s)
-        self.trail.take_back(events)
 
     # --- no agent can act -----------------------------------------------------------------------
 
@@ -273,6 +278,15 @@ class StepwiseMachine(Machine):
     def spins(self, s: Split, target: int) -> bool:
         del s, target
         return False
+
+
+def _changes(event: Event, watched: list[Touch]) -> bool:
+    """True if an event changes something that a polling loop has read."""
+    if not event.effect:
+        return False
+    return conflicts(watched, event.touches) or any(
+        touch.object == each.object for touch in watched for each in event.meetings
+    )
 
 
 def _nothing() -> None:
