@@ -23,10 +23,13 @@ from .every_schedule import Contents
 from .report import Exploration, Report
 from .resume import Saved, load, save
 
-__all__ = ["EXPLORED", "Explorer", "Ran"]
+__all__ = ["EXPLORED", "LONG_PASSES", "Explorer", "Ran"]
 
 #: The name that asks for an exploration.
 EXPLORED = "all"
+#: The bound of an exploration of polling loops whose passes read several things: not every order of the reads
+#: and other transitions is explored.
+LONG_PASSES = "a loop polls several words"
 #: Runs that an executor gets before it has finished others.
 _AHEAD = 32
 #: Seconds between two calls of a progress function, and between two writes of the file to resume from.
@@ -225,6 +228,8 @@ class Explorer:
         if not self._first:
             self._first = first.reports
         seconds = time.monotonic() - self._began
+        if not self._bound and self.tree.long_passes:
+            self._bound = LONG_PASSES
         exploration = Exploration(
             saved.interleavings,
             saved.runs,

@@ -53,6 +53,7 @@ def save(path: str, fingerprint: str, tree: Tree, saved: Saved) -> None:
         "launch": fingerprint,
         "tree": {
             "begun": tree.begun,
+            "long_passes": tree.long_passes,
             "contended": sorted(map(_listed, tree.contended), key=repr),
             "nodes": [_node(node) for node in tree.nodes.values()],
         },
@@ -88,6 +89,7 @@ def load(path: str, fingerprint: str) -> tuple[Tree, Saved] | None:
         )
     tree, saved = Tree(), Saved()
     tree.begun = value["tree"]["begun"]
+    tree.long_passes = value["tree"]["long_passes"]
     tree.contended = frozenset(map(_tupled, value["tree"]["contended"]))
     for row in value["tree"]["nodes"]:
         node = _read_node(row)

@@ -86,6 +86,7 @@ class Event:
         after: numbers of earlier events that it follows for another reason: the issue of a step, say.
         ends: the CTAs that end by it.
         effect: False if the agent only reads, so that a polling loop may repeat it.
+        sleeps: False if it is a read in a pass of a loop that reads again: only the whole pass decides.
         poll: if it is the first of a pass of a loop: what the pass depends on, apart from shared objects.
         amount: what it adds to one word, if it is such an atomic operation; else None.
         failed: True if it ended the run with a fault.
@@ -100,6 +101,7 @@ class Event:
     after: set[int] = field(default_factory=set)
     ends: list[tuple[int, int]] = field(default_factory=list)
     effect: bool = False
+    sleeps: bool = True
     poll: Hashable = None
     amount: int | None = None
     failed: bool = False

@@ -185,6 +185,7 @@ class Order:
             else:
                 self._add(event)
         self._disabled()
+        self._withdraw()
         for key, phases in self._phases.items():
             if key not in known and not self._commutes(key, phases):
                 self.contended.add(key)
@@ -337,6 +338,21 @@ class Order:
             for agent in sorted(lost):
                 if not is_step(agent) and agent not in trail.exempt:
                     self.races.append(Race(position, (agent,)))
+
+    def _withdraw(self) -> None:
+        """If the run had to do a useless pass, try its other events without the pass."""
+        if self._trail.withdrawn is None:
+            return
+        first, _ = self._trail.withdrawn
+        inside = 0
+        initial: list[str] = []
+        for each in range(first, len(self.before)):
+            if not self.before[each] & inside:
+                initial.append(self._trail.events[each].agent)
+            inside |= 1 << each
+        self.races = [race for race in self.races if race.position < first]
+        if initial:
+            self.races.append(Race(first, tuple(dict.fromkeys(initial))))
 
     # --- synchronization objects ----------------------------------------------------------------
 

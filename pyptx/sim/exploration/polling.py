@@ -63,6 +63,8 @@ class Polling:
         for each in passes.values():
             each.events.append(event)
             each.effect |= event.effect
+            for earlier in each.events[:-1]:
+                earlier.sleeps = each.effect
 
     def looks(self, name: str) -> bool:
         """True if lanes are about to begin a pass of a loop: perhaps they poll."""

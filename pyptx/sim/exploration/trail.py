@@ -48,6 +48,10 @@ class Trail:
         #: Agents that are about to begin a pass of a loop, and agents that may stop being able to act
         #: although nothing conflicts.
         self.looking: set[Agent] = set()
+        #: The position and the event from which a useless pass was taken back that the prefix has.
+        self.withdrawn: tuple[int, Event] | None = None
+        #: True if a useless pass had several transitions.
+        self.long_pass = False
         self.exempt: set[Agent] = set()
         self._streak = 0
         self._free_now = True
@@ -131,15 +135,22 @@ class Trail:
 
     def take_back(self, events: Sequence[Event]) -> None:
         """Remove the events of a useless pass. Raise :class:`Abandoned` if the run had to do one of them."""
-        first = len(self.events)
+        self.long_pass |= len(events) > 1
+        first, taken = len(self.events), None
         for event in events:
             position = self.events.index(event)
-            first = min(first, position)
+            if position < first:
+                first, taken = position, event
+            able = self.enabled[position]
             del self.events[position], self.enabled[position], self.latest[position]
+            if position < len(self.enabled):
+                self.enabled[position] |= able
             self.void.add(self.log.index(event))
         self._streak = 0
         if first < self.free:
             self.free = len(self.events)
+        if first < len(self.prefix) and taken is not None:
+            self.withdrawn = first, taken
         self._check_prefix(first)
         del self.sleeps[first + 1 :]
         for position in range(first, len(self.events)):

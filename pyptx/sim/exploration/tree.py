@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .events import Agent, Touch
+from .events import Agent, Event, Touch
 from .order import Order, Race
 from .trail import Trail
 
@@ -43,7 +43,7 @@ class _Place:
 
     sleep: Mapping[Agent, Touches]
     agent: Agent
-    touches: Touches
+    touches: Touches | None
 
 
 @dataclass(frozen=True)
@@ -56,6 +56,8 @@ class Found:
         races: reversals to try.
         places: for the position of each race, what its node needs; also for the last choice of the prefix.
         contended: objects that must count as contended.
+        long_pass: True if a useless pass of a polling loop had several transitions. The order of such passes
+            is not explored in full.
     """
 
     choices: tuple[Agent, ...]
@@ -63,6 +65,7 @@ class Found:
     races: tuple[Race, ...]
     places: Mapping[int, _Place]
     contended: frozenset[Hashable]
+    long_pass: bool = False
 
 
 def found_in(task: Task, trail: Trail) -> Found:
@@ -70,21 +73,25 @@ def found_in(task: Task, trail: Trail) -> Found:
     last = len(task.prefix) - 1
     order = Order(trail, task.contended, since=max(last, 0))
     places = {
-        position: _Place(
-            {agent: tuple(touches) for agent, touches in trail.sleeps[position].items()},
-            trail.events[position].agent,
-            tuple(trail.events[position].touches),
-        )
+        position: _place(trail, position, trail.events[position])
         for position in {race.position for race in order.races} | ({last} if last >= 0 else set())
         if position < len(trail.events)
     }
+    if trail.withdrawn is not None:
+        places[trail.withdrawn[0]] = _place(trail, *trail.withdrawn)
     return Found(
         tuple(event.agent for event in trail.events),
         last >= 0 and (last >= len(trail.events) or trail.events[last].agent != task.prefix[last]),
         tuple(order.races),
         places,
         frozenset(order.contended),
+        trail.long_pass,
     )
+
+
+def _place(trail: Trail, position: int, event: Event) -> _Place:
+    sleep = {agent: tuple(touches) for agent, touches in trail.sleeps[position].items()}
+    return _Place(sleep, event.agent, tuple(event.touches) if event.sleeps else None)
 
 
 @dataclass
@@ -120,12 +127,14 @@ class Tree:
         contended: synchronization objects whose operations have turned out not to commute.
         nodes: the nodes with something left to try, or below which something may be found.
         begun: True once the first task was given out.
+        long_passes: True if a run had a useless pass with several transitions.
     """
 
     def __init__(self) -> None:
         self.contended: frozenset[Hashable] = frozenset()
         self.nodes: dict[tuple[Agent, ...], Node] = {}
         self.begun = False
+        self.long_passes = False
 
     def next_task(self) -> Task | None:
         """Return the next run to do, the deepest first; None if there is none now."""
@@ -166,6 +175,7 @@ class Tree:
         """
         if task.contended != self.contended:
             return False
+        self.long_passes |= found.long_pass
         if found.contended - self.contended:
             self.contended |= found.contended
             self.nodes.clear()

@@ -34,6 +34,7 @@ class Program:
     ``st c v 0``: store v. ``str c r 0``: store register r. ``ld c r 0``: load. ``add c v r``, ``exch c v r``:
     atomic, the old value to r. ``red c v 0``: add without a result. ``cas c v r``: 0 becomes v, the old
     value to r. ``poll c v r``: load into r until the word is v. ``lock c 0 0``: 0 becomes 1, or again.
+    ``either c v d``, ``both c v d``: read c and then d, again and again, until one is v, or both are.
     ``if r v n``: skip n instructions if the register is not v. ``arrive b 0 0``, ``expect b n 0``,
     ``complete b n 0``: operations on an mbarrier; ``wait b p 0``, ``test b p 0``: wait for a phase of parity
     p. Such a program has ``counts``, the arrivals that a phase of each barrier expects.
@@ -52,6 +53,8 @@ class Program:
         seen, pending = {start}, [start]
         ends: set[tuple[int, ...]] = set()
         hangs = False
+        before: dict[object, list[object]] = {}
+        last: list[object] = []
         while pending:
             state = pending.pop()
             places, cells, registers, _ = state
@@ -63,13 +66,21 @@ class Program:
                     hangs = True
             if all(place >= len(code) for place, code in zip(places, self.threads, strict=True)):
                 ends.add((*cells, *(value for each in registers for value in each)))
-            elif not any(after):
-                hangs = True
+                last.append(state)
             for new in after:
-                if new is not None and new not in seen:
-                    seen.add(new)
-                    pending.append(new)
-        return Outcomes(frozenset(ends), hangs)
+                if new is not None:
+                    before.setdefault(new, []).append(state)
+                    if new not in seen:
+                        seen.add(new)
+                        pending.append(new)
+        # A state hangs if no way leads from it to an end.
+        ending = set(last)
+        while last:
+            for state in before.get(last.pop(), []):
+                if state not in ending:
+                    ending.add(state)
+                    last.append(state)
+        return Outcomes(frozenset(ends), hangs or len(ending) < len(seen))
 
     def _step(self, state, thread: int):  # type: ignore[no-untyped-def]
         """The state after one instruction of a thread; None if it cannot go on."""
@@ -77,7 +88,7 @@ class Program:
         code, place = self.threads[thread], places[thread]
         if place >= len(code):
             return None
-        name, a, b, c = code[place]
+        name, a, b, c = code[int(place)]
         words, own, place = list(cells), list(registers[thread]), place + 1
         if name == "st":
             words[a] = b
@@ -104,6 +115,17 @@ class Program:
             words[a] = 1
         elif name == "if":
             place += 0 if own[a] == b else c
+        elif name == "either":
+            if b not in (words[a], words[c]):
+                return None
+        elif name == "both":
+            # The second read is a transition of its own: before it, the place is between two instructions.
+            if place == int(place):
+                if words[a] != b:
+                    return None
+                place -= 0.5
+            else:
+                place -= 0.5 if words[c] == b else 1.5
         elif name in ("wait", "test"):
             if barriers[a][0] % 2 == b:
                 return None
@@ -186,6 +208,14 @@ class Program:
             "exch": [f"atom.{how}.exch.b32 r{c}, {word}, {b}"],
             "cas": [f"atom.{how}.cas.b32 r{c}, {word}, 0, {b}"],
             "poll": [f"ld.{how}.u32 r{c}, {word}", f"setp.ne.u32 p, r{c}, {b}", f"@p bra {here}"],
+            "either": [
+                *(f"ld.{how}.u32 old, {word}", f"setp.eq.u32 p, old, {b}", f"@p bra T{thread}_{place + 1}"),
+                *(f"ld.{how}.u32 old, [out+{4 * c}]", f"setp.ne.u32 p, old, {b}", f"@p bra {here}"),
+            ],
+            "both": [
+                *(f"ld.{how}.u32 old, {word}", f"setp.ne.u32 p, old, {b}", f"@p bra {here}"),
+                *(f"ld.{how}.u32 old, [out+{4 * c}]", f"setp.ne.u32 p, old, {b}", f"@p bra {here}"),
+            ],
             "lock": [f"atom.{how}.cas.b32 old, {word}, 0, 1", "setp.ne.u32 p, old, 0", f"@p bra {here}"],
             "if": [f"setp.ne.u32 p, r{a}, {b}", f"@p bra T{thread}_{place + 1 + c}"],
         }[name]
@@ -203,12 +233,29 @@ def random_program(seed: int) -> Program:
             cell, value = chance.randrange(CELLS - 1), chance.randint(1, 2)
             register = chance.randrange(REGISTERS)
             name = chance.choice(
-                ("st", "str", "ld", "ld", "red", "add", "exch", "cas", "poll", "lock", "st", "if")
+                (
+                    "st",
+                    "str",
+                    "ld",
+                    "ld",
+                    "red",
+                    "add",
+                    "exch",
+                    "cas",
+                    "poll",
+                    "lock",
+                    "st",
+                    "if",
+                    "either",
+                    "both",
+                )
             )
             if name == "st":
                 code.append((name, cell, chance.randint(0, 2), 0))
             elif name in ("str", "ld"):
                 code.append((name, cell, register, 0))
+            elif name in ("either", "both"):
+                code.append((name, cell, value, 1 - cell))
             elif name == "if":
                 code.append((name, register, chance.randint(0, 1), chance.randint(0, length - 1 - place)))
             else:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pyptx.sim.api.exploration import LONG_PASSES
+
 from .programs import CELLS, REGISTERS, Program, random_barriers, random_program
 
 #: Store buffering, whose outcome 0 0 no interleaving has; a message; two locks taken in opposite order.
@@ -50,17 +52,21 @@ def check(program: Program) -> None:
     extents = {"grid": 1, "block": 32 * count} if program.counts else {"grid": count, "block": 1}
     report = kernel.run(np.zeros(size, np.uint32), schedule="all", max_runs=5000, **extents)
     found = report.exploration
-    assert found is not None and found.complete
+    assert found is not None and (found.complete or found.bound == LONG_PASSES), program
     # A thread whose phase two others lap would hang; the simulator lets it go on, and says so.
     lapped = any(finding.rule.name == "lapped-wait" for finding in report.findings)
-    assert (found.failed > 0 or lapped) == wanted.hangs, program
+    fails = found.failed > 0 or lapped
+    assert fails == wanted.hangs if found.complete else fails <= wanted.hangs, program
     ends = set()
     for name in found.outcomes:
         words = np.zeros(size, np.uint32)
         assert kernel.run(words, schedule=name, **extents).verdict in ("clean", "review")
         ends.add(tuple(words.tolist()))
     assert len(ends) == len(found.outcomes)
-    assert ends >= wanted.ends if lapped else ends == wanted.ends, program
+    if not found.complete:
+        assert ends <= wanted.ends, program
+    else:
+        assert ends >= wanted.ends if lapped else ends == wanted.ends, program
 
 
 @pytest.mark.parametrize("name", NAMED)
