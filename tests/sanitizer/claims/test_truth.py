@@ -8,7 +8,10 @@ from typing import Any
 import pytest
 
 from pyptx import sim
+from tests.sanitizer.unusual.running import run_unusual
+from tests.sanitizer.unusual.unusuals import UNUSUAL
 
+from .preempting import preempting
 from .rings import Ring
 from .trace import Trace
 from .truth import Kernel, Run, kernels, untrue
@@ -20,6 +23,18 @@ def test_claims_are_true(first: int) -> None:
         for seed in range(6):
             found = untrue(kernel, run, seed)
             assert not found, f"{kernel.name}, seed {seed}: {found}"
+
+
+@pytest.mark.parametrize("name", list(UNUSUAL)[::3])
+def test_claims_of_unusual_kernels_are_true(name: str) -> None:
+    trace = Trace()
+    if run_unusual(UNUSUAL[name], observers=[trace]).holds != "every schedule":
+        return
+    for seed in range(2):
+        other = Trace()
+        with preempting():
+            result = run_unusual(UNUSUAL[name], f"random:{seed}", observers=[other], sanitize=False)
+        assert result.right and not trace.difference(other), trace.difference(other)
 
 
 @pytest.mark.parametrize("defect", ["counted", "peek"])

@@ -30,6 +30,7 @@ class Result:
         ended: whether all launches ran to their end.
         outputs: the arrays of the ``Out`` arguments.
         steps: warp-instructions.
+        holds: the schedules for which the stream claims to hold.
     """
 
     findings: tuple[Finding, ...]
@@ -37,6 +38,7 @@ class Result:
     ended: bool
     outputs: tuple[NDArray[Any], ...]
     steps: int
+    holds: str = ""
 
     @property
     def errors(self) -> list[Finding]:
@@ -53,8 +55,8 @@ def schedule_options(text: str) -> dict[str, Any]:
     return {"schedule": text} if kind == "starve" else {"schedule": kind, "seed": int(seed or 0)}
 
 
-def run_unusual(kernel: Unusual, schedule: str = "eager") -> Result:
-    """Run all launches of a kernel under one schedule, with fresh arguments."""
+def run_unusual(kernel: Unusual, schedule: str = "eager", **more: Any) -> Result:
+    """Run all launches of a kernel under one schedule, with fresh arguments; ``more`` are options of the run."""
     given: list[Any] = []
     for argument in kernel.arguments:
         if isinstance(argument, In):
@@ -64,7 +66,7 @@ def run_unusual(kernel: Unusual, schedule: str = "eager") -> Result:
         else:
             given.append(argument if isinstance(argument, Map) else argument.value)
     values = [value.tensor_map(given[value.of]) if isinstance(value, Map) else value for value in given]
-    options: dict[str, Any] = {"max_steps": MAX_STEPS, **schedule_options(schedule)}
+    options: dict[str, Any] = {"max_steps": MAX_STEPS, **schedule_options(schedule), **more}
     if kernel.memory is not None:
         options["memory"] = kernel.memory
     stream, loaded = sim.Stream(), sim.load(kernel.module)
@@ -84,4 +86,4 @@ def run_unusual(kernel: Unusual, schedule: str = "eager") -> Result:
     ended = not any(report.verdict == "incomplete" for report in reports)
     findings = tuple(finding for report in reports for finding in report.findings)
     steps = sum(report.steps for report in reports)
-    return Result(findings, bool(kernel.check(outputs)), ended, outputs, steps)
+    return Result(findings, bool(kernel.check(outputs)), ended, outputs, steps, reports[-1].holds)
