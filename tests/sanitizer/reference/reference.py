@@ -166,8 +166,9 @@ class Judge:
             return True
         started = executed[self.graph.starts[cta]] >> access.target & 1
         stored = access.instance.instruction.op in _STORED
-        copied = access.role != "data" or access.proxy == "async" or stored
-        ended = (executed if copied else causal)[access.source] >> self.graph.ends[cta] & 1
+        # A load is complete when its thread goes on.
+        done = access.role != "data" or access.proxy == "async" or stored or not access.write
+        ended = (executed if done else causal)[access.source] >> self.graph.ends[cta] & 1
         started = started or off & bits("lifetime_start")
         return bool(started and (ended or off & bits("lifetime_exit")))
 
