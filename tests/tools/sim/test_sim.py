@@ -812,6 +812,8 @@ def test_the_files_of_the_page(folder: Path) -> None:
     )
     Path("page.toml").write_text(block)
     found = read_config(Path("page.toml"))
+    (waiver,) = found.settings.pop("waivers")
+    assert (waiver.rule, waiver.file, waiver.line) == ("proxy-fence-open", "attention.ptx", 88)
     assert found.settings == {"entry": "attention", "grid": (4, 2), "block": (128,), "smem": 65536}
     assert [named.name for named in found.args] == ["q", "out", "k", "scale", "again"]
     assert found.args[0].given == FileArray(Path("q.npy"), TYPES["bf16"])
