@@ -140,7 +140,7 @@ class _Polls:
 
 
 def _poll_of(event: Event) -> _Poll | None:
-    """Return the poll that an event begins, if it reads memory only, and nothing else."""
+    """Return the poll that an event begins, if it only reads memory."""
     if event.poll is None or event.effect or event.meetings:
         return None
     memory = [touch for touch in event.touches if touch.starts is not None]

@@ -170,7 +170,7 @@ class Issuing:
         for step in steps:
             reads = step.kind in _READS
             if read is not None and not reads:
-                # The write comes after the read: whoever knows of the write knows of the read.
+                # The write comes after the read: a thread that knows of the write knows of the read.
                 key, time, read = read.key, read.time, None
             else:
                 chain = self._world.chains.free(issuer, levels)
@@ -432,7 +432,7 @@ def _alone(threads: NDArray[np.int64]) -> int:
 
 
 def _add(clock: Clock, more: Clock) -> None:
-    """Add the later times of ``more`` to a clock that no one else has."""
+    """Add the later times of ``more`` to a clock that no other agent has."""
     for key, time in more.items():
         if clock.get(key, 0) < time:
             clock[key] = time
