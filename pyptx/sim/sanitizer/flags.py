@@ -113,7 +113,8 @@ class Flags:
             number, lane = divmod(self._sets.accesses(value)[0], CODES)
             record = self._world.records[number]
             strong = record.semantics is not MemoryOrder.WEAK and record.proxy is Proxy.GENERIC
-            if not strong or not record.mask or record.barrier:
+            # A count that atomics still change is read on purpose.
+            if not strong or record.kind is not AccessKind.WRITE or not record.mask:
                 continue
             written = record.mask if lane == ALL_LANES else 1 << lane
             for group in warp.groups_of(mask):
