@@ -36,7 +36,7 @@ _INTEGERS = "usb"
 _SKIPPED = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST, StateSpace.TENSOR)
 _NOTHING: Clock = {}
 #: Accesses to a place that a new one is compared with, where the claim is refused anyway.
-_SEARCHED = 64
+_SEARCHED = 8
 
 
 @dataclass(eq=False, slots=True)

@@ -132,6 +132,9 @@ class Shadow:
 
         Pieces with one start share their blocks.
         """
+        if len(footprint.starts) == 1:
+            blocks = self.whole(footprint)
+            return Places(blocks, None if len(blocks) == 1 else np.zeros(len(blocks), np.intp))
         grains = self._grains_of(footprint)
         count, width = grains.shape
         blocks = self._block_of[grains]
@@ -253,6 +256,8 @@ class Shadow:
 
     def writes_at(self, starts: NDArray[np.int64], size: int) -> list[int]:
         """Return the different values of writes of ``size`` bytes at each of ``starts``."""
+        if len(starts) == 1 and size <= self.grain:
+            return [int(self.writes[self._block_of[int(starts[0]) // self.grain]])]
         grains = starts // self.grain
         if size > self.grain:
             grains = (grains[:, None] + np.arange(size // self.grain)).ravel()

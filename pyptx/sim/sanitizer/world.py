@@ -27,6 +27,8 @@ def mask_of(lanes: NDArray[Any]) -> int:
     """Return the bit mask of lane numbers below 32."""
     if len(lanes) == 32:
         return _FULL
+    if len(lanes) == 1:
+        return 1 << int(lanes[0])
     return int(np.bitwise_or.reduce(np.left_shift(1, lanes.astype(np.int64))))
 
 

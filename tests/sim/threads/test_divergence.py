@@ -758,12 +758,12 @@ def test_as_many_ctas_run_at_once_as_fit() -> None:
         setp.eq.u32 p, v, 0
         @p bra WAIT
         add.u32 i, i, 1
-        setp.lt.u32 p, i, 300
+        setp.lt.u32 p, i, 140
         @p bra NEXT
         ret
         """,
         "out:u64",
     )
-    flags = np.zeros(300, np.uint32)
-    assert kernel.run(flags, block=1, grid=300).verdict == "clean"
+    flags = np.zeros(140, np.uint32)
+    assert kernel.run(flags, block=1, grid=140).verdict == "clean"
     assert flags.all()
