@@ -289,8 +289,9 @@ class Graph:
                     place = self._place(init)
                     self.edge(self._observed[init, place], hub, bits("fence_mbarrier_init"))
             fence = self._fence(earlier, "release")
-            if fence is not None and fence.scope != "cta":
-                self.edge(fence.node, hub, fence.needs | bits("release_fence", "cluster_barrier"))
+            if fence is not None:
+                off = bits("synchronization_scope") if fence.scope == "cta" else 0
+                self.edge(fence.node, hub, fence.needs | bits("release_fence", "cluster_barrier"), off)
 
     def _place(self, one: Instance) -> tuple[int, str]:
         assert one.instruction.mbarrier is not None
