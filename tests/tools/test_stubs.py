@@ -243,6 +243,7 @@ def _environment() -> dict[str, str]:
 
 
 @pytest.mark.full
+@pytest.mark.full
 def test_mypy_accepts_what_is_legal_and_nothing_else(mypy: Mypy) -> None:
     legal = [
         f"{call_text(match).partition('(')[0]}.__call__"
@@ -257,6 +258,7 @@ def test_mypy_accepts_what_is_legal_and_nothing_else(mypy: Mypy) -> None:
     assert not said, f"if the types are stale, run: {COMMAND}"
 
 
+@pytest.mark.full
 @pytest.mark.full
 @pytest.mark.parametrize(
     "source", [_TRANSPILED, ROOT / "docs/assets/transpile/reduce.ptx"], ids=["text", "reduce"]
@@ -281,6 +283,7 @@ def k({a}, {out}){result}:
 """
 
 
+@pytest.mark.full
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("annotations", "options", "lines"),

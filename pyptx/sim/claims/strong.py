@@ -37,6 +37,8 @@ _SKIPPED = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST, StateSpace.TEN
 _NOTHING: Clock = {}
 #: Accesses to a place that a new one is compared with, where the claim is refused anyway.
 _SEARCHED = 8
+#: Comparisons of accesses with earlier ones; beyond, the claim is refused.
+_COMPARISONS = 100_000
 
 
 @dataclass(eq=False, slots=True)
@@ -99,6 +101,8 @@ class StrongAccesses:
         self._floats: set[int] = set()
         #: Pairs of instructions that are known to compete: no need to find them again.
         self._competing: set[tuple[int, int]] = set()
+        #: Comparisons so far.
+        self._compared = 0
 
     def end_cta(self, cta: tuple[int, int]) -> None:
         """Forget the shared memory of a CTA."""
@@ -135,6 +139,9 @@ class StrongAccesses:
     def _of_threads(self, access: Access, memory: _Memory) -> None:
         actor: Any = access.actor
         op: Op = actor.op
+        if self._compared > _COMPARISONS:
+            self._ledger.competes("strong accesses: there are more than are compared with each other")
+            return
         if access.threads is None or len(access.threads) != len(access.footprint.starts):
             self._ledger.competes(f"{op.name}: a strong access of a whole warp", op.location)
             return
@@ -172,6 +179,7 @@ class StrongAccesses:
         clock, key, mask = execution(group), group.warp.key, 1 << lane
         entries = memory.places.setdefault(start, [])
         covered = True
+        self._compared += 1 + len(entries)
         if len(entries) > _SEARCHED and start in memory.competing:
             # The claim is refused for this place: the last accesses show with what else they compete.
             del entries[: -_SEARCHED // 2]

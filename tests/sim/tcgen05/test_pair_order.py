@@ -15,6 +15,8 @@ from tests.sim.tcgen05.test_kinds import f32, idesc
 from tests.sim.tcgen05.test_mma import B_AT, SCHEDULES, operand
 from tests.sim.tcgen05.test_pair import LONG, MMA, SYNC, alloc, free, fresh, operands_of, rules, run
 
+pytestmark = pytest.mark.full
+
 ALL = [("eager", 0), ("late", 0), ("starve:mma", 0), ("starve:cp", 0), *(("random", s) for s in range(24))]
 FENCED = ("tcgen05.fence::before_thread_sync", "tcgen05.fence::after_thread_sync")
 
