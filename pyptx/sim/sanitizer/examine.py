@@ -67,7 +67,7 @@ class Check:
         lanes: for each piece, the lane that accesses; None if all pieces are accessed together.
         mask: the lanes that make an access to one place, if ``lanes`` is None; 0 for an engine.
         blocks: the blocks of the shadow. Once they are known, the arrays above are by block.
-        raced: True once the access was found to break a rule.
+        raced: True once the access was found to race: then the other one stays in the shadow.
         conflicts: what it breaks, by the earlier record, the rule and the agent; None if nothing.
     """
 
@@ -106,7 +106,8 @@ class Check:
         blocks: NDArray[np.int32],
     ) -> None:
         """Remember that the access breaks a rule, with the lane of the earlier access and its own lane."""
-        self.raced = True
+        # What time orders is overwritten, even if a fence is missing.
+        self.raced = self.raced or rule == "data-race"
         key = earlier.number, rule, unit
         if self.conflicts is None:
             self.conflicts = {}

@@ -244,12 +244,11 @@ class Flags:
 
 def _places(lanes: Lanes, starts: Lanes, nbytes: int, size: int) -> Iterator[tuple[int, int]]:
     """Yield the first byte of each element that lanes access, and the mask of these lanes."""
-    if len(starts) == 1:
-        start = int(starts[0])
-        yield from ((place, mask_of(lanes)) for place in range(start, start + nbytes, size))
-        return
     for shift in range(0, nbytes, size):
         places = starts + shift
+        if len(places) == 1:
+            yield int(places[0]), mask_of(lanes)
+            continue
         for place in np.unique(places).tolist():
             yield place, mask_of(lanes[places == place])
 

@@ -135,7 +135,7 @@ _SWITCHES = (
     Switch("lanes of one store collide", "accesses.Accesses._collisions", "collision is not None and collision.same is not True", "False"),
     Switch("lanes are threads", f"{_O}._own", "if my_lane < 0 or (lane != my_lane and record.mask != 1 << my_lane):", "if my_lane < 0:"),
     Switch("griddepcontrol.wait ends a launch", "sanitizer.Sanitizer._grid_wait", "learn_own(group, own)", "pass"),
-    Switch("accesses that race are kept", "examine.Check.breaks", "self.raced = True", "pass"),
+    Switch("accesses that race are kept", "examine.Check.breaks", 'self.raced or rule == "data-race"', "False"),
 )  # fmt: skip
 
 SWITCHES: dict[str, Switch] = {switch.name: switch for switch in _SWITCHES}
