@@ -18,7 +18,7 @@ from ..memory.access_findings import store_collision
 from ..memory.collisions import colliding
 from ..memory.segments import Segment
 from ..threads.loads import stored_values
-from .agents import CtaAgent, LaneGroup, WarpAgent
+from .agents import FULL_MASK, CtaAgent, LaneGroup, WarpAgent
 from .clocks import NOTHING, Level, MapReleased, join_levels
 from .examine import Check, Examiner
 from .flags import Flags
@@ -32,7 +32,6 @@ from .world import World, mask_of
 
 __all__ = ["Accesses", "element_size"]
 
-_FULL = 0xFFFFFFFF
 #: Spaces that only one thread accesses, or that nothing writes.
 _SKIPPED = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST)
 _BARRIER_BYTES = 8
@@ -349,7 +348,7 @@ class Accesses:
             if repeats:
                 values[row], record = self._values(access, warp, lanes[row], starts[row])
             else:
-                record = self._thread_record(access, warp, _FULL)
+                record = self._thread_record(access, warp, FULL_MASK)
                 values[row] += CODES * record.number
             group = warp.groups[0]
             views.append(View(group.levels, cta, warp.key, warp.time, group.ordered))
@@ -380,7 +379,7 @@ class Accesses:
         if _repeats(starts):
             places = np.unique(starts, return_inverse=True)[1]
             return self._shared_values(access, warp, lanes, places.reshape(-1))
-        record = self._thread_record(access, warp, _FULL)
+        record = self._thread_record(access, warp, FULL_MASK)
         return CODES * record.number + lanes.astype(np.int64), record
 
     def _shared_values(

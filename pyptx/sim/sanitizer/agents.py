@@ -13,8 +13,20 @@ from ..memory.access import Scope
 from .clocks import LANES_KEY, Clock, Level, Levels, join, join_levels
 from .records import Record
 
-__all__ = ["CtaAgent", "FencePoint", "LaneGroup", "Released", "Source", "WarpAgent", "bits_of", "includes"]
+__all__ = [
+    "FULL_MASK",
+    "CtaAgent",
+    "FencePoint",
+    "LaneGroup",
+    "Released",
+    "Source",
+    "WarpAgent",
+    "bits_of",
+    "includes",
+]
 
+#: The mask of all lanes of a warp.
+FULL_MASK = 0xFFFFFFFF
 #: Sets of record numbers above this size are not copied.
 _FEW = 100
 _OWN = (Level.SYNC, Level.WIDE, Level.EXECUTION)

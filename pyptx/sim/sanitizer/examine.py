@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..memory.access import AccessKind, Footprint, MemoryOrder, Scope
-from .agents import CtaAgent, bits_of
+from .agents import FULL_MASK, CtaAgent, bits_of
 from .order import Current, View, broken_rule, known_lanes, level_of, may_conflict
 from .records import ALL_LANES, CODES, SAME_LANE, Record, Records
 from .release import narrower
@@ -19,7 +19,6 @@ from .value_sets import ValueSets, absolute, relative
 
 __all__ = ["Check", "Conflict", "Examiner"]
 
-_FULL = 0xFFFFFFFF
 #: Sets of at most so many members are searched at each access.
 _FEW = 4
 #: Accesses to at most so many blocks are checked block by block.
@@ -505,7 +504,7 @@ class Examiner:
 
 def _contains_all(earlier: Record, current: Current, view: View) -> bool:
     """True if the agent knows of all lanes' accesses of the record, at the level that is needed."""
-    return known_lanes(earlier, level_of(earlier, current, view), 0) == _FULL
+    return known_lanes(earlier, level_of(earlier, current, view), 0) == FULL_MASK
 
 
 def _stays(current: Current) -> bool:

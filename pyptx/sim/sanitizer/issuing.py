@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from ..engine.events import AsyncOperation, Step, StepKind
 from ..engine.stream import GroupKind, Sync
-from .advice.history import Issue
 from .agents import CtaAgent, LaneGroup, WarpAgent, bits_of
 from .clocks import LANES_KEY, NOTHING, READ_KEY, Clock, Level, Levels, join, join_levels
+from .issue import Issue
 from .operations import Stream, Token, with_operations
 from .records import Record
 from .release import sendable

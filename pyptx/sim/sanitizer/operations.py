@@ -12,9 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from ...core.source import SourceLocation
-from .advice.history import Issue
 from .agents import CtaAgent
 from .clocks import KEYS, READ_KEY, Clock, Level, Levels, extended
+from .issue import Issue
 from .records import Record
 
 __all__ = ["Chain", "Chains", "Stream", "Token"]

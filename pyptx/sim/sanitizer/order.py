@@ -12,14 +12,13 @@ from collections.abc import Hashable
 from dataclasses import dataclass
 
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, Scope, StateSpace
-from .agents import CtaAgent, bits_of, includes
+from .agents import FULL_MASK, CtaAgent, bits_of, includes
 from .clocks import LANES_KEY, READ_KEY, Clock, Fenced, Level, Levels, MapFenced, SharedOnly
 from .operations import Token
 from .records import ALL_LANES, Record
 
 __all__ = ["Current", "View", "broken_rule", "may_conflict", "known_lanes", "level_of"]
 
-_FULL = 0xFFFFFFFF
 _NO_CLOCK: Clock = {}
 
 
@@ -144,7 +143,7 @@ def known_lanes(record: Record, clock: Clock, lanes: int) -> int:
     get = clock.get
     key, time = record.key, record.time
     if get(key, 0) >= time or (record.reads_only and get(key + READ_KEY, 0) >= time):
-        return _FULL
+        return FULL_MASK
     known = 0
     if get(key + LANES_KEY, 0) < time and not record.bound:
         return 0
@@ -166,7 +165,7 @@ def _contains(record: Record, lane: int, my_lane: int, clock: Clock, view: View)
     known = known_lanes(record, clock, lanes)
     if record.together and known & lanes:
         return True
-    return known == _FULL or (bool(lanes) and not lanes & ~known)
+    return known == FULL_MASK or (bool(lanes) and not lanes & ~known)
 
 
 def _own(record: Record, lane: int, my_lane: int, view: View) -> bool:

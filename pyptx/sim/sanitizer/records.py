@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 
 from ...core.source import SourceLocation
 from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope
-from .advice.history import Issue
 from .clocks import Levels
+from .issue import Issue
 
 __all__ = ["ALL_LANES", "CODES", "SAME_LANE", "Record", "Records"]
 

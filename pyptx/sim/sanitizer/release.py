@@ -92,8 +92,7 @@ def observed(
     """Return what a thread of ``cta`` learns from a board.
 
     ``synchronizes`` is False for a relaxed operation: then only the order of execution is learned. ``strong``
-    is
-    False for a read that is not morally strong with the write that it reads: then scopes do not fit.
+    is False for a read that is not morally strong with the write that it reads: then scopes do not fit.
     """
     learned = NOTHING
     for source, levels in board.items():

@@ -87,8 +87,7 @@ class Sanitizer(Observer):
             self._accesses.allocate(storage, life.key[1], life.size)
 
     def end(self, life: Life) -> None:
-        if self._stored:
-            self._judge_stores()
+        self._judge_stores()
         if life.kind is LifeKind.CTA:
             assert isinstance(life.key, tuple)
             self._accesses.end_cta(life.key)
@@ -98,15 +97,13 @@ class Sanitizer(Observer):
             self._accesses.end_segment(life.key)
 
     def access(self, access: Access) -> None:
-        if self._stored:
-            self._judge_stores()
+        self._judge_stores()
         if access.semantics is not MemoryOrder.WEAK:
             self._history.flag(self.world.records.last, access)
         self._accesses.access(access)
 
     def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
-        if self._stored:
-            self._judge_stores()
+        self._judge_stores()
         self._issuing.issue(operation, steps)
         issue = self._history.issue(self.world.records.last, operation, steps)
         for step in steps:
@@ -117,14 +114,12 @@ class Sanitizer(Observer):
         self._accesses.happens(step)
 
     def fence(self, fence: Fence) -> None:
-        if self._stored:
-            self._judge_stores()
+        self._judge_stores()
         self._history.fence(self.world.records.last, fence)
         self.synchronization.fence(fence)
 
     def sync(self, sync: Sync) -> None:
-        if self._stored:
-            self._judge_stores()
+        self._judge_stores()
         self._history.sync(self.world.records.last, sync)
         kind = sync.kind
         if kind is SyncKind.MBARRIER_WAIT:
@@ -183,6 +178,8 @@ class Sanitizer(Observer):
         copy one tile: stores by one instruction are reported only if the second one changed a byte, and
         copies that changed none are for review.
         """
+        if not self._stored:
+            return
         stored, self._stored = self._stored, []
         for conflict, offsets, before in stored:
             check = conflict.check

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from ..memory.access import StateSpace
 from ..memory.segments import Segment
-from .agents import CtaAgent, WarpAgent
+from .agents import FULL_MASK, CtaAgent, WarpAgent
 from .clocks import Clock, Level, Levels
 from .operations import Chains
 from .records import Records
@@ -20,13 +20,11 @@ if TYPE_CHECKING:
 
 __all__ = ["World", "mask_of"]
 
-_FULL = 0xFFFFFFFF
-
 
 def mask_of(lanes: NDArray[Any]) -> int:
     """Return the bit mask of lane numbers below 32."""
     if len(lanes) == 32:
-        return _FULL
+        return FULL_MASK
     if len(lanes) == 1:
         return 1 << int(lanes[0])
     return int(np.bitwise_or.reduce(np.left_shift(1, lanes.astype(np.int64))))

@@ -55,7 +55,9 @@ def test_nobody_misses_a_phase(driver: int, issue: str, schedule: str) -> None:
     )
     assert report.verdict == "clean" or schedule == "random", str(report)
     # A schedule that starves threads may let one be lapped, which is a hazard and no deadlock.
-    assert {finding.rule.name for finding in report.findings} <= {"lapped-wait"}, str(report)
+    assert {finding.rule.name for finding in report.findings} <= {"lapped-wait", "ordered-by-chance"}, str(
+        report
+    )
     assert (out == ROUNDS).all()
 
 

@@ -7,7 +7,8 @@ from collections.abc import Callable, Hashable
 from ....core.remedies import Place, Remedy
 from ...engine.events import AsyncOperation
 from ...engine.stream import GroupKind, SyncKind
-from .history import History, Issue, Moment
+from ..issue import Issue
+from .history import History, Moment
 from .pair import Advice, insert
 from .sides import place
 

@@ -6,7 +6,7 @@ The order of accesses does not come from here but from clocks. Only the texts of
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -15,39 +15,17 @@ from numpy.typing import NDArray
 
 from ....core.source import SourceLocation
 from ...engine.events import AsyncOperation, Step
-from ...engine.stream import Fence, FenceKind, GroupKind, Sync, SyncKind
+from ...engine.stream import Fence, FenceKind, Sync, SyncKind
 from ...memory.access import Access, AccessKind
+from ..issue import Issue
 
-__all__ = ["Event", "Flag", "History", "Issue", "Moment", "Passed"]
+__all__ = ["Event", "Flag", "History", "Moment", "Passed"]
 
 #: Events of each CTA that are kept.
 _KEPT = 192
 #: CTAs that have ended whose events are kept.
 _ENDED = 16
 _LEFT_OUT = (SyncKind.REGISTERS_USED, SyncKind.MBARRIER_EXPECT_TX, SyncKind.LAUNCH_DEPENDENTS)
-
-
-@dataclass(eq=False, slots=True)
-class Issue:
-    """An operation that threads have issued.
-
-    Attributes:
-        mark: the number of records that existed: accesses with this number or a smaller one came before.
-        signals: the mbarriers that the operation signals, each with its phase at the time of the issue.
-    """
-
-    mark: int
-    name: str
-    group: GroupKind | None
-    cta: tuple[int, int]
-    threads: NDArray[np.int64]
-    signals: tuple[tuple[Hashable, int], ...]
-    location: SourceLocation | None
-
-    @property
-    def short(self) -> str:
-        """The first words of the name, for texts."""
-        return self.name.partition(".shared")[0].partition(".global")[0].partition(".cta_group")[0]
 
 
 @dataclass(eq=False, slots=True)

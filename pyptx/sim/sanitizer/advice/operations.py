@@ -9,7 +9,8 @@ from ....core.remedies import Edit, Place, Remedy
 from ....ir import Address
 from ...engine.stream import GroupKind, Sync, SyncKind
 from ...memory.access import AccessKind
-from .history import Issue, Moment
+from ..issue import Issue
+from .history import Moment
 from .pair import WAIT_LD, WAIT_ST, Advice, Handover, Pair, insert, replacing
 from .sides import ARRIVALS, Signal, place, signal_of
 from .threads import after_threads, fallback, stale, wait_for, weak

@@ -11,8 +11,9 @@ from ....core.source import SourceLocation
 from ...engine.stream import GroupKind, Sync, SyncKind
 from ...memory.access import MemoryOrder
 from ..agents import CtaAgent, bits_of
+from ..issue import Issue
 from ..records import ALL_LANES, Record
-from .history import Event, Flag, History, Issue, Moment, Passed
+from .history import Event, Flag, History, Moment, Passed
 
 __all__ = ["ARRIVALS", "WAITS", "Side", "Signal", "place"]
 
