@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -30,6 +31,19 @@ MARKS = (
     "slow: takes long; runs in the exhaustive tier and with -m slow",
     "gpu: needs an NVIDIA GPU; runs with -m gpu",
 )
+
+
+def one_in(count: int, cases: Iterable[Any]) -> list[Any]:
+    """Cases of ``parametrize`` of which the full tier runs one in ``count``; the others are slow.
+
+    A case is a tuple, or what ``pytest.param`` makes.
+    """
+    marked = []
+    for number, case in enumerate(cases):
+        given = case if hasattr(case, "marks") else pytest.param(*case)
+        marks = [*given.marks, *([pytest.mark.slow] if number % count else [])]
+        marked.append(pytest.param(*given.values, id=given.id, marks=marks))
+    return marked
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

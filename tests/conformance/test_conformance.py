@@ -31,7 +31,7 @@ FORMS = [
     for name in dict.fromkeys(case.form.id for case in value_cases(chapter))
 ]
 #: Value cases of each form that the one-lane code runs when not asked for more.
-SAMPLE = 2
+SAMPLE = 1
 
 
 def _shown(differences: list[Difference]) -> str:

@@ -10,6 +10,7 @@ import pytest
 from pyptx.ir import Module, parse_module, print_module
 from pyptx.isa import check_module
 from pyptx.toolchain import Tool, assemble
+from tests.tiers import one_in
 
 from .corpus.cases import CASES, TRITON
 from .corpus.sources import ARCHITECTURES, BUILDS, CUDA, KERNELS, OPTIMIZED_ONLY
@@ -26,14 +27,14 @@ def faults(module: Module) -> list[str]:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("source, build, arch", CUDA)
+@pytest.mark.parametrize("source, build, arch", one_in(3, CUDA))
 def test_cuda(source: str, arch: str, build: str, ptxas: Tool, nvdisasm: Tool) -> None:
     module = check(cuda_text(source, build, arch), ptxas, nvdisasm, arch, (BUILDS[build][1],))
     assert faults(module) == []
     assert len(module.entries) >= KERNELS[source]
 
 
-@pytest.mark.parametrize("name, capability", TRITON)
+@pytest.mark.parametrize("name, capability", one_in(3, sorted(TRITON, key=lambda case: case[1])))
 def test_triton(name: str, capability: int, ptxas: Tool, nvdisasm: Tool) -> None:
     arch = ARCHITECTURES[capability]
     module = check(triton_text(name, arch), ptxas, nvdisasm, arch, ("-lineinfo",))
