@@ -12,12 +12,10 @@ from dataclasses import dataclass
 from ...core.source import SourceLocation
 from ..engine.stream import Threads
 from ..sanitizer.agents import LaneGroup, WarpAgent, bits_of
-from ..sanitizer.clocks import LANES_KEY, Clock, Level
+from ..sanitizer.clocks import LANES_KEY, NO_CLOCK, Clock, Level
 from ..sanitizer.world import World
 
 __all__ = ["Moment", "execution", "groups_of", "known_lanes", "moment"]
-
-_NOTHING: Clock = {}
 
 
 @dataclass(eq=False, slots=True)
@@ -48,7 +46,7 @@ def moment(world: World, warp: WarpAgent, mask: int, location: SourceLocation | 
 
 def execution(group: LaneGroup) -> Clock:
     """Return what the lanes of a group know of others in the order of execution."""
-    return group.levels.get(Level.EXECUTION, _NOTHING)
+    return group.levels.get(Level.EXECUTION, NO_CLOCK)
 
 
 def known_lanes(clock: Clock, then: Moment, key: int = 0, mask: int = 0) -> int:

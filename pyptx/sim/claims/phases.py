@@ -22,25 +22,19 @@ from ...core.findings import RULES, Finding
 from ..engine.events import Engine, Step
 from ..engine.stream import Sync, SyncKind
 from ..memory.mbarrier import MAX_COUNT
-from ..sanitizer.clocks import Clock, Level, Levels
+from ..sanitizer.clocks import NO_CLOCK, Clock, Level, Levels
 from ..sanitizer.issuing import SignalToken
 from ..sanitizer.sanitizer import Sanitizer
+from ..sanitizer.synchronization import ARRIVALS, WAITS
 from .competing import Ledger
 from .moments import Moment, execution, groups_of, known_lanes, moment
 
 __all__ = ["Phases"]
 
-_NOTHING: Clock = {}
-_COUNTS = {
-    SyncKind.MBARRIER_ARRIVE: "mbarrier",
-    SyncKind.MBARRIER_COMPLETE_TX: "mbarrier",
-    SyncKind.BAR_ARRIVE: "bar",
-    SyncKind.CLUSTER_ARRIVE: "barrier.cluster",
-}
-_WAITS = {
-    SyncKind.MBARRIER_WAIT: "mbarrier",
-    SyncKind.BAR_WAIT: "bar",
-    SyncKind.CLUSTER_WAIT: "barrier.cluster",
+#: Barriers of a warp have no phases in which something could count by chance.
+_WAITS = {kind: family for kind, family in WAITS.items() if family != "bar.warp"}
+_COUNTS = {kind: family for kind, family in ARRIVALS.items() if family != "bar.warp"} | {
+    SyncKind.MBARRIER_COMPLETE_TX: "mbarrier"
 }
 _AFTER = "nothing orders it after the end of the phase before"
 _BEFORE = (SyncKind.MBARRIER_EXPECT_TX, SyncKind.MBARRIER_INCREMENT, SyncKind.MBARRIER_NO_COMPLETE)
@@ -185,7 +179,7 @@ class Phases:
         pending = [each for each in waiting if each.covered_by(sync, step)] if waiting else []
         if sync.steps:
             assert step is not None and step.serial == sync.steps[0]
-            self._check_count(found, phase, _issued(step).get(Level.EXECUTION, _NOTHING), sync, pending, 0, 0)
+            self._check_count(found, phase, _issued(step).get(Level.EXECUTION, NO_CLOCK), sync, pending, 0, 0)
             found.count(phase, [])
         else:
             moments = []

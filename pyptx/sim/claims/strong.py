@@ -20,7 +20,7 @@ from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, StateSpace
 from ..memory.segments import Segment
 from ..sanitizer.accesses import element_size
 from ..sanitizer.agents import LaneGroup
-from ..sanitizer.clocks import Clock, Level
+from ..sanitizer.clocks import NO_CLOCK, Clock, Level
 from ..sanitizer.operations import Token
 from ..sanitizer.world import World
 from ..semantics.atomics import operation_of
@@ -34,7 +34,6 @@ _COMMUTING = frozenset({"add", "min", "max", "and", "or", "xor"})
 _INTEGERS = "usb"
 #: Spaces that only one thread accesses, or that nothing writes; tensor memory has no strong accesses.
 _SKIPPED = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST, StateSpace.TENSOR)
-_NOTHING: Clock = {}
 #: Accesses to a place that a new one is compared with, where the claim is refused anyway.
 _SEARCHED = 8
 #: Comparisons of accesses with earlier ones; beyond, the claim is refused.
@@ -272,7 +271,7 @@ class StrongAccesses:
             reduction = None
         if reduction is not None and not _of_integers(reduction):
             self._sums_floats(memory, low, high, operation.location)
-        clock = token.levels.get(Level.EXECUTION, _NOTHING)
+        clock = token.levels.get(Level.EXECUTION, NO_CLOCK)
         for other in self._unordered(memory, reduction, low, high, clock):
             self._ledger.competes(
                 f"{operation.name}: the order of operations on the same bytes", operation.location, other

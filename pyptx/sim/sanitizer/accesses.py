@@ -292,7 +292,7 @@ class Accesses:
             self._reach(current, view, record, group.mask)
             checks.append(_whole(shadow, footprint, view, record, current, group.mask))
         self._examiner.access(*checks)
-        if shadow.flags and current.kind is not AccessKind.READ:
+        if access.kind.writes:
             self._flags.written(shadow, footprint.starts, footprint.size)
 
     def _begin_lives(self, access: Access, shadow: Shadow, warp: WarpAgent, groups: list[LaneGroup]) -> None:
@@ -420,7 +420,6 @@ class Accesses:
         starts, size = footprint.starts, element_size(access)
         self._flags.read(access, shadow, warp, lanes, starts, size)
         if access.kind is AccessKind.RMW:
-            shadow.pieces(footprint)
             self._flags.observe(access, shadow, warp, lanes, starts, size)
 
     def _use_flags(

@@ -10,7 +10,7 @@ from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
 
 from ..memory.access import Scope
-from .clocks import LANES_KEY, Clock, Level, Levels, join, join_levels
+from .clocks import LANES_KEY, ORDERS, Clock, Level, Levels, join, join_levels
 from .records import Record
 
 __all__ = [
@@ -29,7 +29,6 @@ __all__ = [
 FULL_MASK = 0xFFFFFFFF
 #: Sets of record numbers above this size are not copied.
 _FEW = 100
-_OWN = (Level.SYNC, Level.WIDE, Level.EXECUTION)
 
 
 def bits_of(mask: int) -> Iterator[int]:
@@ -145,7 +144,7 @@ class LaneGroup:
         whole = warp.key in keys and len(warp.groups) > 1
         done: dict[int, Clock] = {}
         made = dict(levels)
-        for level in _OWN:
+        for level in ORDERS:
             clock = levels.get(level, {})
             found = done.get(id(clock))
             if found is None:

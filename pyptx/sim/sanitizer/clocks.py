@@ -26,6 +26,8 @@ __all__ = [
     "KEYS",
     "LANES_KEY",
     "NOTHING",
+    "NO_CLOCK",
+    "ORDERS",
     "READ_KEY",
     "Clock",
     "Fenced",
@@ -109,6 +111,10 @@ class MapFenced(NamedTuple):
         return self.address <= address and address + size <= self.address + self.size
 
 
+#: The orders of events, from the strongest to the weakest.
+ORDERS = (Level.SYNC, Level.WIDE, Level.EXECUTION)
+#: The clock of an agent that knows of nothing.
+NO_CLOCK: Clock = {}
 #: The clocks of an agent by level. Absent levels know nothing.
 Levels = Mapping[Hashable, Clock]
 NOTHING: Levels = {}

@@ -191,6 +191,9 @@ class Examiner:
         self._compare_with(check, shadow.writes)
         if check.current.kind is not AccessKind.READ:
             self._compare_with(check, shadow.reads)
+        self._report_all(check)
+
+    def _report_all(self, check: Check) -> None:
         for conflict in check.conflicts.values() if check.conflicts else ():
             self._report(conflict)
 
@@ -271,8 +274,8 @@ class Examiner:
                     clean = clean and not rule
                     if rule:
                         check.breaks(rule, earlier, (their_lane, mine), unit, check.blocks[at : at + 1])
-                if clean and not earlier.mask and check.lanes is None:
-                    view.ordered.add(earlier.number * 8 + current.number)
+                if clean:
+                    _remember(check, earlier, view)
 
     def _compare_many(self, check: Check, old: Values) -> None:
         numbers, lanes = _split_values(old)
@@ -312,15 +315,14 @@ class Examiner:
             if rule:
                 blocks = check.blocks[here] if np.ndim(codes) == 0 else check.blocks[here][codes == code]
                 check.breaks(rule, earlier, (lane, my_lane), unit, blocks)
-        if clean and not earlier.mask and check.lanes is None:
-            view.ordered.add(earlier.number * 8 + current.number)
+        if clean:
+            _remember(check, earlier, view)
 
     def by_chance(self, check: Check, earlier: Record, lane: int) -> None:
         """Report a read whose value nothing orders before it."""
         check.locate()
         check.breaks("ordered-by-chance", earlier, (lane, -1), 0, check.blocks)
-        for conflict in (check.conflicts or {}).values():
-            self._report(conflict)
+        self._report_all(check)
 
     # --- storing --------------------------------------------------------------------------------
 
@@ -356,9 +358,7 @@ class Examiner:
             if old == value or self._covered(old, mine, view, current):
                 return value
             return self._value_of([old], value)
-        count = self.sets.count(number)
-        if count > _FEW and count & (count - 1):
-            # Large sets are searched only when they have doubled.
+        if not _is_searched(self.sets.count(number)):
             member = value if value % CODES == ALL_LANES or value % CODES != lane else relative(value)
             lanes_fit = lane == ALL_LANES or member % CODES in (ALL_LANES, SAME_LANE)
             if lanes_fit and value:
@@ -452,8 +452,7 @@ class Examiner:
             rest = self.sets.extended(0, CODES * number + SAME_LANE)
         else:
             rest = -number
-            count = self.sets.count(rest)
-            if not (count > _FEW and count & (count - 1)):
+            if _is_searched(self.sets.count(rest)):
                 members = self.sets.members(rest)
                 kept = [m for m in members if np.any(self._uncovered(m, lanes, mine, view, current))]
                 rest = rest if len(kept) == len(members) else self.sets.of(kept)
@@ -500,6 +499,17 @@ class Examiner:
             if broken_rule(earlier, code // 64, current, code % 64 - 1, view):
                 left |= codes == code
         return left
+
+
+def _remember(check: Check, earlier: Record, view: View) -> None:
+    """Remember that an agent's access comes after one of an engine, if neither is of single lanes."""
+    if not earlier.mask and check.lanes is None:
+        view.ordered.add(earlier.number * 8 + check.current.number)
+
+
+def _is_searched(count: int) -> bool:
+    """True if a set of so many members is searched for what to forget: large ones when they have doubled."""
+    return count <= _FEW or not count & (count - 1)
 
 
 def _contains_all(earlier: Record, current: Current, view: View) -> bool:

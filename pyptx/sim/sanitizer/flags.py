@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, Scope
 from .agents import CtaAgent, LaneGroup, Released, WarpAgent, bits_of, includes
-from .clocks import LANES_KEY, Clock, Level, Levels, join_levels
+from .clocks import LANES_KEY, ORDERS, Clock, Level, Levels, join_levels
 from .order import known_lanes
 from .records import ALL_LANES, CODES, Record
 from .release import acquire, release, release_levels, releases, weaker
@@ -112,9 +112,8 @@ class Flags:
                 continue
             number, lane = divmod(self._sets.accesses(value)[0], CODES)
             record = self._world.records[number]
-            strong = record.semantics is not MemoryOrder.WEAK and record.proxy is Proxy.GENERIC
             # A count that atomics still change is read on purpose.
-            if not strong or record.kind is not AccessKind.WRITE or not record.mask:
+            if not _is_strong(record) or record.kind is not AccessKind.WRITE or not record.mask:
                 continue
             written = record.mask if lane == ALL_LANES else 1 << lane
             for group in warp.groups_of(mask):
@@ -127,11 +126,9 @@ class Flags:
     def _strongly_written(self, shadow: Shadow, starts: Lanes, nbytes: int) -> bool:
         """True if strong writes of threads are the last ones to some of the bytes."""
         found = shadow.writes_at(starts, nbytes)
-        return any(value < 0 or (value and self._is_strong(value)) for value in found)
-
-    def _is_strong(self, value: int) -> bool:
-        record = self._world.records[value // CODES]
-        return record.semantics is not MemoryOrder.WEAK and record.proxy is Proxy.GENERIC
+        return any(
+            value < 0 or (value and _is_strong(self._world.records[value // CODES])) for value in found
+        )
 
     def _observe(self, group: LaneGroup, value: int, scope: Scope, size: int) -> None:
         """Order the write that lanes read before what they do next, and the chain of atomics before it."""
@@ -139,7 +136,7 @@ class Flags:
         for member in self._sets.accesses(value):
             number, lane = divmod(member, CODES)
             record = self._world.records[number]
-            if not record.mask or record.barrier or record.size != size or not self._is_strong(member):
+            if not record.mask or record.barrier or record.size != size or not _is_strong(record):
                 return
             there = self._world.ctas[record.cta]
             strong = includes(record.scope, there, cta) and includes(scope, cta, there)
@@ -177,7 +174,7 @@ class Flags:
             record.bound.setdefault(one, (record.observed, 1))
             write[record.observed + 1 + one] = 1
         write[record.observed + LANES_KEY] = 1
-        group.learn(dict.fromkeys((Level.SYNC, Level.WIDE, Level.EXECUTION), write))
+        group.learn(dict.fromkeys(ORDERS, write))
 
     # --- writes ---------------------------------------------------------------------------------
 
@@ -240,6 +237,11 @@ class Flags:
             shadow.flags[place] = Flag(kept, warp.cta, scope, size)
         else:
             shadow.flags.pop(place, None)
+
+
+def _is_strong(record: Record) -> bool:
+    """True for a strong access by threads."""
+    return record.semantics is not MemoryOrder.WEAK and record.proxy is Proxy.GENERIC
 
 
 def _places(lanes: Lanes, starts: Lanes, nbytes: int, size: int) -> Iterator[tuple[int, int]]:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ..engine.events import AsyncOperation, Step, StepKind
 from ..engine.stream import GroupKind, Sync
 from .agents import CtaAgent, LaneGroup, WarpAgent, bits_of
-from .clocks import LANES_KEY, NOTHING, READ_KEY, Clock, Level, Levels, join, join_levels
+from .clocks import LANES_KEY, NOTHING, ORDERS, READ_KEY, Clock, Level, Levels, join, join_levels
 from .issue import Issue
 from .operations import Stream, Token, with_operations
 from .records import Record
@@ -85,7 +85,7 @@ class Copies:
             else:
                 own.update({part.key + 1 + lane: 1 for lane in bits_of(meant)})
                 own[part.key + LANES_KEY] = 1
-        return dict.fromkeys((Level.SYNC, Level.WIDE, Level.EXECUTION), own)
+        return dict.fromkeys(ORDERS, own)
 
 
 class Issuing:
@@ -420,7 +420,7 @@ def _published(levels: Levels) -> Levels:
 
 def learn_own(group: LaneGroup, own: Clock, *, tensor: bool = False) -> None:
     """Let lanes know of operations that they have waited for."""
-    levels: dict[Hashable, Clock] = {level: own for level in (Level.SYNC, Level.WIDE, Level.EXECUTION)}
+    levels: dict[Hashable, Clock] = dict.fromkeys(ORDERS, own)
     if tensor:
         levels[Level.TENSOR] = own
     group.learn(levels)

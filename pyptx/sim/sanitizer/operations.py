@@ -13,14 +13,11 @@ from dataclasses import dataclass, field
 
 from ...core.source import SourceLocation
 from .agents import CtaAgent
-from .clocks import KEYS, READ_KEY, Clock, Level, Levels, extended
+from .clocks import KEYS, NO_CLOCK, ORDERS, READ_KEY, Clock, Level, Levels, extended
 from .issue import Issue
 from .records import Record
 
 __all__ = ["Chain", "Chains", "Stream", "Token"]
-
-_NO_CLOCK: Clock = {}
-_ORDERS = (Level.SYNC, Level.WIDE, Level.EXECUTION)
 
 
 @dataclass(eq=False, slots=True)
@@ -102,8 +99,8 @@ def with_operations(levels: Levels, own: Clock, *, sent: bool) -> Levels:
     """
     made = dict(levels)
     done: dict[int, Clock] = {}
-    for level in (*_ORDERS, Level.SENT) if sent else _ORDERS:
-        clock = levels.get(level, _NO_CLOCK)
+    for level in (*ORDERS, Level.SENT) if sent else ORDERS:
+        clock = levels.get(level, NO_CLOCK)
         if id(clock) not in done:
             done[id(clock)] = extended(clock, own)
         made[level] = done[id(clock)]

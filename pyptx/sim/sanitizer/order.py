@@ -13,13 +13,11 @@ from dataclasses import dataclass
 
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, Scope, StateSpace
 from .agents import FULL_MASK, CtaAgent, bits_of, includes
-from .clocks import LANES_KEY, READ_KEY, Clock, Fenced, Level, Levels, MapFenced, SharedOnly
+from .clocks import LANES_KEY, NO_CLOCK, READ_KEY, Clock, Fenced, Level, Levels, MapFenced, SharedOnly
 from .operations import Token
 from .records import ALL_LANES, Record
 
 __all__ = ["Current", "View", "broken_rule", "may_conflict", "known_lanes", "level_of"]
-
-_NO_CLOCK: Clock = {}
 
 
 @dataclass(eq=False, slots=True)
@@ -112,7 +110,7 @@ def may_conflict(
     token = view.token
     if token is not None and record.key == token.key and record.time == token.time:
         return False
-    if record.launch in view.levels.get(Level.SYNC, _NO_CLOCK):
+    if record.launch in view.levels.get(Level.SYNC, NO_CLOCK):
         return False
     if record.proxy is Proxy.ASYNC and current.proxy is Proxy.ASYNC:
         return not (record.kind is AccessKind.RMW and current.kind is AccessKind.RMW)
@@ -130,12 +128,12 @@ def level_of(record: Record, current: Current, view: View) -> Clock:
     """Return the clock that must contain the record: for most pairs, that of causality order."""
     levels = view.levels
     if current.proxy is Proxy.TENSOR:
-        return levels.get(Level.EXECUTION, _NO_CLOCK)
+        return levels.get(Level.EXECUTION, NO_CLOCK)
     if current.proxy is Proxy.ASYNC and record.proxy is Proxy.GENERIC:
         own = None if current.owner is None else current.owner.key
         found = levels.get(Fenced(current.space, view.cta.key, own == view.cta.key))
-        return found or _NO_CLOCK
-    return levels.get(Level.SYNC, _NO_CLOCK)
+        return found or NO_CLOCK
+    return levels.get(Level.SYNC, NO_CLOCK)
 
 
 def known_lanes(record: Record, clock: Clock, lanes: int) -> int:
@@ -188,7 +186,7 @@ def broken_rule(record: Record, lane: int, current: Current, my_lane: int, view:
     levels = view.levels
 
     def in_level(level: Hashable) -> bool:
-        return _contains(record, lane, my_lane, levels.get(level, _NO_CLOCK), view)
+        return _contains(record, lane, my_lane, levels.get(level, NO_CLOCK), view)
 
     if Proxy.READONLY in (record.proxy, current.proxy):
         return "data-race"
@@ -225,7 +223,7 @@ def _between_ctas(record: Record, lane: int, current: Current, view: View) -> st
     """The rule for two accesses of the async proxy by different CTAs, in global memory."""
     if current.space is not StateSpace.GLOBAL or record.cta == view.cta.key:
         return ""
-    here = view.levels.get(Fenced(StateSpace.GLOBAL, view.cta.key), _NO_CLOCK)
+    here = view.levels.get(Fenced(StateSpace.GLOBAL, view.cta.key), NO_CLOCK)
     return "" if _contains(record, lane, -1, here, view) else "proxy-fence-open"
 
 
@@ -270,7 +268,7 @@ def _fence_rule(record: Record, lane: int, current: Current, my_lane: int, view:
     """The rule for an ordinary access before one of the async proxy, if time orders the two."""
     reads = record.kind is AccessKind.READ
     if not causal:
-        wide = _contains(record, lane, my_lane, view.levels.get(Level.WIDE, _NO_CLOCK), view)
+        wide = _contains(record, lane, my_lane, view.levels.get(Level.WIDE, NO_CLOCK), view)
         return "proxy-fence-open" if reads and wide else "data-race"
     owner = None if current.owner is None else current.owner.key
     here = {view.cta.key, owner}

@@ -36,24 +36,13 @@ from .order import known_lanes
 from .records import Record
 from .report import conflict_finding, lifetime_finding
 from .shadow import Shadow
-from .synchronization import Synchronization
+from .synchronization import ARRIVALS, WAITS, Synchronization
 from .world import World
 
 if TYPE_CHECKING:
     from ..threads.machine_state import MachineState
 
 __all__ = ["Sanitizer"]
-
-_ARRIVALS = {
-    SyncKind.BAR_ARRIVE: "bar",
-    SyncKind.WARP_ARRIVE: "bar.warp",
-    SyncKind.CLUSTER_ARRIVE: "barrier.cluster",
-}
-_WAITS = {
-    SyncKind.BAR_WAIT: "bar",
-    SyncKind.WARP_WAIT: "bar.warp",
-    SyncKind.CLUSTER_WAIT: "barrier.cluster",
-}
 
 
 class Sanitizer(Observer):
@@ -131,10 +120,10 @@ class Sanitizer(Observer):
             self.synchronization.arrive("mbarrier", sync, self._accesses.step)
         elif kind is SyncKind.MBARRIER_EXPECT_TX:
             self._accesses.use_barrier(sync, AccessKind.RMW)
-        elif kind in _ARRIVALS:
-            self.synchronization.arrive(_ARRIVALS[kind], sync, None)
-        elif kind in _WAITS:
-            self.synchronization.wait(_WAITS[kind], sync)
+        elif kind in ARRIVALS:
+            self.synchronization.arrive(ARRIVALS[kind], sync, None)
+        elif kind in WAITS:
+            self.synchronization.wait(WAITS[kind], sync)
         elif kind is SyncKind.GROUP_COMMIT:
             self._issuing.commit(sync)
         elif kind is SyncKind.GROUP_WAIT:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from ..engine.events import Engine, Step
-from ..engine.stream import Fence, FenceKind, Sync
+from ..engine.stream import Fence, FenceKind, Sync, SyncKind
 from ..memory.access import Scope
 from .agents import CtaAgent, FencePoint, LaneGroup, Released, Source, WarpAgent, includes
 from .clocks import (
     NOTHING,
+    ORDERS,
     Clock,
     Fenced,
     Level,
@@ -24,9 +25,21 @@ from .issuing import Issuing, sent
 from .release import acquire, acquires, narrower, release, release_levels, releases, weaker
 from .world import World
 
-__all__ = ["Synchronization"]
+__all__ = ["ARRIVALS", "WAITS", "Synchronization"]
 
-_ORDERS = (Level.SYNC, Level.WIDE, Level.EXECUTION)
+#: What arrives, and what waits, at objects of one family.
+ARRIVALS = {
+    SyncKind.MBARRIER_ARRIVE: "mbarrier",
+    SyncKind.BAR_ARRIVE: "bar",
+    SyncKind.WARP_ARRIVE: "bar.warp",
+    SyncKind.CLUSTER_ARRIVE: "barrier.cluster",
+}
+WAITS = {
+    SyncKind.MBARRIER_WAIT: "mbarrier",
+    SyncKind.BAR_WAIT: "bar",
+    SyncKind.WARP_WAIT: "bar.warp",
+    SyncKind.CLUSTER_WAIT: "barrier.cluster",
+}
 #: Phases and rounds of an object that are kept.
 _KEPT = 8
 
@@ -87,7 +100,7 @@ class Synchronization:
         if board:
             source = next(iter(board))
             # In all three levels, which often share one clock.
-            board[source] = join_levels(board[source], dict.fromkeys(_ORDERS, own))
+            board[source] = join_levels(board[source], dict.fromkeys(ORDERS, own))
 
     def _observed(self, sync: Sync, board: Released, cta: CtaAgent) -> Levels:
         """Return how a wait knows the arrivals that it has observed, if it does not acquire all of them."""
@@ -103,7 +116,7 @@ class Synchronization:
         if synchronizes:
             return NOTHING
         clock = {self._world.barrier_key(sync.object): sync.phase + 1}
-        return {level: clock for level in (Level.SYNC, Level.WIDE, Level.EXECUTION)}
+        return dict.fromkeys(ORDERS, clock)
 
     # --- fences ---------------------------------------------------------------------------------
 

@@ -74,7 +74,7 @@ _SWITCHES = (
     Switch("moral strength: weak last", f"{_O}.may_conflict", " or not current.strong", ""),
     Switch("strong accesses do not race", f"{_O}.may_conflict", "return not (includes", "return True or not (includes"),
     Switch("reductions of engines do not race", f"{_O}.may_conflict", "return not (record.kind is AccessKind.RMW and current.kind is AccessKind.RMW)", "return True"),
-    Switch("launches end", f"{_O}.may_conflict", "if record.launch in view.levels.get(Level.SYNC, _NO_CLOCK):", "if 0:"),
+    Switch("launches end", f"{_O}.may_conflict", "if record.launch in view.levels.get(Level.SYNC, NO_CLOCK):", "if 0:"),
     Switch("CTAs of a pair free tensor memory together", f"{_O}.may_conflict", "record.kind is AccessKind.INVAL and current.kind is AccessKind.INVAL and current.proxy is Proxy.TENSOR", "0"),
     Switch("packed atomics are their elements", "accesses.element_size", "count *= TYPES[kind].lanes", "pass"),
     Switch("vectors are their elements", "accesses.element_size", "1 if vector is None else int(vector[1:])", "1"),

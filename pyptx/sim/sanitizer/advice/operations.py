@@ -10,9 +10,10 @@ from ....ir import Address
 from ...engine.stream import GroupKind, Sync, SyncKind
 from ...memory.access import AccessKind
 from ..issue import Issue
+from ..synchronization import ARRIVALS
 from .history import Moment
 from .pair import WAIT_LD, WAIT_ST, Advice, Handover, Pair, insert, replacing
-from .sides import ARRIVALS, Signal, place, signal_of
+from .sides import Signal, place, signal_of
 from .threads import after_threads, fallback, stale, wait_for, weak
 
 __all__ = ["after_operation"]

@@ -10,9 +10,10 @@ from ....core.source import SourceLocation
 from ....ir import Instruction
 from ...engine.stream import Sync
 from ...memory.access import StateSpace
+from ..synchronization import ARRIVALS
 from .code import Code
 from .history import Moment
-from .sides import ARRIVALS, Side, place
+from .sides import Side, place
 
 __all__ = [
     "CLUSTER",

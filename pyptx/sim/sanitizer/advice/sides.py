@@ -13,23 +13,11 @@ from ...memory.access import MemoryOrder
 from ..agents import CtaAgent, bits_of
 from ..issue import Issue
 from ..records import ALL_LANES, Record
+from ..synchronization import ARRIVALS, WAITS
 from .history import Event, Flag, History, Moment, Passed
 
-__all__ = ["ARRIVALS", "WAITS", "Side", "Signal", "place"]
+__all__ = ["Side", "Signal", "place"]
 
-#: What arrives, and what waits, at objects of one family.
-ARRIVALS = {
-    SyncKind.MBARRIER_ARRIVE: "mbarrier",
-    SyncKind.BAR_ARRIVE: "bar",
-    SyncKind.WARP_ARRIVE: "bar.warp",
-    SyncKind.CLUSTER_ARRIVE: "barrier.cluster",
-}
-WAITS = {
-    SyncKind.MBARRIER_WAIT: "mbarrier",
-    SyncKind.BAR_WAIT: "bar",
-    SyncKind.WARP_WAIT: "bar.warp",
-    SyncKind.CLUSTER_WAIT: "barrier.cluster",
-}
 #: A family, an object and its phase.
 Signal = tuple[str, Hashable, int]
 

@@ -8,9 +8,10 @@ from ....core.remedies import Edit, Place, Remedy
 from ....core.source import SourceLocation
 from ...engine.stream import Sync, SyncKind
 from ...memory.access import AccessKind, MemoryOrder
+from ..synchronization import ARRIVALS
 from .flags import flag_advice, strength_advice
 from .pair import CLUSTER, CTA, WARP, Advice, Pair, insert, replacing, swapped
-from .sides import ARRIVALS, place, signal_of
+from .sides import place, signal_of
 
 __all__ = ["after_threads", "fallback", "stale", "wait_for", "weak"]
 
