@@ -1,6 +1,24 @@
-"""Analysis of a whole function: control flow, post-dominators, definitions and uses of registers."""
+"""Analysis of a whole function: control flow, post-dominators, definitions and uses, ranges of values."""
 
 from .graph import Block, Graph, control_flow, reconvergence
+from .intervals import UNKNOWN, Interval, fitted, is_finite, type_range
+from .ranges import Ranges, State, value_ranges
 from .registers import accesses, maybe_undefined, read_after
 
-__all__ = ["Block", "Graph", "accesses", "control_flow", "maybe_undefined", "read_after", "reconvergence"]
+__all__ = [
+    "UNKNOWN",
+    "Block",
+    "Graph",
+    "Interval",
+    "Ranges",
+    "State",
+    "accesses",
+    "control_flow",
+    "fitted",
+    "is_finite",
+    "maybe_undefined",
+    "read_after",
+    "reconvergence",
+    "type_range",
+    "value_ranges",
+]
