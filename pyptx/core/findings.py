@@ -149,7 +149,7 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "relaxed-handover",
         Verdict.REVIEW,
-        "data of the async proxy or of tensor cores handed over with relaxed order or too narrow a scope",
+        "data of engines, or a waited mbarrier, handed over with relaxed order or too narrow a scope",
         "use a release and an acquire whose scopes include both threads",
         "memory-consistency-model",
     ),
@@ -159,6 +159,13 @@ RULES: dict[str, Rule] = _rules(
         "only an order that the simulator assumes, and the PTX ISA does not list, separates two accesses",
         "commit the first operation and wait for it before the second one",
         "tcgen05-memory-consistency-model-pipelined-instructions",
+    ),
+    Rule(
+        "speculative-load",
+        Verdict.REVIEW,
+        "a load races with a write, and its value is not used, or only as the guess of a compare-and-swap",
+        "load only in the threads that use the value, and before a compare-and-swap with relaxed order",
+        "limitations-on-mixed-size-data-races",
     ),
     Rule(
         "ordered-by-chance",

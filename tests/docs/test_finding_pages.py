@@ -30,6 +30,7 @@ SANITIZER = {
     "proxy-fence-open",
     "register-pool",
     "relaxed-handover",
+    "speculative-load",
     "store-collision",
     "tcgen05-fence-missing",
     "tcgen05-wait-missing",

@@ -72,6 +72,7 @@ class SyncKind(enum.Enum):
     TENSOR_FREE = "tcgen05.dealloc"
     REGISTERS_TAKE = "setmaxnreg.inc"
     REGISTERS_RELEASE = "setmaxnreg.dec"
+    LANES_MATCH = "match.sync"
 
     __hash__ = object.__hash__
 

@@ -45,7 +45,7 @@ _BARRIERS = {
     SyncKind.CLUSTER_ARRIVE: ("barrier.cluster", Role.ARRIVE),
     SyncKind.CLUSTER_WAIT: ("barrier.cluster", Role.WAIT),
 }
-_SILENT = (SyncKind.REGISTERS_USED, SyncKind.GROUP_WAIT, SyncKind.GRID_WAIT)
+_SILENT = (SyncKind.REGISTERS_USED, SyncKind.GROUP_WAIT, SyncKind.GRID_WAIT, SyncKind.LANES_MATCH)
 
 
 def split_name(s: Split) -> str:

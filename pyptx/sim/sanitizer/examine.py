@@ -34,7 +34,8 @@ Values = NDArray[np.int64]
 class Conflict:
     """Two accesses that break a rule: the earlier record and its lane, the later lane, and the blocks.
 
-    ``check`` is the later access, and ``view`` what its agent knows.
+    ``check`` is the later access, and ``view`` what its agent knows. ``pairs`` has the two lanes of each pair
+    of threads that break the rule; the first one is ``lane`` and ``my_lane``.
     """
 
     rule: str
@@ -44,6 +45,7 @@ class Conflict:
     check: Check
     blocks: list[NDArray[np.int32]]
     view: View
+    pairs: list[tuple[int, int]]
 
     @property
     def offsets(self) -> NDArray[np.int64]:
@@ -112,8 +114,9 @@ class Check:
             self.conflicts = {}
         if key in self.conflicts:
             self.conflicts[key].blocks.append(blocks)
+            self.conflicts[key].pairs.append(lanes)
         else:
-            self.conflicts[key] = Conflict(rule, earlier, *lanes, self, [blocks], self.views[unit])
+            self.conflicts[key] = Conflict(rule, earlier, *lanes, self, [blocks], self.views[unit], [lanes])
 
 
 def _split_values(values: Values) -> tuple[Values, Values]:

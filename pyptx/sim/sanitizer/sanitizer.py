@@ -36,6 +36,7 @@ from .order import known_lanes
 from .records import Record
 from .report import conflict_finding, lifetime_finding
 from .shadow import Shadow
+from .speculation import Speculation, is_speculative
 from .synchronization import ARRIVALS, WAITS, Synchronization
 from .world import World
 
@@ -58,6 +59,7 @@ class Sanitizer(Observer):
         self._accesses = Accesses(self.world, self._examiner, self._beyond)
         machine.adviser = self
         self._reported: set[tuple[str, ...]] = set()
+        self._speculation: dict[int, Speculation] = {}
         #: Two stores to the same bytes, and the bytes before the second store.
         self._stored: list[tuple[Conflict, NDArray[np.int64], NDArray[np.uint8]]] = []
 
@@ -132,6 +134,8 @@ class Sanitizer(Observer):
             self._issuing.registers_used(sync)
         elif kind is SyncKind.GRID_WAIT:
             self._grid_wait(sync)
+        elif kind is SyncKind.LANES_MATCH:
+            self.synchronization.match(sync)
 
     def _grid_wait(self, sync: Sync) -> None:
         """Let threads know that the previous launch is complete."""
@@ -177,11 +181,24 @@ class Sanitizer(Observer):
             elif check.record.proxy is Proxy.ASYNC:
                 self._tell(replace(conflict, rule="store-collision"))
 
+    def _speculative(self, conflict: Conflict) -> bool:
+        """True if a race is that of a load whose value does not matter."""
+        launch = conflict.check.record.cta[0]
+        if launch not in self._speculation:
+            self._speculation[launch] = Speculation(self._machine.grids[launch].program.reachable)
+        same = conflict.record.cta[0] == launch
+        return same and is_speculative(conflict, self.world, self._speculation[launch])
+
     def _tell(self, conflict: Conflict) -> None:
+        settled = conflict.rule == "data-race"
+        if settled and self._speculative(conflict):
+            conflict = replace(conflict, rule="speculative-load")
+            read = conflict.record if conflict.record.kind is AccessKind.READ else conflict.check.record
+            settled = self._speculation[read.cta[0]].always(read.location)
         lines = sorted((str(conflict.check.record.location), str(conflict.record.location)))
         if self._is_new((conflict.rule, *lines)):
             self._machine.report(conflict_finding(conflict, self._pair(conflict)))
-        if conflict.rule == "data-race":
+        if settled:
             self._examiner.told(conflict.record, conflict.check.record)
 
     def _pair(self, conflict: Conflict) -> Pair:

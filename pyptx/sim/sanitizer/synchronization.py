@@ -94,6 +94,18 @@ class Synchronization:
                     group.learn(arrivals)
             warp.merge()
 
+    def match(self, sync: Sync) -> None:
+        """Let the lanes of a ``match.sync`` know that each of them has come so far: no memory order."""
+        cta = self._world.ctas[sync.cta]
+        for warp, mask in self._world.warps_of(cta, sync.threads):
+            groups = warp.groups_of(mask)
+            known: Levels = NOTHING
+            for group in groups:
+                known = join_levels(known, weaker(group.snapshot(group.mask), wide=False))
+            for group in groups:
+                group.learn(known)
+            warp.merge()
+
     def mark(self, family: str, key: Hashable, phase: int, own: Clock) -> None:
         """Let all who wait for a phase of an object also learn ``own``."""
         board = self._phases(family, key).get(phase)

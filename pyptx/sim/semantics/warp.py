@@ -14,7 +14,9 @@ from numpy.typing import NDArray
 from ...core.findings import RULES, Finding
 from ..code.propagation import TOGETHER, copied
 from ..code.semantic import Op, executes
+from ..engine.stream import SyncKind
 from ..threads.collectives import LaneGroups, collective
+from ..threads.events import announce_sync
 from ..threads.warp import Split
 
 _executes = partial(executes, per="warp", team=True, registers_only=True)
@@ -157,7 +159,17 @@ def activemask(s: Split, op: Op, lanes: Any) -> Any:
 
 @_executes("match.any.sync", undefined=TOGETHER, collective="membermask")
 def match_any(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
-    return collective(s, op, lanes, membermask, (a,), _same)
+    found = collective(s, op, lanes, membermask, (a,), _same)
+    _announce_match(s, lanes, membermask)
+    return found
+
+
+def _announce_match(s: Split, lanes: Any, membermask: Any) -> None:
+    """Tell observers which lanes have waited for each other: those of each member mask."""
+    if s.warp.cta.machine.stream.active:
+        masks = np.broadcast_to(membermask, (len(lanes),))
+        for mask in np.unique(masks).tolist():
+            announce_sync(s, SyncKind.LANES_MATCH, s.cta_key, lanes=np.asarray(lanes)[masks == mask])
 
 
 def _same(op: Op, groups: LaneGroups, values: Any) -> Any:
@@ -169,7 +181,9 @@ def _same(op: Op, groups: LaneGroups, values: Any) -> Any:
 
 @_executes("match.all.sync", undefined=TOGETHER, collective="membermask")
 def match_all(s: Split, op: Op, lanes: Any, a: Any, membermask: Any) -> Any:
-    return collective(s, op, lanes, membermask, (a,), _all_same)
+    found = collective(s, op, lanes, membermask, (a,), _all_same)
+    _announce_match(s, lanes, membermask)
+    return found
 
 
 def _all_same(op: Op, groups: LaneGroups, values: Any) -> Any:

@@ -20,6 +20,7 @@ _LETTER = {
     "assumed-order",
     "proxy-fence-open",
     "relaxed-handover",
+    "speculative-load",
     "store-collision",
     "tcgen05-fence-missing",
     "tcgen05-wait-missing",
@@ -32,11 +33,6 @@ _MAX_STEPS = 2_000_000
 #: Kernels that race by the manual's letter, and how.
 _RACES = {
     "atomics.every_atomic": "atomics with the scope of a CTA, executed by two CTAs",
-    "sm_80/atomics.exact_sums": "the loop around a compare-and-swap begins with an ordinary load",
-    "atomics.swap_loops": "the loop around a compare-and-swap begins with an ordinary load",
-    "copies.block_pipeline": "libcu++ counts the lanes that leave by match.any, which orders nothing",
-    "triton.atomics": "each warp loads a word that another one stores",
-    "triton.calls": "each warp loads a word that another one stores",
 }
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .fences import assumed_order, by_chance, proxy_fence, tensor_fence, tensor_wait
+from .flags import speculative_load
 from .operations import after_operation
 from .pair import Advice, Pair
 from .threads import after_threads
@@ -18,6 +19,7 @@ _OF_RULES = {
     "tcgen05-fence-missing": tensor_fence,
     "assumed-order": assumed_order,
     "ordered-by-chance": by_chance,
+    "speculative-load": speculative_load,
 }
 
 

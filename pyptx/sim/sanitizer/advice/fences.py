@@ -85,7 +85,7 @@ def by_chance(pair: Pair) -> Advice:
         Remedy(
             f"repeat the load of {pair.second.at} until its value says that {pair.first.at} has happened, or "
             "put a fence behind the load that waits for it",
-            "with ptx.loop() as L: load, and L.break_(if_=value == expected)",
+            "with ptx.loop() as L: load, and L.break_(value == expected)",
             "a loop of ld.acquire, or fence.acq_rel",
         ),
     )

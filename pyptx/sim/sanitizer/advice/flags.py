@@ -8,7 +8,7 @@ from .history import Flag
 from .pair import Advice, Pair, insert, replacing, swapped
 from .sides import Side, place
 
-__all__ = ["flag_advice", "strength_advice"]
+__all__ = ["flag_advice", "speculative_load", "strength_advice"]
 
 _LIVES = (AccessKind.INIT, AccessKind.INVAL)
 
@@ -90,6 +90,24 @@ def strength_advice(pair: Pair) -> Advice | None:
         f'scope="{far}"',
         text or f".{far}",
         edit,
+    )
+
+
+def speculative_load(pair: Pair) -> Advice:
+    """Advise a load that does not race, where the value of the load does not matter."""
+    read, write = pair.first, pair.second
+    if read.record.kind is not AccessKind.READ:
+        read, write = write, read
+    why = (
+        f"nothing orders the load of {read.who} at {read.at} and the write at {write.at}, but nothing that "
+        f"{read.who} does depends on the value, unless a compare-and-swap confirms it"
+    )
+    near = "cta" if pair.first.near else "gpu"
+    return why, Remedy(
+        f"load at {read.at} only in the threads that use the value; if it is the guess of a "
+        "compare-and-swap, load it with relaxed order",
+        f'sem="relaxed", scope="{near}"',
+        f".relaxed.{near}",
     )
 
 
