@@ -21,7 +21,7 @@ from ..threads.loads import stored_values
 from .agents import FULL_MASK, CtaAgent, LaneGroup, WarpAgent
 from .clocks import NOTHING, Level, MapReleased, join_levels
 from .examine import Check, Examiner
-from .flags import Flags
+from .flags import Flags, LastWrite
 from .issuing import Copies, CopyPart
 from .operations import Token
 from .order import Current, View, known_lanes
@@ -102,6 +102,23 @@ class Accesses:
             self._examiner.settle(shadow)
             starts = _TENSOR_ROW * np.arange(_TENSOR_LANES) + _CELL_BYTES * first
             shadow.forget(Footprint(starts, _CELL_BYTES * columns))
+
+    def last_write(self, segment: Segment, actor: Any, place: int) -> LastWrite:
+        """Return what is known of the last write to an offset of a segment; ``actor`` can access it."""
+        return self._flags.last_write(self._shadow(segment, actor), place)
+
+    def record_of(self, write: LastWrite) -> tuple[Record | None, int]:
+        """Return the record of a write and the mask of the lanes that wrote; None if nothing was written."""
+        if not write.value:
+            return None, 0
+        number, lane = divmod(self._examiner.sets.accesses(write.value)[0], CODES)
+        record = self._world.records[number]
+        return record, record.mask if lane == ALL_LANES else 1 << lane
+
+    def read_from(self, segment: Segment, actor: Any, sources: dict[int, LastWrite]) -> None:
+        """Let the next access take the values at some offsets from these writes, not from the last ones."""
+        number = id(self._shadow(segment, actor))
+        self._flags.sources = {(number, place): write for place, write in sources.items()}
 
     def barrier_name(self, key: Any) -> tuple[str, str]:
         """Return the name of an mbarrier in texts and in addresses, given the key of its events."""

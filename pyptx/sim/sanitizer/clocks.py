@@ -8,10 +8,11 @@ one elected lane releases only this lane's accesses. A chain of asynchronous ope
 the first one for whole operations, :data:`READ_KEY` for their reads alone.
 
 :data:`Levels` are the clocks of one agent. ``SYNC`` is causality order: release and acquire with scopes that
-include each other. ``WIDE`` ignores scopes, ``EXECUTION`` also takes what relaxed operations order. A level
-``Fenced`` holds what a proxy fence has made visible to the async proxy. ``TENSOR`` and ``SENT`` follow
-``tcgen05.fence``, ``INITIALIZED`` follows ``fence.mbarrier_init``, and a level ``SharedOnly`` has causality
-order for shared memory alone.
+include each other. ``WIDE`` ignores scopes, ``EXECUTION`` also takes what relaxed operations order.
+``FENCES`` has the order of fences of kind ``sc``, in runs with weak reads. A level ``Fenced`` holds what a
+proxy fence has made visible to the async proxy. ``TENSOR`` and ``SENT`` follow ``tcgen05.fence``,
+``INITIALIZED`` follows ``fence.mbarrier_init``, and a level ``SharedOnly`` has causality order for shared
+memory alone.
 """
 
 from __future__ import annotations
@@ -58,6 +59,7 @@ class Level(enum.Enum):
     SYNC = "release and acquire"
     WIDE = "release and acquire of any scope"
     EXECUTION = "execution"
+    FENCES = "the order of fences of kind sc in this run"
     TENSOR = "tcgen05 operations that a fence::after_thread_sync orders before"
     SENT = "tcgen05 operations that a fence::before_thread_sync has sent"
     INITIALIZED = "mbarriers whose initialization a fence.mbarrier_init has released"

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,7 @@ from .shadow import Shadow
 from .value_sets import ValueSets
 from .world import World, mask_of
 
-__all__ = ["Flag", "Flags"]
+__all__ = ["Flag", "Flags", "LastWrite", "places_of"]
 
 #: Added to a record's number in ``LaneGroup.ordered``: the group has observed the record's write.
 _OBSERVED = 7
@@ -55,11 +55,40 @@ class Flag:
         return self.size == size and includes(self.scope, there, cta) and includes(scope, cta, there)
 
 
+class LastWrite(NamedTuple):
+    """What is known of the last write to a place: its flag, and its value in shadow memory."""
+
+    flag: Flag | None
+    value: int
+
+
 class Flags:
-    """The flags of one run. Those of a segment are in its shadow."""
+    """The flags of one run. Those of a segment are in its shadow.
+
+    Attributes:
+        sources: the writes from which the current access reads, by the shadow's identity and the place; for
+            other places it is the last write.
+    """
 
     def __init__(self, world: World, sets: ValueSets) -> None:
         self._world, self._sets = world, sets
+        self.sources: dict[tuple[int, int], LastWrite] = {}
+
+    def last_write(self, shadow: Shadow, place: int) -> LastWrite:
+        """Return the last write to a place."""
+        (value,) = shadow.writes_at(np.array([place]), 1)
+        return LastWrite(shadow.flags.get(place), value)
+
+    def _flag_at(self, shadow: Shadow, place: int) -> Flag | None:
+        """Return the flag of the write from which the current access reads."""
+        found = self.sources.get((id(shadow), place)) if self.sources else None
+        flag: Flag | None = shadow.flags.get(place) if found is None else found.flag
+        return flag
+
+    def _value_at(self, shadow: Shadow, place: int) -> int:
+        """Return the value in shadow memory of the write from which the current access reads."""
+        found = self.sources.get((id(shadow), place)) if self.sources else None
+        return self.last_write(shadow, place).value if found is None else found.value
 
     # --- reads ----------------------------------------------------------------------------------
 
@@ -70,11 +99,11 @@ class Flags:
 
         ``starts`` has the first byte of each lane, ``size`` is that of one element.
         """
-        if not shadow.flags:
+        if not (shadow.flags or self.sources):
             return
         agents = self._world.ctas
-        for place, mask in _places(lanes, starts, access.footprint.size, size):
-            flag: Flag | None = shadow.flags.get(place)
+        for place, mask in places_of(lanes, starts, access.footprint.size, size):
+            flag = self._flag_at(shadow, place)
             if flag is None or flag.size != size:
                 continue
             key, order, scope = (id(shadow), place), access.semantics, access.scope
@@ -90,8 +119,8 @@ class Flags:
         nbytes = access.footprint.size
         if not self._strongly_written(shadow, starts, nbytes):
             return
-        for place, mask in _places(lanes, starts, nbytes, size):
-            (value,) = shadow.writes_at(np.array([place]), 1)
+        for place, mask in places_of(lanes, starts, nbytes, size):
+            value = self._value_at(shadow, place)
             for group in warp.groups_of(mask) if value else ():
                 self._observe(group, value, access.scope, size)
         warp.merge()
@@ -106,8 +135,8 @@ class Flags:
         nbytes = access.footprint.size
         if not self._strongly_written(shadow, starts, nbytes):
             return
-        for place, mask in _places(lanes, starts, nbytes, size):
-            (value,) = shadow.writes_at(np.array([place]), 1)
+        for place, mask in places_of(lanes, starts, nbytes, size):
+            value = self._value_at(shadow, place)
             if not value:
                 continue
             number, lane = divmod(self._sets.accesses(value)[0], CODES)
@@ -214,7 +243,7 @@ class Flags:
         self, access: Access, shadow: Shadow, warp: WarpAgent, lane: int, place: int, size: int
     ) -> None:
         order, scope = access.semantics, access.scope
-        flag: Flag | None = shadow.flags.get(place)
+        flag = self._flag_at(shadow, place)
         mine = warp.groups_of(1 << lane)[0]
         kept: Released = {}
         if flag is not None and access.kind is AccessKind.RMW:
@@ -237,6 +266,8 @@ class Flags:
             shadow.flags[place] = Flag(kept, warp.cta, scope, size)
         else:
             shadow.flags.pop(place, None)
+        # The next lane of an atomic operation reads this write.
+        self.sources.pop((id(shadow), place), None)
 
 
 def _is_strong(record: Record) -> bool:
@@ -244,7 +275,7 @@ def _is_strong(record: Record) -> bool:
     return record.semantics is not MemoryOrder.WEAK and record.proxy is Proxy.GENERIC
 
 
-def _places(lanes: Lanes, starts: Lanes, nbytes: int, size: int) -> Iterator[tuple[int, int]]:
+def places_of(lanes: Lanes, starts: Lanes, nbytes: int, size: int) -> Iterator[tuple[int, int]]:
     """Yield the first byte of each element that lanes access, and the mask of these lanes."""
     for shift in range(0, nbytes, size):
         places = starts + shift

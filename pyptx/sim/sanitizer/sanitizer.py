@@ -56,7 +56,7 @@ class Sanitizer(Observer):
         self._issuing = Issuing(self.world)
         self.synchronization = Synchronization(self.world, self._issuing)
         self._examiner = Examiner(self.world.records, self.world.ctas, self._conflict)
-        self._accesses = Accesses(self.world, self._examiner, self._beyond)
+        self.accesses = Accesses(self.world, self._examiner, self._beyond)
         machine.adviser = self
         self._reported: set[tuple[str, ...]] = set()
         self._speculation: dict[int, Speculation] = {}
@@ -75,23 +75,23 @@ class Sanitizer(Observer):
         elif life.kind is LifeKind.TENSOR_MEMORY:
             assert isinstance(life.key, tuple) and life.cta is not None
             storage: Any = self._machine.residency.live[life.cta].unit(TensorMemory).storage
-            self._accesses.allocate(storage, life.key[1], life.size)
+            self.accesses.allocate(storage, life.key[1], life.size)
 
     def end(self, life: Life) -> None:
         self._judge_stores()
         if life.kind is LifeKind.CTA:
             assert isinstance(life.key, tuple)
-            self._accesses.end_cta(life.key)
+            self.accesses.end_cta(life.key)
             self._history.end_cta(life.key)
         elif life.kind is LifeKind.SEGMENT:
             assert isinstance(life.key, int)
-            self._accesses.end_segment(life.key)
+            self.accesses.end_segment(life.key)
 
     def access(self, access: Access) -> None:
         self._judge_stores()
         if access.semantics is not MemoryOrder.WEAK:
             self._history.flag(self.world.records.last, access)
-        self._accesses.access(access)
+        self.accesses.access(access)
 
     def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
         self._judge_stores()
@@ -99,10 +99,10 @@ class Sanitizer(Observer):
         issue = self._history.issue(self.world.records.last, operation, steps)
         for step in steps:
             step.observed.issue = issue
-        self._accesses.issued(operation)
+        self.accesses.issued(operation)
 
     def happens(self, step: Step) -> None:
-        self._accesses.happens(step)
+        self.accesses.happens(step)
 
     def fence(self, fence: Fence) -> None:
         self._judge_stores()
@@ -115,13 +115,13 @@ class Sanitizer(Observer):
         kind = sync.kind
         if kind is SyncKind.MBARRIER_WAIT:
             # The wait itself must be ordered after the initialization: what it acquires comes later.
-            self._accesses.use_barrier(sync, AccessKind.READ)
+            self.accesses.use_barrier(sync, AccessKind.READ)
             self.synchronization.wait("mbarrier", sync)
         elif kind in (SyncKind.MBARRIER_ARRIVE, SyncKind.MBARRIER_COMPLETE_TX):
-            self._accesses.use_barrier(sync, AccessKind.RMW)
-            self.synchronization.arrive("mbarrier", sync, self._accesses.step)
+            self.accesses.use_barrier(sync, AccessKind.RMW)
+            self.synchronization.arrive("mbarrier", sync, self.accesses.step)
         elif kind is SyncKind.MBARRIER_EXPECT_TX:
-            self._accesses.use_barrier(sync, AccessKind.RMW)
+            self.accesses.use_barrier(sync, AccessKind.RMW)
         elif kind in ARRIVALS:
             self.synchronization.arrive(ARRIVALS[kind], sync, None)
         elif kind in WAITS:
@@ -216,7 +216,7 @@ class Sanitizer(Observer):
             check.current.space,
             bool(known_lanes(conflict.record, sent, conflict.record.mask)),
             code,
-            self._accesses.barrier_name,
+            self.accesses.barrier_name,
         )
 
     def _code(self, cta: tuple[int, int]) -> Code:
@@ -224,11 +224,11 @@ class Sanitizer(Observer):
 
     def stuck(self, cta: tuple[int, int], *wait: Any) -> Advice:
         """Advise threads of a CTA that wait for a phase which never completes."""
-        return deadlock_advice(self._history, self._accesses.barrier_name, self._code(cta), cta, *wait)
+        return deadlock_advice(self._history, self.accesses.barrier_name, self._code(cta), cta, *wait)
 
     def outlives(self, operation: AsyncOperation) -> Advice:
         """Advise on an operation that may need the memory of a CTA that has ended."""
-        return exit_advice(self._history, self._accesses.barrier_name, operation)
+        return exit_advice(self._history, self.accesses.barrier_name, operation)
 
     def _beyond(self, record: Record, owner: CtaAgent, ends: bool) -> None:
         if self._is_new(("cluster-lifetime", str(record.location), str(ends))):

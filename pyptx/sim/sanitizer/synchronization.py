@@ -6,7 +6,7 @@ from collections.abc import Hashable
 
 from ..engine.events import Engine, Step
 from ..engine.stream import Fence, FenceKind, Sync, SyncKind
-from ..memory.access import Scope
+from ..memory.access import MemoryOrder, Scope
 from .agents import CtaAgent, FencePoint, LaneGroup, Released, Source, WarpAgent, includes
 from .clocks import (
     NOTHING,
@@ -51,6 +51,15 @@ class Synchronization:
         self._world, self._issuing = world, issuing
         #: What was released, by the object with its kind, and by its phase.
         self._boards: dict[Hashable, dict[int, Released]] = {}
+        #: What fences of kind ``sc`` have released; None if their order is not followed.
+        self._fences: Released | None = None
+
+    def follow_fences(self) -> None:
+        """Follow the order of fences of kind ``sc`` of this run, as :attr:`Level.FENCES`.
+
+        Another run may have another order, so the comparison of accesses does not use this level.
+        """
+        self._fences = {}
 
     # --- objects --------------------------------------------------------------------------------
 
@@ -184,6 +193,8 @@ class Synchronization:
     def _memory_fence(self, fence: Fence, group: LaneGroup) -> None:
         if acquires(fence.semantics) and group.seen:
             self._acquire_seen(fence, group)
+        if fence.semantics is MemoryOrder.SC and self._fences is not None:
+            self._order_fence(self._fences, fence, group)
         if releases(fence.semantics):
             shared = bool(fence.spaces)
             earlier = [
@@ -194,6 +205,18 @@ class Synchronization:
             made = FencePoint(fence.scope, group.levels, group.warp.time, dict(group.own), shared)
             group.fences = (*earlier, made)
             group.warp.released = True
+
+    def _order_fence(self, fences: Released, fence: Fence, group: LaneGroup) -> None:
+        """Order a fence of kind ``sc`` after the earlier ones that are morally strong with it."""
+        cta = group.warp.cta
+        known = group.levels.get(Level.FENCES, {})
+        for source, levels in fences.items():
+            there = self._world.ctas[source.cta]
+            if includes(source.scope, there, cta) and includes(fence.scope, cta, there):
+                known = join(known, levels[Level.FENCES])
+        group.levels = {**group.levels, Level.FENCES: known}
+        own = join(group.snapshot(group.mask)[Level.SYNC], known)
+        release_levels(fences, Source(True, fence.scope, cta.key), {Level.FENCES: own})
 
     def _acquire_seen(self, fence: Fence, group: LaneGroup) -> None:
         """Make known what relaxed operations have observed, as far as the scopes include each other."""

@@ -56,7 +56,7 @@ _SWITCHES = (
     Switch("a chain of atomics carries a release on", "flags.Flags._write_place", "if strong:", "if 0:"),
     Switch("a chain needs scopes that fit", "flags.Flags._write_place", "if strong:", "if 1:"),
     Switch("a thread's own release goes on", "flags.Flags._write_place", "for source, levels in own.items():", "for source, levels in own.items() if releases(order) or mine.fences else ():"),
-    Switch("a flag may be an element of a vector", "flags._places", "range(0, nbytes, size)", "range(0, 1)"),
+    Switch("a flag may be an element of a vector", "flags.places_of", "range(0, nbytes, size)", "range(0, 1)"),
     Switch("a weak write ends a flag", "flags.Flags.written", "if not (shadow.flags or shadow.own_releases):", "if 1:"),
     Switch("a strong read observes the write", "flags.Flags.observe", "self._observe(group", "0 and self._observe(group"),
     Switch("it observes through a chain of atomics", "flags.Flags._observe", "if not strong or record.kind is not AccessKind.RMW:", "if 1:"),
