@@ -72,7 +72,7 @@ def assert_clean(
 def _run(kernel: Any, arrays: Sequence[Any], reference: Any, name: str, options: dict[str, Any]) -> Report:
     kind, _, seed = name.partition(":")
     how: dict[str, Any] = {"schedule": name}
-    if kind == "random" and seed:
+    if kind in ("random", "weak") and seed:
         if not seed.isdigit():
             raise SpecError(f"the schedule {name!r} has the seed {seed!r}: expected a number, as in random:3")
         how = {"schedule": kind, "seed": int(seed)}

@@ -121,13 +121,14 @@ class LoadedModule:
             rtol, atol: an element is right if it differs by at most ``atol + rtol * |reference|``. By default
                 as in ``torch.testing.assert_close``, by the type of the array; integers must be equal.
             schedule: ``eager``, ``late``, ``random`` (with ``seed``), or ``starve:ENGINE`` with ``tma``,
-                ``mma``, ``ld``, ``st`` or ``cp``. ``sampled`` runs under eager, late, a starving schedule for
-                each engine that the launch uses, and random with ``seeds`` seeds starting at ``seed``.
-                ``all`` explores all interleavings that differ in what threads and engines compete for.
-                Each run of the two starts from the same memory. Afterwards the arrays hold what the first
-                run left; results that differ are a finding. ``replay:...`` is one interleaving, by the name
-                that a report of ``all`` gives it.
-            seed: seed of the random schedule.
+                ``mma``, ``ld``, ``st`` or ``cp``. ``weak`` (with ``seed``) is ``random`` with strong reads
+                that may return older values, as PTX's memory model allows. ``sampled`` runs under eager,
+                late, a starving schedule for each engine that the launch uses, and random with ``seeds``
+                seeds starting at ``seed``. ``all`` explores all interleavings that differ in what threads
+                and engines compete for. Each run of the two starts from the same memory. Afterwards the
+                arrays hold what the first run left; results that differ are a finding. ``replay:...`` is one
+                interleaving, by the name that a report of ``all`` gives it.
+            seed: seed of the schedules ``random`` and ``weak``.
             seeds: number of random schedules in ``sampled``; their seeds start with ``seed``.
             max_runs: number of runs after which ``all`` ends; it then reports that this bound was reached.
             resume: path of a file in which ``all`` keeps what it has explored. If the file exists, ``all``

@@ -97,6 +97,11 @@ class LaunchOptions:
             choices_of(self.schedule)
         elif self.schedule not in (EVERY_SCHEDULE, EXPLORED):
             make_policy(self.schedule, seed)
+            if self.schedule == "weak" and not self.sanitize:
+                raise SpecError(
+                    "schedule is 'weak' and sanitize is False: the sanitizer says what a read may return",
+                    hint="leave sanitize on, or use schedule='random'",
+                )
         if not isinstance(self.sanitize, bool) and self.sanitize != "strict":
             raise SpecError(
                 f"sanitize is {self.sanitize!r}: expected True, 'strict' or False",
@@ -129,7 +134,7 @@ class LaunchOptions:
     @property
     def name(self) -> str:
         """Name of the schedule in reports."""
-        return f"{self.schedule} (seed {self.seed})" if self.schedule == "random" else self.schedule
+        return f"{self.schedule} (seed {self.seed})" if self.schedule in ("random", "weak") else self.schedule
 
 
 def shows_options(function: Function) -> Function:

@@ -32,6 +32,7 @@ from ..machine.schedule import make_policy
 from ..memory.segments import Fault
 from ..sanitizer.sanitizer import Sanitizer
 from ..threads.grid import Grid
+from ..weak.reads import WeakReads, chooser
 from .arguments import Mapped, bind_arguments, unwritten_outputs
 from .every_schedule import EVERY_SCHEDULE, Contents, LaunchBuffer, Outcome, run_every_schedule
 from .exploration import EXPLORED, Explorer, Ran
@@ -270,6 +271,8 @@ def _run(
     watch: Watch | None = None
     if options.sanitize:
         sanitizer = Sanitizer(machine)
+        if policy.weak_reads:
+            machine.observe(WeakReads(machine.memory, sanitizer, chooser(machine.memory, policy)))
         if path is None:
             # The watch reads what threads know before the sanitizer lets them learn from the same event.
             watch = Watch(machine, sanitizer)

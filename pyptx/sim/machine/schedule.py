@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import MutableSequence
+from collections.abc import MutableSequence, Sequence
 from typing import TYPE_CHECKING
 
 from ...core.errors import SpecError
@@ -196,6 +196,24 @@ class Random(Policy):
         return self._starts.random() < self._start_chance
 
 
+class Weak(Random):
+    """``weak``: like ``random``, and strong accesses choose among the writes that the memory model allows."""
+
+    name = "weak"
+    weak_reads = True
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self._positions = random.Random(f"{seed}: positions")
+        #: Chance that an access does not choose the last position.
+        self._older_chance = self._positions.choice((0.1, 0.5, 0.8))
+
+    def position(self, positions: Sequence[int]) -> int:
+        if len(positions) == 1 or self._positions.random() >= self._older_chance:
+            return positions[0]
+        return self._positions.choice(positions[1:])
+
+
 class Starve(Late):
     """``starve:ENGINE``: the events of this engine are late, and those of the other engines are eager."""
 
@@ -234,10 +252,12 @@ def make_policy(schedule: str, seed: int) -> Policy:
         return Late()
     if schedule == "random":
         return Random(seed)
+    if schedule == "weak":
+        return Weak(seed)
     starved = {f"starve:{engine}": engine for engine in Engine}
     if schedule in starved:
         return Starve(starved[schedule])
     raise SpecError(
         f"unknown schedule {schedule!r}",
-        hint=f"use all, sampled, eager, late, random (with seed=), or one of {', '.join(starved)}",
+        hint=f"use all, sampled, eager, late, random or weak (with seed=), or one of {', '.join(starved)}",
     )

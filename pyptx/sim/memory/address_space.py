@@ -95,6 +95,8 @@ class Memory:
         self.observers: list[Callable[[Access], None]] = []
         #: Number of changes so far that a spinning thread could see.
         self.version = 0
+        #: The bytes at some offsets that the current strong read returns instead of those in memory.
+        self.older: dict[int, bytes] = {}
 
     # --- allocation ---------------------------------------------------------------------------
 

@@ -6,7 +6,7 @@ derive from them; they also choose which thread or event is next.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 
 __all__ = ["ScheduleChoices"]
 
@@ -23,6 +23,8 @@ class ScheduleChoices:
     #: True if diverged lanes run together again from the branch's immediate post-dominator on. If not, they
     #: meet only at collective instructions.
     reconverges = True
+    #: True if strong reads may take their values from other writes than the last one.
+    weak_reads = False
     #: Blocks that a split runs before others get a turn, unless it parks first.
     quantum = 4096
 
@@ -32,6 +34,10 @@ class ScheduleChoices:
         The ISA leaves the choice open.
         """
         return (mask & -mask).bit_length() - 1
+
+    def position(self, positions: Sequence[int]) -> int:
+        """Return one of the positions that a strong access may choose in the history of a word."""
+        return positions[0]
 
     def gives_up(self) -> bool:
         """Return True to let a pending try_wait time out now and return false, instead of waiting longer."""

@@ -63,6 +63,7 @@ class Transfer:
         how: order and scope, passed to :meth:`.Memory.access`.
         pattern: format of the elements as integers for struct (empty for a 128-bit register).
         kept: positions of the elements of a stored vector that are not ``_``, or None for all.
+        strong: True if the access is not weak.
     """
 
     count: int
@@ -72,6 +73,7 @@ class Transfer:
     how: AccessHow
     pattern: str
     kept: tuple[int, ...] | None
+    strong: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,9 @@ def _read(op: Op) -> Transfer:
     kept: tuple[int, ...] | None = None
     if isinstance(stored, Vector) and any(isinstance(e, Sink) for e in stored.elements):
         kept = tuple(i for i, e in enumerate(stored.elements) if not isinstance(e, Sink))
-    return Transfer(count, nbytes, kind.register_dtype, word_dtype(nbytes), _order(op), pattern, kept)
+    how = _order(op)
+    strong = how["semantics"] is not MemoryOrder.WEAK
+    return Transfer(count, nbytes, kind.register_dtype, word_dtype(nbytes), how, pattern, kept, strong)
 
 
 # --- loads ------------------------------------------------------------------------------------
@@ -131,6 +135,8 @@ def load(s: Split, op: Op, lanes: Array, address: Array, policy: Any = None) -> 
     if len(spans) == 1:
         _, segment, offsets = spans[0]
         raw = segment.words(what.nbytes)[offsets // what.nbytes]
+        if what.strong:
+            _use_older(s, raw, offsets)
     else:
         raw = np.empty(len(lanes), what.unit)
         for which, segment, offsets in spans:
@@ -144,8 +150,26 @@ def load_one(s: Split, op: Op, lane: int, address: int, policy: Any = None) -> A
     """Return the raw value of one lane as a Python integer, or a tuple for a vector."""
     what = transfer_of(op)
     segment, offset = s.access_one(_READ, op, lane, address, what.nbytes, **what.how)
-    values = struct.unpack_from(what.pattern, segment.data.data, offset)
+    if what.strong and s.warp.cta.machine.memory.older:
+        raw = segment.data[offset : offset + what.nbytes].view(what.unit)
+        raw = _use_older(s, raw.copy(), np.array([offset]))
+        values = struct.unpack(what.pattern, raw.tobytes())
+    else:
+        values = struct.unpack_from(what.pattern, segment.data.data, offset)
     return values if what.count else values[0]
+
+
+def _use_older(s: Split, raw: Array, offsets: Array) -> Array:
+    """Put the older values that a strong read returns (:attr:`Memory.older`) into what it has loaded."""
+    older = s.warp.cta.machine.memory.older
+    size = raw.itemsize
+    for place, data in older.items() if older else ():
+        for position in np.flatnonzero((offsets <= place) & (place < offsets + size)).tolist():
+            shift = place - int(offsets[position])
+            raw[position : position + 1].view(np.uint8)[shift : shift + len(data)] = np.frombuffer(
+                data, np.uint8
+            )
+    return raw
 
 
 # --- stores -----------------------------------------------------------------------------------

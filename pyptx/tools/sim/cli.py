@@ -100,11 +100,15 @@ def _say(error: PyptxError) -> None:
 )
 @click.option(
     "--schedule",
-    help="eager (default), late, random, starve:tma|mma|ld|st|cp, sampled, all, or replay:... sampled runs "
-    "eager, late, starve for each engine in use, and random; all explores every interleaving that differs in "
-    "what threads compete for. The verdict is the worst of all runs.",
+    help="eager (default), late, random, weak (random with weak reads), starve:tma|mma|ld|st|cp, sampled, "
+    "all, or replay:... sampled runs eager, late, starve for each engine in use, and random; all explores "
+    "every interleaving that differs in what threads compete for. The verdict is the worst of all runs.",
 )
-@click.option("--seed", type=int, help="Seed of the random schedule; under sampled, of the first random run.")
+@click.option(
+    "--seed",
+    type=int,
+    help="Seed of the random and the weak schedule; under sampled, of the first random run.",
+)
 @click.option(
     "--seeds", type=click.IntRange(0), help="Number of random runs under --schedule sampled. Default: 3."
 )

@@ -132,11 +132,12 @@ def run(
 @_match
 @click.option("--at-most", default=60, show_default=True, help="Tests of each family; 0: all.")
 @click.option("--seeds", default=3, show_default=True, help="Random schedules beside eager.")
-def compare_all(families: tuple[str, ...], match: str, at_most: int, seeds: int) -> None:
+@click.option("--schedule", default="random", show_default=True, type=click.Choice(["random", "weak"]))
+def compare_all(families: tuple[str, ...], match: str, at_most: int, seeds: int, schedule: str) -> None:
     """Compare the data races that the sanitizer reports with those of the model; the status is 1 if they differ."""
     total: Counter[str] = Counter()
     for test in _chosen(families, at_most, match):
-        results = compare(test, seeds)
+        results = compare(test, seeds, schedule)
         total.update(result.kind for result in results)
         for result in results:
             if result.kind in ("missed", "false alarm"):

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import chain
 
 from .model import races
 from .program import Litmus
-from .running import simulate_one
+from .running import simulate_many
 
 __all__ = ["Comparison", "compare"]
 
@@ -35,12 +36,15 @@ class Comparison:
         return "missed" if self.expected else "false alarm"
 
 
-def compare(test: Litmus, seeds: int) -> list[Comparison]:
-    """Runs of a test under ``eager`` and ``seeds`` random schedules. Raises if an outcome is not allowed at all."""
+def compare(test: Litmus, seeds: int, schedule: str = "random") -> list[Comparison]:
+    """Runs of a test under ``eager`` and under ``schedule`` with ``seeds`` seeds.
+
+    Raises if an outcome is not allowed at all.
+    """
     known = races(test)
     found = []
-    for seed in range(seeds + 1):
-        outcome, rules = simulate_one(test, "random" if seed else "eager", seed)
+    runs = simulate_many(test, "eager", [0]), simulate_many(test, schedule, range(1, seeds + 1))
+    for outcome, rules in chain(*runs):
         if outcome not in known:
             raise AssertionError(f"{test.name}: the simulator gave {outcome}, which the model forbids")
         verdicts = known[outcome]

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyptx import sim
 from pyptx.core.types import u32
@@ -17,7 +19,9 @@ from .program import Litmus
 if TYPE_CHECKING:
     from pyptx.runtime.loader import LoadedKernel
 
-__all__ = ["Gpu", "layout_for", "simulate", "simulate_one"]
+__all__ = ["Gpu", "layout_for", "simulate", "simulate_many", "simulate_one"]
+
+Words = NDArray[np.uint32]
 
 #: CTAs of the teams on a GPU: few enough that all run at once.
 _TEAM_CTAS = 192
@@ -46,18 +50,32 @@ def simulate(
 
 def simulate_one(test: Litmus, schedule: str = "eager", seed: int = 0) -> tuple[tuple[int, ...], set[str]]:
     """The outcome of one instance in the simulator, and the rules of the findings."""
-    memory, out = np.zeros((len(test.locations), 4), np.uint32), np.zeros((test.registers + 1, 4), np.uint32)
+    return next(simulate_many(test, schedule, [seed]))
+
+
+def simulate_many(
+    test: Litmus, schedule: str, seeds: Iterable[int]
+) -> Iterator[tuple[tuple[int, ...], set[str]]]:
+    """The same for several seeds."""
     loaded = sim.load(single(test))
-    report = loaded.launch(
-        grid=max(test.ctas) + 1,
-        block=32 * max(test.ctas.count(cta) for cta in test.ctas),
-        args=[memory, out],
-        schedule=schedule,
-        seed=seed,
-    )
+    for seed in seeds:
+        memory, out = _arrays_of(test)
+        report = loaded.launch(**_extents(test), args=[memory, out], schedule=schedule, seed=seed)
+        yield _outcome(test, memory, out), {finding.rule.name for finding in report.findings}
+
+
+def _arrays_of(test: Litmus) -> tuple[Words, Words]:
+    """The locations and the registers of one instance."""
+    return np.zeros((len(test.locations), 4), np.uint32), np.zeros((test.registers + 1, 4), np.uint32)
+
+
+def _extents(test: Litmus) -> dict[str, int]:
+    return {"grid": max(test.ctas) + 1, "block": 32 * max(test.ctas.count(cta) for cta in test.ctas)}
+
+
+def _outcome(test: Litmus, memory: Words, out: Words) -> tuple[int, ...]:
     finals = [int(memory[test.locations.index(location), 0]) for location in test.finals]
-    outcome = (*map(int, out[: test.registers, 0]), *finals)
-    return outcome, {finding.rule.name for finding in report.findings}
+    return (*map(int, out[: test.registers, 0]), *finals)
 
 
 def layout_for(test: Litmus, instances: int) -> Layout:

@@ -23,7 +23,7 @@ def test_every_engine_can_be_starved_by_its_name(engine: Engine) -> None:
 def test_an_unknown_schedule_is_refused_with_those_that_exist(name: str) -> None:
     with pytest.raises(SpecError, match=f"unknown schedule '{name}'") as error:
         make_policy(name, 0)
-    for known in ("eager", "late", "random", *(f"starve:{engine}" for engine in Engine)):
+    for known in ("eager", "late", "random", "weak", *(f"starve:{engine}" for engine in Engine)):
         assert known in error.value.hint
 
 
@@ -47,3 +47,11 @@ def test_a_seed_holds_back_one_warp_or_one_rank(warp: Any, rank: Any, held: list
         for number in (0, 1)
     ]
     assert [policy._is_held(s) for s in splits] == held
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_the_seed_draws_how_often_an_access_does_not_choose_the_last_position(seed: int) -> None:
+    policy = make_policy("weak", seed)
+    share = sum(policy.position((5, 4, 3)) != 5 for _ in range(4000)) / 4000
+    assert min(abs(share - chance) for chance in (0.1, 0.5, 0.8)) < 0.05
+    assert {policy.position((2,)) for _ in range(10)} == {2}

@@ -1,0 +1,1 @@
+"""Weak reads: the writes other than the last one from which a strong read may take its value."""
