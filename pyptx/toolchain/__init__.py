@@ -6,12 +6,13 @@ turns their errors into an exception with the author's lines, ``ptxas`` assemble
 
 from .find import Tool, find_nvdisasm, find_ptxas
 from .messages import Message, Resources, ToolReport, read_report
-from .nvdisasm import disassemble
+from .nvdisasm import MachineInstruction, disassemble, machine_instructions
 from .ptxas import Assembly, assemble, check_text
 from .rejection import PtxRejectedError, rejection
 
 __all__ = [
     "Assembly",
+    "MachineInstruction",
     "Message",
     "PtxRejectedError",
     "ToolReport",
@@ -22,6 +23,7 @@ __all__ = [
     "disassemble",
     "find_nvdisasm",
     "find_ptxas",
+    "machine_instructions",
     "read_report",
     "rejection",
 ]

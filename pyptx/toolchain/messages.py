@@ -37,6 +37,7 @@ class Message:
         line: 1-based line of the PTX text that the message names, or None.
         code: a code such as ``"C7508"``, or empty if the message has none.
         source: the author's line that recorded this line of the text, or None if it is not known.
+        function: the function that the message names, or empty.
     """
 
     severity: str
@@ -44,6 +45,7 @@ class Message:
     line: int | None = None
     code: str = ""
     source: SourceLocation | None = None
+    function: str = ""
 
     @property
     def is_error(self) -> bool:
@@ -138,7 +140,8 @@ _HEADED = re.compile(
 )
 _CONTINUED = re.compile(r"(?:ptxas\s+\.)?\s+(?P<text>\S.*)")
 _CODE = re.compile(r"\((?P<code>C\d+)\) (?P<text>.*)")
-#: Some messages name the line only in their text.
+#: Some messages name the function, and some the line, only in their text.
+_FUNCTION_IN_TEXT = re.compile(r"\b[Ff]unction '([\w$]+)'|\bentry ([\w$]+),")
 _LINE_IN_TEXT = re.compile(r"\b(?:in|on|at)(?: around)? line (\d+)\b")
 
 _COMPILING = re.compile(r"Compiling entry function '(?P<name>.+)' for '\w+'")
@@ -192,7 +195,10 @@ class _ReportReader:
         number = headed["line"]
         if number is None and (said := _LINE_IN_TEXT.search(text)) is not None:
             number = said[1]
-        self.messages.append(Message(severity, text, None if number is None else int(number), code))
+        named = _FUNCTION_IN_TEXT.search(text)
+        function = (named[1] or named[2]) if named is not None else ""
+        place = None if number is None else int(number)
+        self.messages.append(Message(severity, text, place, code, function=function))
 
     def _resource(self, text: str) -> bool:
         """Parse ``text`` and return True if it is a line of a resource report; else return False."""

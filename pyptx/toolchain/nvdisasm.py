@@ -7,6 +7,7 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.errors import AssembleError
@@ -14,12 +15,44 @@ from ..core.source import SourceLocation, comment_lines
 from .find import Tool, find_nvdisasm
 from .messages import read_report
 
-__all__ = ["disassemble"]
+__all__ = ["MachineInstruction", "disassemble", "machine_instructions"]
+
 
 #: A source line in nvdisasm's output. After the line of an inlined function come those of its callers.
 _MARKER = re.compile(
     r'\s*//## File "(?P<file>.*?)", line (?P<line>\d+)(?P<inlined> inlined at ".*", line \d+)?'
 )
+
+_SECTION = re.compile(r"\t\.section\t\.text\.(?P<function>[^,\s]+)")
+#: A machine instruction: its address, an optional guard and the opcode with its modifiers.
+_INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]+\*/\s+\{?\s*(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class MachineInstruction:
+    """A machine instruction: its function, its opcode with modifiers (``STL.64``), and the author's line."""
+
+    function: str
+    opcode: str
+    location: SourceLocation | None
+
+
+def machine_instructions(
+    cubin: bytes, *, nvdisasm: Tool | str | os.PathLike[str] | None = None
+) -> list[MachineInstruction]:
+    """Return the machine instructions of ``cubin``; those of a text with ``.loc`` have the author's lines.
+
+    The arguments and errors are those of :func:`disassemble`.
+    """
+    printed = _printed(cubin, nvdisasm, ("--print-code", "--print-line-info-inline"), 300.0)
+    found: list[MachineInstruction] = []
+    function = ""
+    for location, text in _located(printed.splitlines()):
+        if section := _SECTION.match(text):
+            function = section["function"]
+        elif instruction := _INSTRUCTION.match(text):
+            found.append(MachineInstruction(function, instruction["opcode"], location))
+    return found
 
 
 def disassemble(
@@ -44,11 +77,19 @@ def disassemble(
         AssembleError: nvdisasm cannot read the image, or did not finish.
         ToolNotFoundError: there is no nvdisasm.
     """
+    shown = ("--print-line-info-inline",) if lines else ()
+    printed = _printed(cubin, nvdisasm, (*options, *shown), timeout)
+    return "".join(_annotated(printed.splitlines(keepends=True))) if lines else printed
+
+
+def _printed(
+    cubin: bytes, nvdisasm: Tool | str | os.PathLike[str] | None, options: Sequence[str], timeout: float
+) -> str:
+    """Return what nvdisasm prints with these options."""
     tool = nvdisasm if isinstance(nvdisasm, Tool) else find_nvdisasm(nvdisasm)
     with tempfile.TemporaryDirectory(prefix="pyptx-") as folder:
         Path(folder, "kernel.cubin").write_bytes(cubin)
-        shown = ("--print-line-info-inline",) if lines else ()
-        command = [str(tool.path), *options, *shown, "kernel.cubin"]
+        command = [str(tool.path), *options, "kernel.cubin"]
         try:
             done = subprocess.run(
                 command, cwd=folder, capture_output=True, text=True, errors="replace", timeout=timeout
@@ -61,14 +102,27 @@ def disassemble(
             details=[m.text for m in read_report(done.stdout + done.stderr).messages],
             hint="pass a cubin, such as Assembly.cubin",
         )
-    return "".join(_annotated(done.stdout.splitlines(keepends=True))) if lines else done.stdout
+    return done.stdout
 
 
 def _annotated(printed: list[str]) -> Iterator[str]:
     """Yield the disassembly; its line markers become comments, one wherever the author's line changes."""
+    previous: SourceLocation | None = None
+    for location, text in _located(printed):
+        if location is not None and location != previous:
+            yield from (f"        // {line}\n" for line in comment_lines(location, previous))
+        previous = location
+        yield text
+
+
+def _located(printed: list[str]) -> Iterator[tuple[SourceLocation | None, str]]:
+    """Yield the lines without the markers, each with the author's line that the last markers named.
+
+    A new section begins without a line.
+    """
     chains: list[list[re.Match[str]]] = []
     inside = False
-    previous: SourceLocation | None = None
+    location: SourceLocation | None = None
     for text in printed:
         marker = _MARKER.fullmatch(text.rstrip("\n"))
         if marker is not None:
@@ -80,14 +134,11 @@ def _annotated(printed: list[str]) -> Iterator[str]:
         if chains:
             # If there are several chains at one address, the last one belongs to the instruction.
             location = _location(chains[-1])
-            if location != previous:
-                yield from (f"        // {line}\n" for line in comment_lines(location, previous))
-            previous = location
             chains.clear()
             inside = False
         if text.startswith("\t.section"):
-            previous = None
-        yield text
+            location = None
+        yield location, text
 
 
 def _location(chain: list[re.Match[str]]) -> SourceLocation:

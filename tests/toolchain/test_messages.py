@@ -83,7 +83,17 @@ def test_closing_line_is_kept_when_it_is_all_there_is() -> None:
         ),
         (
             "ptxas error   : Entry function 'k' uses too much shared data (0x49420 bytes, 0x38c00 max)",
-            Message("error", "Entry function 'k' uses too much shared data (0x49420 bytes, 0x38c00 max)"),
+            Message(
+                "error",
+                "Entry function 'k' uses too much shared data (0x49420 bytes, 0x38c00 max)",
+                function="k",
+            ),
+        ),
+        (
+            "ptxas warning : Too many maxnreg specified for entry roles, will be ignored",
+            Message(
+                "warning", "Too many maxnreg specified for entry roles, will be ignored", function="roles"
+            ),
         ),
         (
             "error   : Binary format for key='0', ident='' is not recognized",
@@ -102,6 +112,7 @@ def test_closing_line_is_kept_when_it_is_all_there_is() -> None:
                 " by GMMA in function 'k'",
                 44,
                 "C7517",
+                function="k",
             ),
         ),
         (

@@ -10,9 +10,9 @@ import pytest
 from pyptx.core.errors import AssembleError, TargetError
 from pyptx.core.source import SourceLocation
 from pyptx.core.types import TYPES
-from pyptx.ir import nodes
+from pyptx.ir import nodes, parse_module
 from pyptx.ir.printer import print_module
-from pyptx.toolchain import PtxRejectedError, Tool, assemble, check_text, disassemble
+from pyptx.toolchain import PtxRejectedError, Tool, assemble, check_text, disassemble, machine_instructions
 from pyptx.toolchain.ptxas import target_of
 
 from . import texts
@@ -183,3 +183,17 @@ def test_sass(ptxas: Tool, nvdisasm: Tool) -> None:
 def test_sass_of_something_else(nvdisasm: Tool) -> None:
     with pytest.raises(AssembleError, match="cannot disassemble an image of 6 bytes"):
         disassemble(b"no ELF", nvdisasm=nvdisasm)
+
+
+def test_machine_instructions_have_function_opcode_and_line(ptxas: Tool, nvdisasm: Tool) -> None:
+    text = (
+        ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry first(.param .u64 A) {\n"
+        ".reg .b64 %d; .reg .b32 %r; .reg .pred %p;\nld.param.u64 %d, [A];\nmov.u32 %r, %tid.x;\n"
+        "setp.eq.u32 %p, %r, 7;\n@%p st.global.u32 [%d], %r;\nret;\n}\n.visible .entry second() { ret; }\n"
+    )
+    cubin = assemble(print_module(parse_module(text, "k.ptx"), lines=True)).cubin
+    found = machine_instructions(cubin, nvdisasm=nvdisasm)
+    assert {each.function for each in found} == {"first", "second"}
+    (store,) = [each for each in found if each.opcode.partition(".")[0] == "STG"]
+    assert store.function == "first" and store.location is not None
+    assert (store.location.file.rsplit("/", 1)[-1], store.location.line) == ("k.ptx", 9)
