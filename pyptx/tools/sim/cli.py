@@ -14,20 +14,19 @@ import click
 
 from ...core.errors import ParseError, PyptxError, SpecError, UnsupportedError
 from ...core.findings import Verdict
-from ...core.waivers import Waiver
 from ...sim import LoadedModule, Report, Stream
+from ..finding_rows import parse_waiver
 from .arguments import parse_named
 from .bind import LaunchArray, bind
 from .config import LaunchConfig, read_config
 from .show import array_objects, progress_line, report_object, show_arrays, show_report
 from .target import LaunchableKernel, find_target
 
-__all__ = ["command"]
+__all__ = ["command", "parse_extent", "run_launches"]
 
 _STATUS = {Verdict.CLEAN: 0, Verdict.REVIEW: 0, Verdict.ERROR: 1, Verdict.INCOMPLETE: 2}
 #: Exit status if the command line is wrong.
 _USAGE = 3
-_WAIVER = '"store-collision@kernel.ptx:12=all lanes store the same value"'
 
 
 class _WrongUseError(click.UsageError):
@@ -200,11 +199,11 @@ def command(
     for key, value in settings.items():
         if value is not None:
             extent = key in ("grid", "block", "cluster")
-            launch_config.settings[key] = _extent(key, value) if extent else value
+            launch_config.settings[key] = parse_extent(key, value) if extent else value
     if waivers:
         known = launch_config.settings.get("waivers", [])
-        launch_config.settings["waivers"] = [*known, *map(_waiver, waivers)]
-    buffers, reports = _run(launch_config, overwrite, progress, check)
+        launch_config.settings["waivers"] = [*known, *map(parse_waiver, waivers)]
+    buffers, reports = run_launches(launch_config, overwrite, progress, check)
     for buffer in buffers:
         buffer.write()
     if as_json:
@@ -225,32 +224,30 @@ def _named_array(text: str) -> Any:
     return named
 
 
-def _waiver(text: str) -> Waiver:
-    """Return the waiver that ``--waive`` names."""
-    place, equals, reason = text.partition("=")
-    rule, at, where = place.partition("@")
-    file, _, line = where.rpartition(":")
-    if not (equals and at and file and line.isdigit()):
-        raise click.UsageError(f"--waive {text}: expected RULE@FILE:LINE=REASON, such as {_WAIVER}")
-    return Waiver(rule, file, int(line), reason)
-
-
-def _extent(name: str, text: str) -> tuple[int, ...]:
+def parse_extent(name: str, text: str) -> tuple[int, ...]:
+    """Return the numbers of an option such as ``--grid 4,2``. Raises click's UsageError for other text."""
     try:
         return tuple(int(word) for word in text.replace("x", ",").split(","))
     except ValueError:
         raise click.UsageError(f"--{name} {text}: expected 4, 4,2 or 4,2,1") from None
 
 
-def _run(
-    launch_config: LaunchConfig, overwrite: bool, shown: bool | None, check: bool
+def run_launches(
+    launch_config: LaunchConfig,
+    overwrite: bool,
+    shown: bool | None,
+    check: bool,
+    modules: dict[tuple[str, tuple[str, ...]], LoadedModule] | None = None,
 ) -> tuple[list[LaunchArray], list[Report]]:
-    """Run the launches of one stream, and return their arrays and a report for each launch."""
+    """Run the launches of one stream, and return their arrays and a report for each launch.
+
+    ``modules`` gets the modules that were loaded, by file and values.
+    """
     settings = launch_config.settings
     launches = [launch_config, *launch_config.then]
     stream = Stream()
     buffers: dict[str, LaunchArray] = {}
-    modules: dict[tuple[str, tuple[str, ...]], LoadedModule] = {}
+    modules = {} if modules is None else modules
     for number, launch in enumerate(launches):
         source = launch if launch.file is not None else launch_config
         assert source.file is not None

@@ -11,12 +11,10 @@ from typing import Any
 import click
 import numpy as np
 
-from ...core.findings import Finding, Verdict
-from ...core.remedies import Edit
-from ...core.source import SourceLocation
+from ...core.findings import Verdict
 from ...sim import Report
 from ...sim.threads.limits import Progress
-from ..resources import source_rows
+from ..finding_rows import finding_row, place_row
 from .bind import LaunchArray
 
 __all__ = ["array_objects", "progress_line", "report_object", "show_arrays", "show_report"]
@@ -106,14 +104,14 @@ def report_object(report: Report) -> dict[str, Any]:
         "seconds": report.seconds,
         "steps_per_second": _rate(report),
         "printed": report.printed,
-        "findings": [_finding(finding) for finding in report.findings],
+        "findings": [finding_row(finding) for finding in report.findings],
         "waived": [
-            {"reason": waiver.reason, "waiver_line": waiver.line, **_finding(finding)}
+            {"reason": waiver.reason, "waiver_line": waiver.line, **finding_row(finding)}
             for finding, waiver in report.waived
         ],
         "holds": report.holds,
         "competing": [
-            {"what": each.what, **_place(each.location), "other": _place(each.other)}
+            {"what": each.what, **place_row(each.location), "other": place_row(each.other)}
             for each in report.competing
         ],
         "assumptions": list(report.assumptions),
@@ -143,49 +141,6 @@ def _plain(value: Any) -> Any:
         return int(value)
     number = float(value)
     return number if np.isfinite(number) else str(number)
-
-
-def _place(location: SourceLocation | None) -> dict[str, Any]:
-    if location is None:
-        return {"file": None, "line": None, "text": None, "callers": []}
-    return {
-        "file": location.file,
-        "line": location.line,
-        "text": location.text,
-        "callers": source_rows(location.caller),
-    }
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    return {
-        "rule": finding.rule.name,
-        "severity": str(finding.severity),
-        "message": finding.message,
-        "thread": finding.thread,
-        "schedules": list(finding.schedules),
-        **_place(finding.location),
-        "other": [{"note": note, **_place(location)} for note, location in finding.other],
-        "why": finding.why,
-        "remedy": finding.advice.advice,
-        "remedy_dsl": finding.advice.dsl,
-        "remedy_ptx": finding.advice.ptx,
-        "edit": _edit(finding.advice.edit),
-        "see": finding.see,
-    }
-
-
-def _edit(edit: Edit | None) -> dict[str, Any] | None:
-    """Return the one instruction that mends the kernel, and where it goes in."""
-    if edit is None:
-        return None
-    return {
-        "ptx": edit.ptx,
-        "place": str(edit.place),
-        "file": edit.location.file,
-        "line": edit.location.line,
-        "replaces": edit.replaced or None,
-        "from": None if edit.origin is None else edit.origin.line,
-    }
 
 
 def _words(now: Progress) -> str:
