@@ -235,6 +235,19 @@ class Kernel:
         """
         return self._specialize(*self._split(keywords))
 
+    @short_traceback
+    def specialize_for(self, *arrays: Any, **keywords: Any) -> Specialization:
+        """Record the kernel for the dims of these inputs, as a call with them does.
+
+        Raises:
+            SpecError: the inputs do not fit the specs, or a keyword does not.
+            PyptxError: the kernel function makes a mistake.
+        """
+        infos = self._inputs(arrays)[1]
+        dims, constants = self._split(keywords)
+        names, specs = self.options.names[: len(infos)], self.options.specs[: len(infos)]
+        return self._specialize(bind_dims(names, specs, infos, dims), constants)
+
     def _specialize(self, dims: dict[str, int], constants: dict[str, Any]) -> Specialization:
         values: dict[str, Any] = {}
         for name, default in self._defaults.items():

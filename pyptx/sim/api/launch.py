@@ -85,6 +85,19 @@ class LoadedModule:
             raise SpecError(f"no variable {name!r}; the module has {', '.join(known) or 'none'}")
         return found
 
+    def executed(self) -> dict[str, set[int]]:
+        """Return the operations that the runs of this module have executed so far, in this process.
+
+        The result has, for each function that an entry which ran can reach, the indices of the statements in
+        its body. An instruction whose guard was false for all threads counts. Branches, calls and returns are
+        not operations.
+        """
+        found: dict[str, set[int]] = {}
+        for program in self._programs.values():
+            for name, statements in program.executed().items():
+                found.setdefault(name, set()).update(statements)
+        return found
+
     @shows_options
     def launch(
         self,

@@ -20,6 +20,7 @@ from ..memory.segments import Fault
 from .function import CodeBlock, FunctionCode, round_up
 from .image import ModuleImage
 from .semantic import semantic_of, semantics
+from .translate import executed
 
 __all__ = ["SHARED_START", "EntryProgram"]
 
@@ -89,6 +90,13 @@ class EntryProgram:
     def codes(self) -> list[FunctionCode]:
         """Return the functions that threads have called so far, the entry first."""
         return list(self._codes.values())
+
+    def executed(self) -> dict[str, set[int]]:
+        """Return the operations that threads have executed: indices of statements, by function."""
+        found: dict[str, set[int]] = {function.name: set() for function in self.reachable}
+        for block in self.blocks:
+            found[block.code.function.name] |= executed(block)
+        return found
 
     # --- shared memory ------------------------------------------------------------------------
 

@@ -20,7 +20,17 @@ from .function import CodeBlock
 from .lane_code import LaneEmitter
 from .semantic import Op
 
-__all__ = ["array_function", "lane_function", "operands_function", "single_function", "translate"]
+__all__ = [
+    "array_function",
+    "executed",
+    "lane_function",
+    "operands_function",
+    "single_function",
+    "translate",
+]
+
+#: The versions of one operation's function.
+_SINGLE = {masked: ("single", masked) for masked in (False, True)}
 
 
 def translate(block: CodeBlock, form: str) -> Callable[..., Any]:
@@ -43,7 +53,7 @@ def _compiled(emitter: Emitter, name: str) -> Callable[..., Any]:
 def single_function(block: CodeBlock, position: int, *, masked: bool) -> Callable[..., Any]:
     """Return the wide or the masked function of one operation of a block. It is generated once."""
     instruction, op = block.ops[position]
-    key = ("single", masked)
+    key = _SINGLE[masked]
     found: Callable[..., Any] | None = op.cache.get(key)
     if found is None:
         emitter = ArrayEmitter(block.code, masked)
@@ -84,3 +94,12 @@ def array_function(block: CodeBlock, *, masked: bool) -> Callable[..., Any]:
     if block.wide is None:
         block.wide = translate(block, "wide")
     return block.wide
+
+
+def executed(block: CodeBlock) -> set[int]:
+    """Return the indices of the statements of ``block`` that threads have executed as operations.
+
+    A function is generated when threads first execute it. Branches, calls and returns are not operations.
+    """
+    whole = any(function is not None for function in (block.lane, block.masked, block.wide))
+    return {op.statement for _, op in block.ops if whole or any(key in op.cache for key in _SINGLE.values())}
