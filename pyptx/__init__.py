@@ -30,6 +30,7 @@ _HOME = {
     "assert_same_ptx": "tools.diff",
     "bench": "tools.bench",
     "diff": "tools.diff",
+    "lint": "tools.lint",
     "transpile": "tools.transpile",
     "InstructionDescriptor": "layout",
     "OperandTile": "layout",
@@ -161,6 +162,7 @@ if TYPE_CHECKING:
     )
     from .tools.bench import bench
     from .tools.diff import assert_same_ptx, diff
+    from .tools.lint import lint
     from .tools.transpile import transpile
 
 __all__ = [
@@ -218,6 +220,7 @@ __all__ = [
     "kernel",
     "kit",
     "layout",
+    "lint",
     "pred",
     "ptx",
     "reg",

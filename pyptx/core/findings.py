@@ -47,6 +47,7 @@ class Rule:
         summary: what breaks the rule.
         remedy: what to do about it.
         anchor: the section of the PTX ISA that states the rule, or empty.
+        lint: whether only ``pyptx lint`` reports the rule, and no run.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Rule:
     summary: str
     remedy: str
     anchor: str = ""
+    lint: bool = False
 
 
 def _rules(*rules: Rule) -> dict[str, Rule]:
@@ -424,9 +426,70 @@ RULES: dict[str, Rule] = _rules(
         "look at the first wrong index: which threads compute it; if it is rounding, raise rtol and atol",
     ),
     Rule(
+        "unreachable-code",
+        Verdict.REVIEW,
+        "instructions that no path of the control flow reaches",
+        "remove them, or correct the branch in front of them",
+        "control-flow-instructions-bra",
+        lint=True,
+    ),
+    Rule(
+        "not-executed",
+        Verdict.REVIEW,
+        "instructions that no thread executed in any of the runs",
+        "run the kernel with arguments that take the path, or remove the path",
+        lint=True,
+    ),
+    Rule(
+        "offset-wraps",
+        Verdict.REVIEW,
+        "an offset into global memory that is computed in 32 bits, and can exceed them",
+        "multiply into 64 bits (mul.wide, mad.wide), or convert to 64 bits before the sum",
+        "integer-arithmetic-instructions-mul",
+        lint=True,
+    ),
+    Rule(
+        "register-file",
+        Verdict.ERROR,
+        "the threads of one CTA need more registers than a multiprocessor has: the launch fails",
+        "launch fewer threads, or let ptxas use fewer registers: .maxnreg, or .maxntid with the block's size",
+        "performance-tuning-directives-maxnreg",
+        lint=True,
+    ),
+    Rule(
+        "register-spill",
+        Verdict.REVIEW,
+        "values that ptxas keeps in local memory, since a thread has too few registers",
+        "keep fewer values at a time, raise .maxnreg, or launch fewer threads in a CTA",
+        "performance-tuning-directives-maxnreg",
+        lint=True,
+    ),
+    Rule(
+        "local-memory",
+        Verdict.REVIEW,
+        "local variables that ptxas could not keep in registers, since their index is known at run time only",
+        "unroll the loop, so that the index is a constant, or use shared memory",
+        "state-spaces-local-state-space",
+        lint=True,
+    ),
+    Rule(
+        "lost-speed",
+        Verdict.REVIEW,
+        "a note of ptxas with a code such as C7510: the machine code is right, but slower than the text asks",
+        "change what the note names; the results do not change",
+        lint=True,
+    ),
+    Rule(
+        "ptxas-warning",
+        Verdict.REVIEW,
+        "a warning of ptxas",
+        "change what the warning names",
+        lint=True,
+    ),
+    Rule(
         "unused-waiver",
         Verdict.REVIEW,
-        "a waiver that covers no finding of the run",
+        "a waiver that covers no finding",
         "remove the waiver, or correct its line",
     ),
     Rule(

@@ -15,7 +15,8 @@ def apply_waivers(reports: Sequence[Report], waivers: Sequence[Waiver]) -> None:
     """Move waived findings of the launches of a stream to ``report.waived``.
 
     A waiver that covers no finding of any launch is itself a finding for review, in the last report. There is
-    none if a launch was not run to its end, since the rest of the kernel might have had the finding.
+    none if a launch was not run to its end, since the rest of the kernel might have had the finding, and none
+    for a rule that only ``pyptx lint`` reports.
     """
     if not waivers:
         return
@@ -29,5 +30,5 @@ def apply_waivers(reports: Sequence[Report], waivers: Sequence[Waiver]) -> None:
     reports[-1].findings += [
         Finding(RULES["unused-waiver"], f"no finding needs the waiver {waiver}", waiver.location)
         for waiver in dict.fromkeys(waivers)
-        if waiver not in used
+        if waiver not in used and not RULES[waiver.rule].lint
     ]
