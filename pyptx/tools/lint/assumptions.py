@@ -66,5 +66,8 @@ def stated(function: Function, subject: Subject) -> str:
     block = block_of(function, subject)
     grid = f"grid {subject.grid}" if subject.grid is not None else "any grid"
     threads = f"block {block}" if block is not None else "any block that the kernel allows"
-    params = [f"{name} from {least} to {most}" for name, (least, most) in sorted(subject.params.items())]
+    own = [
+        (param.name, subject.params[param.name]) for param in function.params if param.name in subject.params
+    ]
+    params = [f"{name} from {least} to {most}" for name, (least, most) in own]
     return ", ".join([grid, threads, *params])
