@@ -2,8 +2,9 @@
 
 from .graph import Block, Graph, control_flow, reconvergence
 from .intervals import UNKNOWN, Interval, fitted, is_finite, type_range
-from .ranges import Ranges, State, value_ranges
+from .ranges import Ranges, State
 from .registers import accesses, maybe_undefined, read_after
+from .value_ranges import value_ranges
 
 __all__ = [
     "UNKNOWN",

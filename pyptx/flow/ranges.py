@@ -1,31 +1,25 @@
 """The values that the integer registers of a function can have: an interval for each, at each instruction.
 
-An abstract interpretation over the control-flow graph. Branches narrow the values that their comparison
-concerns, loops are widened, then narrowed twice. What is not known about a parameter or a loaded value stays
-unknown; a value is assumed not to wrap where it has no upper bound.
+Owns the states of the analysis, and the effect of instructions and branches on them. A branch narrows the
+values that its comparison concerns. What is not known about a parameter or a loaded value stays unknown; a
+value is assumed not to wrap where it has no upper bound.
 """
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
 from ..core.types import TYPES, ScalarType
-from ..ir import Address, Function, Instruction, Operand, Pair, Register, Symbol, registers_of
+from ..ir import Address, Instruction, Operand, Pair, Register, Symbol, registers_of
 from ..isa import Binding, bind_instruction
 from .graph import Block, Graph
 from .integer_results import integer_result, value_of
 from .intervals import UNKNOWN, Interval, hull, refined, widened
 from .registers import accesses
 
-__all__ = ["Ranges", "State", "value_ranges"]
-
-#: Number of times that the state before a block may grow before its bounds become infinite.
-_PATIENCE = 3
-#: Number of passes that narrow the result.
-_NARROWING = 2
+__all__ = ["Ranges", "State"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -265,53 +259,3 @@ def _decoded(block: Block) -> tuple[_Decoded, ...]:
         writes = dict.fromkeys(register.name for register in accesses(instruction, binding)[1])
         found.append(_Decoded(index, instruction, binding, tuple(writes)))
     return tuple(found)
-
-
-def value_ranges(
-    function: Function,
-    graph: Graph,
-    specials: Mapping[str, Interval],
-    params: Mapping[str, Interval] | None = None,
-) -> Ranges:
-    """Return the values that the integer registers of ``function`` can have.
-
-    Args:
-        function, graph: the function, and its control-flow graph.
-        specials: intervals of special registers, such as ``tid.x``; the others are unknown.
-        params: intervals of parameters; the others are unknown.
-    """
-    inputs: dict[int, State] = {0: State()} if graph.blocks else {}
-    ranges = Ranges(graph, inputs, specials, params or {})
-    grown: dict[int, int] = {}
-    pending = [0] if graph.blocks else []
-    while pending:
-        number = heapq.heappop(pending)
-        for successor, after in ranges.following(graph.blocks[number], inputs[number]):
-            old = inputs.get(successor)
-            new = after.copy() if old is None else old.joined(after)
-            if old is not None:
-                if new.same(old):
-                    continue
-                grown[successor] = grown.get(successor, 0) + 1
-                if grown[successor] > _PATIENCE:
-                    new = old.widened(new)
-            inputs[successor] = new
-            if successor not in pending:
-                heapq.heappush(pending, successor)
-    for _ in range(_NARROWING):
-        _narrow(ranges, inputs)
-    return ranges
-
-
-def _narrow(ranges: Ranges, inputs: dict[int, State]) -> None:
-    """Compute the state before each block once more from those of its predecessors."""
-    found: dict[int, State] = {0: State()} if inputs else {}
-    for number in sorted(inputs):
-        for successor, after in ranges.following(ranges.graph.blocks[number], inputs[number]):
-            old = found.get(successor)
-            found[successor] = after.copy() if old is None else old.joined(after)
-    for number in list(inputs):
-        if number in found:
-            inputs[number] = found[number]
-        elif number:
-            del inputs[number]

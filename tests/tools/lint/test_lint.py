@@ -65,6 +65,9 @@ def rules(report: pyptx.tools.lint.LintReport) -> list[str]:  # type: ignore[nam
         # Not an address of global memory.
         "mul.lo.u32 %r3, %r0, 268435456; cvt.u64.u32 %d3, %r3; mov.u64 %d1, 0;",
         "mul.lo.u32 %r3, %r0, 268435456; cvt.u64.u32 %d3, %r3; st.shared.u32 [%d3], %r0; mov.u64 %d1, 0;",
+        # A sum that a loop of known length does not carry too far.
+        "mov.u32 %r2, 0; mov.u32 %r3, 0; loop: add.u32 %r3, %r3, 1048576; add.u32 %r2, %r2, 1; "
+        "setp.lt.u32 %p0, %r2, 4095; @%p0 bra loop; cvt.u64.u32 %d1, %r3;",
         # As far as the type goes.
         "mul.lo.u32 %r3, %r0, 33554432; cvt.u64.u32 %d1, %r3;",
     ],
@@ -84,6 +87,8 @@ def test_quiet(offset: str) -> None:
         "setp.gt.u32 %p0, %r1, 99; @%p0 ret; mul.lo.u32 %r3, %r1, 268435456; cvt.u64.u32 %d1, %r3;",
         "mov.u32 %r3, 0; loop: add.u32 %r3, %r3, 1; setp.lt.u32 %p0, %r3, 1000; @%p0 bra loop; "
         "mul.lo.u32 %r3, %r3, 16777216; cvt.u64.u32 %d1, %r3;",
+        "mov.u32 %r2, 0; mov.u32 %r3, 0; loop: add.u32 %r3, %r3, 1048576; add.u32 %r2, %r2, 1; "
+        "setp.lt.u32 %p0, %r2, 4097; @%p0 bra loop; cvt.u64.u32 %d1, %r3;",
     ],
 )
 @pytest.mark.sample(20)
