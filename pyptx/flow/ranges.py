@@ -36,6 +36,8 @@ class Comparison:
 #: What is known if a predicate is true, and if it is false.
 _Facts = tuple[tuple[Comparison, ...], tuple[Comparison, ...]]
 _NOTHING: _Facts = ((), ())
+#: Opcodes that compute a predicate from a comparison or from other predicates.
+_PREDICATES = frozenset({"setp", "and", "or", "not", "mov"})
 
 
 @dataclass(slots=True)
@@ -166,23 +168,24 @@ class Ranges:
 
     def _execute(self, each: _Decoded, state: State, there: State | None) -> None:
         """Change ``state`` to that after the instruction; ``there`` is the state if its guard is true."""
-        if there is None:
+        if there is None or not each.writes:
             return
         operands = each.binding.operands
         result = self._result(each, there)
         kept = [state.values.get(name, UNKNOWN) for name in each.writes]
-        facts = self._meaning(each, there) if each.instruction.guard is None else {}
+        compares = each.instruction.opcode in _PREDICATES and each.instruction.guard is None
+        facts = self._meaning(each, there) if compares else {}
         for number, (name, old) in enumerate(zip(each.writes, kept, strict=True)):
             value = result if number == 0 else UNKNOWN
             state.write(name, value if each.instruction.guard is None else hull(value, old))
+        if not facts:
+            return
         own = {r.name for operand in operands.values() for r in registers_of(operand)} & set(each.writes)
         for predicate, meaning in facts.items():
             if not any(_reads(comparison, own) for side in meaning for comparison in side):
                 state.mean(predicate, meaning)
 
     def _result(self, each: _Decoded, state: State) -> Interval:
-        if not each.writes:
-            return UNKNOWN
         address = each.binding.operands.get("a")
         if each.instruction.opcode == "ld" and isinstance(address, Address):
             base = address.base
