@@ -41,6 +41,7 @@ _SWITCHES = (
     Switch("only a fence that releases does", f"{_S}._memory_fence", "if releases(fence.semantics):", "if 1:"),
     Switch("a fence of a wider scope stays", f"{_S}._memory_fence", "narrower(one.scope, fence.scope) is not one.scope or (shared and not one.shared)", "False"),
     Switch("an operation acquires what a relaxed one has seen", "release.acquire", "if synchronizes and group.seen:", "if 0:"),
+    Switch("match.sync orders execution", f"{_S}.match", "group.learn(known)", "pass"),
     Switch("a restricted fence releases shared memory alone", "release.release", "if fence.shared:", "if 0:"),
     Switch("a restricted fence releases shared memory", "clocks.SharedOnly.serves", "return space", "return False and space"),
     Switch("a restricted fence acquires shared memory alone", f"{_S}._acquire_seen", "if fence.spaces:", "if 0:"),
@@ -135,6 +136,9 @@ _SWITCHES = (
     Switch("lanes of one store collide", "accesses.Accesses._collisions", "collision is not None and collision.same is not True", "False"),
     Switch("lanes are threads", f"{_O}._own", "if my_lane < 0 or (lane != my_lane and record.mask != 1 << my_lane):", "if my_lane < 0:"),
     Switch("griddepcontrol.wait ends a launch", "sanitizer.Sanitizer._grid_wait", "learn_own(group, own)", "pass"),
+    Switch("operations of the CTA's own threads happen before its inval", f"{_O}.broken_rule", "record.barrier and current.kind is AccessKind.INVAL", "0"),
+    Switch("a guess may race with a swap", "speculation.is_speculative", "strong and code.is_guess(read.location, thread)", "0"),
+    Switch("a load may race if its thread does not use it", "speculation.is_speculative", "all(code.unused(read.location, thread, writer) for writer in writing)", "False"),
     Switch("accesses that race are kept", "examine.Check.breaks", 'self.raced or rule == "data-race"', "False"),
 )  # fmt: skip
 

@@ -2,16 +2,7 @@
 
 from __future__ import annotations
 
-__all__ = ["OPEN", "WITNESSES"]
-
-#: Switches that no kernel is known to need.
-OPEN = frozenset(
-    {
-        "a commit sends",
-        "tensor memory: a warp's own use",
-        "tensor memory: dealloc needs no fence",
-    }
-)
+__all__ = ["WITNESSES"]
 
 WITNESSES: dict[str, str] = {
     "bar releases": "st s; bar.sync #1 %64 | bar.sync #1 %64; ld s",
@@ -119,5 +110,12 @@ WITNESSES: dict[str, str] = {
     "lanes of one store collide": "lanes-store-to-one-address/wrong",
     "lanes are threads": "lanes-without-a-barrier/wrong",
     "griddepcontrol.wait ends a launch": "one-thread-waits-for-the-launch/right",
+    "a commit sends": "commit-behind-a-load/right",
+    "tensor memory: a warp's own use": "warp-overwrites-what-it-has-used/right",
+    "tensor memory: dealloc needs no fence": "freed-behind-a-barrier-without-fences/right",
+    "match.sync orders execution": "invalidated-behind-match/wrong",
+    "operations of the CTA's own threads happen before its inval": "invalidated-behind-match/wrong",
+    "a guess may race with a swap": "guess-loaded-by-an-ordinary-load/wrong",
+    "a load may race if its thread does not use it": "scalar-loaded-by-all-threads/wrong",
     "accesses that race are kept": "st s | st s; bar.sync #1 %64 | bar.sync #1 %64; ld s",
 }

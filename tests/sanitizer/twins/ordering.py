@@ -978,4 +978,57 @@ _STRENGTH = [
     ),
 ]
 
-TWINS = [*_BARRIERS, *_LANES, *_MESSAGES, *_GRIDS, *_STRENGTH]
+# --- loads whose value does not matter ----------------------------------------------------------
+
+_GUESS = "ld{0}.global.u32 x, [out]; // @load"
+_SPECULATION = [
+    Twin(
+        name="guess-loaded-by-an-ordinary-load",
+        classes=("moral strength",),
+        why="the relaxed load and the compare-and-swaps of other threads are morally strong",
+        anchor=_STRONG,
+        launches=(
+            Launch(
+                f"""
+-{_GUESS.format(".relaxed.gpu")}
++{_GUESS.format("")}
+TRY: add.u32 z, x, 1;
+mov.u32 y, x;
+atom.global.cas.b32 x, [out], y, z; // @swap
+setp.ne.u32 p, x, y; @p bra TRY;
+""",
+                block=64,
+            ),
+        ),
+        expect=np.array([64], np.uint32),
+        rules=("speculative-load",),
+        severity="review",
+        lines=("load", "swap"),
+        omitted=True,
+    ),
+    Twin(
+        name="scalar-loaded-by-all-threads",
+        classes=("barriers",),
+        why="the barrier orders the loads of all threads before the store of the one that uses the value",
+        anchor=_BAR,
+        launches=(
+            Launch(
+                """
+ld.global.u32 x, [out]; add.u32 x, x, 5; // @load
+-bar.sync 0;
++
+setp.eq.u32 p, tid, 0;
+@p st.global.u32 [out], x; // @store
+""",
+                block=64,
+            ),
+        ),
+        expect=np.array([5], np.uint32),
+        rules=("speculative-load",),
+        severity="review",
+        lines=("load", "store"),
+        omitted=True,
+    ),
+]
+
+TWINS = [*_BARRIERS, *_LANES, *_MESSAGES, *_GRIDS, *_STRENGTH, *_SPECULATION]

@@ -67,6 +67,31 @@ _BARRIERS = [
         "setp.eq.u32 p, tid, 32;\n@p st.shared.u32 [bar], 5; // @inval",
         ("wait", "inval"),
     ),
+    Twin(
+        name="invalidated-behind-match",
+        classes=("reuse",),
+        why="bar.warp.sync orders the waits of the lanes before mbarrier.inval; match.sync orders execution alone",
+        anchor=_INVAL,
+        launches=(
+            Launch(
+                f"""{_SETUP}{_ARRIVAL}
+setp.eq.u32 p, warp, 0;
+@!p bra END;
+{wait("bar", 0)} // @wait
+-bar.warp.sync -1;
++match.any.sync.b32 x, 1, -1;
+@first mbarrier.inval.shared::cta.b64 [bar]; // @inval
+END: bar.sync 0;
+{_OUT}""",
+                block=64,
+            ),
+        ),
+        expect=_THREADS,
+        rules=("relaxed-handover",),
+        severity="review",
+        lines=("wait", "inval"),
+        omitted=True,
+    ),
 ]
 
 _UNIONS = [

@@ -500,6 +500,51 @@ _HANDED = [
         severity="none",
     ),
 ]
+#: Warp 0 loads zeros, and its thread 0 commits an MMA with another accumulator; then thread 32 overwrites the zeros.
+_LOADED_AND_COMMITTED = f"""
+{_ZEROED}
+setp.eq.u32 p, tid, 32; setp.eq.u32 member, warp, 0; add.u32 y, tm, 32;
+@p bra TAKE;
+@!member bra DRAIN;
+tcgen05.ld.sync.aligned.32x32b.x1.b32 {{x}}, [at]; // @load
+-{_LOADED}
++
+@!first bra DRAIN;
+{_fill()}
+{wait("full", 0)}
+{_mma(d="y")}
+{_commit("empty")}
+bra DRAIN;
+TAKE:
+{wait("empty", 0)}
+{_AFTER}
+{_mma()} // @mma
+{_commit("done")}
+DRAIN:
+"""
+_OWN = [
+    _twin(
+        "commit-behind-a-load",
+        ("tensor-fences", "commit"),
+        "commit executes fence::before_thread_sync, which orders the load that the thread has waited for",
+        _LOADED_AND_COMMITTED,
+        begin=_begin(alloc=_ALLOC.replace(", 32;", ", 64;")),
+        end=_end(free=_FREE.replace("tm, 32", "tm, 64")),
+        lines=("load", "mma"),
+        anchor=_COMMIT,
+    ),
+    _twin(
+        "warp-overwrites-what-it-has-used",
+        ("tensor-waits", "accumulator-overwritten"),
+        "an instruction that reads the loaded register waits for the load, so the warp's own store comes after it",
+        f"{_ZEROED}tcgen05.ld.sync.aligned.32x32b.x1.b32 {{x}}, [at]; // @load\n-mov.b32 y, x;\n+\n"
+        "tcgen05.st.sync.aligned.32x32b.x1.b32 [at], {tid}; // @st\ntcgen05.wait::st.sync.aligned;",
+        end=_end(observed="", after=""),
+        lines=("load", "st"),
+        expect=np.arange(128, dtype=np.uint32),
+        arrays=lambda out: {},
+    ),
+]
 _FENCES = [
     _twin(
         "fence-after-a-commit",
@@ -554,6 +599,16 @@ _ALLOCATION = [
         lines=("drain", "free"),
         anchor=_MEMORY,
         **_REVIEW,
+    ),
+    _twin(
+        "freed-behind-a-barrier-without-fences",
+        ("tensor-memory-lifetime", "free-without-barrier"),
+        "tcgen05.dealloc is synchronous: the threads that loaded synchronize before it, and need no tcgen05.fence",
+        _ISSUE,
+        end=_end(leave=f"-{_MEET}\n+"),
+        rules=("data-race", "tensor-memory"),
+        lines=("drain", "free"),
+        anchor=_MEMORY,
     ),
     _twin(
         "not-freed",
@@ -695,4 +750,4 @@ _FOOTPRINTS += [
     ),
 ]
 
-TWINS = [*_STAGES, *_COMPLETION, *_HANDED, *_FENCES, *_ALLOCATION, *_FOOTPRINTS]
+TWINS = [*_STAGES, *_COMPLETION, *_HANDED, *_OWN, *_FENCES, *_ALLOCATION, *_FOOTPRINTS]
