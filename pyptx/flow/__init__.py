@@ -3,7 +3,7 @@
 from .graph import Block, Graph, control_flow, reconvergence
 from .intervals import UNKNOWN, Interval, fitted, is_finite, type_range
 from .ranges import Ranges, State
-from .registers import accesses, maybe_undefined, read_after
+from .registers import accesses, maybe_undefined, read_after, read_from
 from .value_ranges import value_ranges
 
 __all__ = [
@@ -19,6 +19,7 @@ __all__ = [
     "is_finite",
     "maybe_undefined",
     "read_after",
+    "read_from",
     "reconvergence",
     "type_range",
     "value_ranges",

@@ -8,7 +8,7 @@ from ..ir import Function, Instruction, Register, registers_of
 from ..isa import Binding, bind_instruction
 from .graph import EXIT, Block, Graph
 
-__all__ = ["accesses", "maybe_undefined", "read_after"]
+__all__ = ["accesses", "maybe_undefined", "read_after", "read_from"]
 
 
 def accesses(
@@ -40,7 +40,17 @@ def read_after(graph: Graph, statement: int, names: frozenset[str]) -> bool:
         for position, (index, _) in enumerate(block.instructions)
         if index == statement
     )
-    pending = [(where[0], where[1] + 1, names)]
+    return read_from(graph, where[0], names, position=where[1] + 1)
+
+
+def read_from(graph: Graph, block: int, names: frozenset[str], *, position: int = 0) -> bool:
+    """True if some path from an instruction of a block on reads one of the registers, as :func:`read_after`.
+
+    ``position`` is the instruction's number in the block.
+    """
+    if block == EXIT:
+        return False
+    pending = [(block, position, names)]
     seen: set[tuple[int, frozenset[str]]] = set()
     while pending:
         number, start, alive = pending.pop()

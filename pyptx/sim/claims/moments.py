@@ -15,7 +15,7 @@ from ..sanitizer.agents import LaneGroup, WarpAgent, bits_of
 from ..sanitizer.clocks import LANES_KEY, NO_CLOCK, Clock, Level
 from ..sanitizer.world import World
 
-__all__ = ["Moment", "execution", "groups_of", "known_lanes", "moment"]
+__all__ = ["Moment", "causality", "execution", "groups_of", "known_lanes", "moment"]
 
 
 @dataclass(eq=False, slots=True)
@@ -47,6 +47,11 @@ def moment(world: World, warp: WarpAgent, mask: int, location: SourceLocation | 
 def execution(group: LaneGroup) -> Clock:
     """Return what the lanes of a group know of others in the order of execution."""
     return group.levels.get(Level.EXECUTION, NO_CLOCK)
+
+
+def causality(group: LaneGroup) -> Clock:
+    """Return what the lanes of a group know of others in causality order."""
+    return group.levels.get(Level.SYNC, NO_CLOCK)
 
 
 def known_lanes(clock: Clock, then: Moment, key: int = 0, mask: int = 0) -> int:

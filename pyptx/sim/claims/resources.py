@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Hashable, Iterable
 from dataclasses import dataclass, field
 
+from ...core.source import SourceLocation
 from ...layout.tensor_memory import COLUMNS
 from ..engine.stream import Sync, SyncKind
 from ..sanitizer.world import World
 from ..tcgen05.tensor_memory import TensorMemory
 from ..threads.cta import CTA
+from ..threads.grid import Grid
+from ..threads.multiprocessor import Multiprocessors
 from .columns import Columns
 from .competing import Ledger
 from .moments import Moment, execution, groups_of, known_lanes, moment
@@ -18,6 +21,8 @@ __all__ = ["Resources"]
 
 _TENSOR = (SyncKind.TENSOR_ALLOCATE, SyncKind.TENSOR_FREE)
 _REGISTERS = (SyncKind.REGISTERS_TAKE, SyncKind.REGISTERS_RELEASE)
+#: Clusters that are placed one by one to see whether they fit at once; more do not.
+_MOST = 10_000
 
 
 @dataclass(eq=False, slots=True)
@@ -36,6 +41,8 @@ class Resources:
     def __init__(self, world: World, columns: Columns, ledger: Ledger) -> None:
         self._world, self._columns, self._ledger = world, columns, ledger
         self._ctas: dict[Hashable, _Asked] = {}
+        #: Launches in which a CTA may have to wait until others free their columns, with the line.
+        self.waiting: dict[int, SourceLocation | None] = {}
 
     def end_cta(self, cta: tuple[int, int]) -> None:
         """Forget what a CTA has asked for."""
@@ -83,6 +90,33 @@ class Resources:
                         then.location,
                     )
 
+    def across(self, launches: Iterable[int]) -> None:
+        """Judge launches in which CTAs of different clusters wait for each other: all must run at once."""
+        for number in launches:
+            grid = self._world.machine.grids[number]
+            if not self._fits(grid):
+                self._ledger.competes(
+                    f"launch {number}: CTAs of different clusters wait for each other, "
+                    f"and not all {grid.ctas} fit on the GPU at once"
+                )
+            else:
+                self._ledger.assume(
+                    f"all {grid.ctas} CTAs of the launch run at once, as a cooperative launch guarantees"
+                )
+            if number in self.waiting:
+                self._ledger.competes(
+                    "tcgen05.alloc: a CTA may wait for columns of a CTA that waits for it",
+                    self.waiting[number],
+                )
+
+    def _fits(self, grid: Grid) -> bool:
+        """True if an empty GPU has room for all CTAs of a launch at once."""
+        room = Multiprocessors(self._world.machine.target)
+        clusters = grid.ctas // grid.cluster_size
+        return clusters <= _MOST and all(
+            room.place(grid.demand, grid.cluster_size) is not None for _ in range(clusters)
+        )
+
     def _moments(self, sync: Sync) -> list[Moment]:
         return [
             moment(self._world, group.warp, mask, sync.location)
@@ -101,7 +135,10 @@ class Resources:
         first = asked.columns == 0
         asked.columns += sync.amount
         alone = first and grid.cluster_size == len(pair)
-        if several or not (alone or min(most, grid.ctas) * asked.columns <= COLUMNS):
+        fits = min(most, grid.ctas) * asked.columns <= COLUMNS
+        if not fits:
+            self.waiting.setdefault(grid.number, sync.location)
+        if several or not (alone or fits):
             self._ledger.competes(
                 "tcgen05.alloc: CTAs that may share a multiprocessor wait for columns in any order",
                 sync.location,

@@ -14,6 +14,7 @@ from typing import Any
 
 from ...core.source import SourceLocation
 from ...core.types import TYPES
+from ..code.function import FunctionCode
 from ..code.semantic import Op
 from ..engine.events import AsyncOperation, Step
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, StateSpace
@@ -25,7 +26,10 @@ from ..sanitizer.operations import Token
 from ..sanitizer.world import World
 from ..semantics.atomics import operation_of
 from .competing import Ledger
-from .moments import Moment, execution, groups_of, known_lanes, moment
+from .moments import Moment, causality, groups_of, known_lanes, moment
+from .polling import Polling
+from .polls import Poll
+from .words import Lane
 
 __all__ = ["StrongAccesses"]
 
@@ -93,8 +97,8 @@ class _Memory:
 class StrongAccesses:
     """All strong accesses of a run."""
 
-    def __init__(self, world: World, ledger: Ledger) -> None:
-        self._world, self._ledger = world, ledger
+    def __init__(self, world: World, polling: Polling, ledger: Ledger) -> None:
+        self._world, self._polling, self._ledger = world, polling, ledger
         self._memories: dict[int, _Memory] = {}
         #: Segments with sums of floating-point numbers, by identity.
         self._floats: set[int] = set()
@@ -105,7 +109,9 @@ class StrongAccesses:
 
     def end_cta(self, cta: tuple[int, int]) -> None:
         """Forget the shared memory of a CTA."""
-        for number in [n for n, memory in self._memories.items() if memory.owner == cta]:
+        ended = {number for number, memory in self._memories.items() if memory.owner == cta}
+        self._polling.end_segments(ended)
+        for number in ended:
             del self._memories[number]
             self._floats.discard(number)
 
@@ -120,6 +126,7 @@ class StrongAccesses:
         if self._floats:
             self._reads_floats(access)
         memory = self._memory(access)
+        self._polling.begin(access)
         if isinstance(access.actor, AsyncOperation):
             self._of_engine(access, memory, step)
         else:
@@ -144,11 +151,20 @@ class StrongAccesses:
         if access.threads is None or len(access.threads) != len(access.footprint.starts):
             self._ledger.competes(f"{op.name}: a strong access of a whole warp", op.location)
             return
-        if access.kind is AccessKind.RMW and not actor.frame.code.reads_results(op):
+        code: FunctionCode = actor.frame.code
+        unread = not code.reads_results(op) or self._polling.quiet(code, op)
+        if access.kind is AccessKind.RMW and unread:
             operation = operation_of(op)
             if self._commutes(operation):
+                self._note(access, op, operation if _of_integers(operation) else None)
                 self._sum(access, memory, op, operation)
                 return
+        poll = self._polling.loop(access, op)
+        if poll is not None:
+            self._poll(access, op, poll)
+            return
+        if access.kind is not AccessKind.READ:
+            self._note(access, op, None)
         starts, threads = access.footprint.starts, access.threads
         # A vector access is one access for each element.
         size = element_size(access)
@@ -164,6 +180,34 @@ class StrongAccesses:
                     for part in parts:
                         self._place(memory, start + part, size, op, writes, group, lane, now)
 
+    def _poll(self, access: Access, op: Op, poll: Poll) -> None:
+        """Add one pass of a polling loop."""
+        for actor, start in self._actors(access, op):
+            self._polling.read(access, start, access.footprint.size, actor, poll)
+
+    def _note(self, access: Access, op: Op, operation: tuple[str, str] | None) -> None:
+        """Tell the polling loops of a strong write; ``operation`` is that of a commuting one."""
+        actor: Any = access.actor
+        code: FunctionCode = actor.frame.code
+        if not self._polling.watches(code):
+            return
+        size = element_size(access)
+        for actor, start in self._actors(access, op):
+            for part in range(0, access.footprint.size, size):
+                self._polling.write(access, start + part, size, actor, operation)
+
+    def _actors(self, access: Access, op: Op) -> Iterator[tuple[Lane, int]]:
+        """Yield each lane of an access, with the place that it accesses."""
+        actor: Any = access.actor
+        assert access.threads is not None
+        starts, threads = access.footprint.starts.tolist(), access.threads.tolist()
+        for group, mask in groups_of(self._world, actor.cta_key, access.threads):
+            now = moment(self._world, group.warp, mask, op.location)
+            for start, thread in zip(starts, threads, strict=True):
+                lane = thread - 32 * group.warp.index
+                if 0 <= lane < 32 and mask >> lane & 1:
+                    yield self._polling.lane(group, lane, actor, thread, op, now), start
+
     def _place(
         self,
         memory: _Memory,
@@ -175,7 +219,7 @@ class StrongAccesses:
         lane: int,
         now: Moment,
     ) -> None:
-        clock, key, mask = execution(group), group.warp.key, 1 << lane
+        clock, key, mask = causality(group), group.warp.key, 1 << lane
         entries = memory.places.setdefault(start, [])
         covered = True
         self._compared += 1 + len(entries)
@@ -215,10 +259,15 @@ class StrongAccesses:
         low, high = int(starts.min()), int(starts.max()) + access.footprint.size
         if not _of_integers(operation):
             self._sums_floats(memory, low, high, op.location)
+        # What such an operation learns of others in open order, no other schedule must miss.
+        learns = self._learns(access, op)
         for group, mask in groups_of(self._world, actor.cta_key, access.threads):
-            clock, key = execution(group), group.warp.key
+            clock, key = causality(group), group.warp.key
             for other in self._overlapping(memory, low, high):
-                if other.operation == operation or (id(op), id(other.moment.location)) in self._competing:
+                if (other.operation == operation and not learns) or (
+                    id(op),
+                    id(other.moment.location),
+                ) in self._competing:
                     continue
                 if other.moment.mask & ~known_lanes(clock, other.moment, key, mask):
                     self._competes(op, other.moment.location)
@@ -231,6 +280,13 @@ class StrongAccesses:
                 now.mask |= found.moment.mask
                 found.moment = now
                 found.low, found.high = min(found.low, low), max(found.high, high)
+
+    def _learns(self, access: Access, op: Op) -> bool:
+        """True if an operation may learn of others by chance, and no polling loop takes care of it."""
+        actor: Any = access.actor
+        if not op.dests or self._polling.watches(actor.frame.code):
+            return False
+        return any(self._polling.learns(access, op, start) for start in access.footprint.starts.tolist())
 
     def _sum_beside(
         self,
@@ -271,7 +327,7 @@ class StrongAccesses:
             reduction = None
         if reduction is not None and not _of_integers(reduction):
             self._sums_floats(memory, low, high, operation.location)
-        clock = token.levels.get(Level.EXECUTION, NO_CLOCK)
+        clock = token.levels.get(Level.SYNC, NO_CLOCK)
         for other in self._unordered(memory, reduction, low, high, clock):
             self._ledger.competes(
                 f"{operation.name}: the order of operations on the same bytes", operation.location, other

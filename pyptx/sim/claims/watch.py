@@ -20,6 +20,7 @@ from .choices import check_choices
 from .columns import Columns
 from .competing import Claim, Ledger
 from .phases import Phases
+from .polling import Polling
 from .resources import Resources
 from .strong import StrongAccesses
 
@@ -48,7 +49,8 @@ class Watch(Observer):
         self._machine = machine
         self._ledger = Ledger()
         self._phases = Phases(sanitizer, self._ledger)
-        self._strong = StrongAccesses(sanitizer.world, self._ledger)
+        self._polling = Polling(sanitizer.world, sanitizer.accesses, self._ledger)
+        self._strong = StrongAccesses(sanitizer.world, self._polling, self._ledger)
         self._columns = Columns(self._ledger)
         self._resources = Resources(sanitizer.world, self._columns, self._ledger)
         self._step: Step | None = None
@@ -99,6 +101,8 @@ class Watch(Observer):
     def claim(self, findings: Sequence[Finding]) -> Claim:
         """Return the claim for the whole run. ``findings`` are those of all launches."""
         self._phases.close()
+        self._polling.close()
+        self._resources.across(sorted(self._polling.across))
         ledger = self._ledger
         for finding in findings:
             name = finding.rule.name

@@ -11,12 +11,12 @@ operation returns the wait, or None.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from .array_code import ArrayEmitter
 from .emitter import Emitter
-from .function import CodeBlock
+from .function import CodeBlock, FunctionCode
 from .lane_code import LaneEmitter
 from .semantic import Op
 
@@ -27,6 +27,7 @@ __all__ = [
     "operands_function",
     "single_function",
     "translate",
+    "value_function",
 ]
 
 #: The versions of one operation's function.
@@ -76,6 +77,17 @@ def operands_function(block: CodeBlock, op: Op, *, select: bool) -> Callable[...
         emitter.line(f"return ({' '.join(text + ',' for text in texts)})")
         found = op.cache[key] = _compiled(emitter, f"operands_{op.statement}")
     return found
+
+
+def value_function(code: FunctionCode, ops: Sequence[Op]) -> Callable[[Any, list[Any]], None]:
+    """Return a function that executes operations of value forms for one lane, on the list of its registers.
+
+    Its first argument is a split, or None if no operation reads a special register.
+    """
+    emitter = LaneEmitter(code, masked=False)
+    for op in ops:
+        emitter.value(op)
+    return _compiled(emitter, "values")
 
 
 def lane_function(block: CodeBlock) -> Callable[..., Any]:

@@ -30,7 +30,7 @@ from .release import acquires, releases
 from .shadow import Shadow
 from .world import World, mask_of
 
-__all__ = ["Accesses", "element_size"]
+__all__ = ["Accesses", "element_size", "stores_alike"]
 
 #: Spaces that only one thread accesses, or that nothing writes.
 _SKIPPED = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST)
@@ -237,6 +237,7 @@ class Accesses:
         agents = [cta.warps[int(warps[row.start])] for row in rows]
         if not self._of_team(access, cta, agents, rows, lanes):
             starts, size = access.footprint.starts, access.footprint.size
+            self._collisions(access)
             for warp, row in zip(agents, rows, strict=True):
                 self._of_warp(access, warp, lanes[row], Footprint(starts[row], size))
 
@@ -353,7 +354,7 @@ class Accesses:
             return False
         starts = access.footprint.starts
         repeats = _repeats(starts)
-        if repeats and not _alike(access):
+        if repeats and not stores_alike(access):
             # Warps of the team may access the same bytes, one after the other.
             return False
         values = lanes.astype(np.int64)
@@ -629,19 +630,18 @@ def _repeats(starts: NDArray[np.int64]) -> bool:
     return len(np.unique(starts)) < len(starts)
 
 
-def _alike(access: Access) -> bool:
-    """True if the threads of a store that write to one address write the same value."""
+def stores_alike(access: Access) -> bool | None:
+    """True if the threads of a store that write to one address write one value; None if it is not known."""
     actor: Any = access.actor
     values = stored_values(actor) if access.kind is AccessKind.WRITE else None
-    if values is None:
-        return False
+    if values is None or len(values) != len(access.footprint.starts):
+        return None
     order = np.argsort(access.footprint.starts, kind="stable")
     starts, rows = access.footprint.starts[order], values[order]
     close = starts[1:] - starts[:-1] < access.footprint.size
-    same: bool = (starts[1:][close] == starts[:-1][close]).all() and (
-        rows[1:][close] == rows[:-1][close]
-    ).all()
-    return same
+    if not (starts[1:][close] == starts[:-1][close]).all():
+        return None
+    return bool((rows[1:][close] == rows[:-1][close]).all())
 
 
 def element_size(access: Access) -> int:

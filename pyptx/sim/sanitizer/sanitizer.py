@@ -21,7 +21,7 @@ from ..engine.events import AsyncOperation, Step
 from ..engine.stream import Fence, Life, LifeKind, Observer, Sync, SyncKind
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, StateSpace
 from ..tcgen05.tensor_memory import TensorMemory
-from .accesses import Accesses
+from .accesses import Accesses, stores_alike
 from .advice.code import Code
 from .advice.deadlocks import deadlock_advice
 from .advice.exits import exit_advice
@@ -158,7 +158,10 @@ class Sanitizer(Observer):
         threads = record.proxy is Proxy.GENERIC and earlier.mask and current.space is not StateSpace.TENSOR
         again = threads and record.location == earlier.location
         copies = record.proxy is earlier.proxy is Proxy.ASYNC and current.space is StateSpace.GLOBAL
-        if conflict.rule == "data-race" and stores and (again or copies):
+        # Warps that execute one store together: the last one may leave what was there before.
+        access = current.access
+        differs = again and access is not None and stores_alike(access) is False
+        if conflict.rule == "data-race" and stores and (again or copies) and not differs:
             offsets = conflict.offsets
             self._stored.append((conflict, offsets, _bytes_at(offsets, check.shadow)))
             return

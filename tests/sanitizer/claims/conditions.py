@@ -200,6 +200,60 @@ CONDITIONS: dict[str, Condition] = {
         + "@%p1 st.release.gpu.global.u32 [%a], 1;\nbar.sync 0;\n@!%p2 bra END;\n"
         + "ld.acquire.gpu.global.u32 %r1, [%a];\nst.global.u32 [%d2], %r1;\nEND:\n",
     ),
+    "a flag that is looked at once": Condition(
+        _ADDRESSES
+        + "@%p1 st.global.u32 [%a+64], 7;\n@%p1 st.release.gpu.global.u32 [%a], 1;\n@!%p2 bra END;\n"
+        + "ld.acquire.gpu.global.u32 %r2, [%a];\nsetp.lt.u32 %p3, %r2, 1;\n@%p3 bra END;\n"
+        + "ld.global.u32 %r1, [%a+64];\nst.global.u32 [%d2], %r1;\nEND:\n",
+        "the order of accesses to the same bytes",
+        _ADDRESSES
+        + "@%p1 st.global.u32 [%a+64], 7;\n@%p1 st.release.gpu.global.u32 [%a], 1;\n@!%p2 bra END;\n"
+        + _POLL.format(n=1)
+        + "ld.global.u32 %r1, [%a+64];\nst.global.u32 [%d2], %r1;\nEND:\n",
+    ),
+    "a loop that ends before all have counted": Condition(
+        _ADDRESSES
+        + "@%p5 red.release.gpu.global.add.u32 [%a], 1;\n@!%p1 bra END;\n"
+        + _POLL.format(n=2)
+        + "END:\n",
+        "ld.acquire.gpu.global.u32: the order of accesses to the same bytes",
+        _ADDRESSES
+        + "@%p5 red.release.gpu.global.add.u32 [%a], 1;\n@!%p1 bra END;\n"
+        + _POLL.format(n=3)
+        + "END:\n",
+        threads=96,
+    ),
+    "a flag whose value is read although it may change": Condition(
+        _ADDRESSES
+        + "@%p1 st.release.gpu.global.u32 [%a], 1;\n@%p1 st.release.gpu.global.u32 [%a], 2;\n@!%p2 bra END;\n"
+        + _POLL.format(n=1)
+        + "st.global.u32 [%d2], %r2;\nEND:\n",
+        "ld.acquire.gpu.global.u32: the order of accesses to the same bytes",
+        _ADDRESSES
+        + "@%p1 st.release.gpu.global.u32 [%a], 1;\n@%p1 st.release.gpu.global.u32 [%a], 2;\n@!%p2 bra END;\n"
+        + _POLL.format(n=2)
+        + "st.global.u32 [%d2], %r2;\nEND:\n",
+    ),
+    "a flag that is taken back": Condition(
+        _ADDRESSES
+        + "@%p1 st.release.gpu.global.u32 [%a], 1;\n@%p1 st.relaxed.gpu.global.u32 [%a], 0;\n@!%p2 bra END;\n"
+        + _POLL.format(n=1)
+        + "END:\n",
+        "",
+        _ADDRESSES
+        + "@%p1 st.release.gpu.global.u32 [%a], 1;\n@!%p2 bra END;\n"
+        + _POLL.format(n=1)
+        + "END:\nbar.sync 0;\n@%p1 st.relaxed.gpu.global.u32 [%a], 0;\n",
+    ),
+    "an addition that acquires by chance": Condition(
+        _ADDRESSES
+        + "@%p1 st.global.u32 [%a+64], 7;\n@%p5 atom.acq_rel.gpu.global.add.u32 %r1, [%a], 1;\n"
+        + "@%p2 ld.global.u32 %r2, [%a+64];\n@%p2 st.global.u32 [%d2], %r2;\n",
+        "atom.acq_rel.gpu.global.add.u32: the order of accesses to the same bytes",
+        _ADDRESSES
+        + "@%p1 st.global.u32 [%a+64], 7;\n@%p5 red.release.gpu.global.add.u32 [%a], 1;\n"
+        + "bar.sync 0;\n@%p2 ld.global.u32 %r2, [%a+64];\n@%p2 st.global.u32 [%d2], %r2;\n",
+    ),
     "a counter of tiles": Condition(
         _ADDRESSES + f"@!%p5 bra END;\n{_COUNT}st.global.u32 [%d2], %r1;\nEND:\n",
         "atom.global.add.u32: the order of accesses to the same bytes",
@@ -415,15 +469,26 @@ CONDITIONS: dict[str, Condition] = {
         threads=256,
         directives=".maxnreg 88",
     ),
-    "a barrier of the grid": Condition(
+    "a barrier of the grid whose clusters do not all fit": Condition(
+        # CTA i waits for CTA i - 1: the simulator starts them in this order, and hardware need not.
         _ADDRESSES
-        + f"bar.sync 0;\n@!%p1 bra END;\n{_COUNT}"
-        + _POLL.format(n=2)
-        + "END:\nbar.sync 0;\n"
-        + _STORE,
-        "the order of accesses to the same bytes",
+        + "mov.u32 %r1, %ctaid.x;\n@!%p1 bra END;\n"
+        + "POLL:\nld.acquire.gpu.global.u32 %r2, [%a];\nsetp.ne.u32 %p3, %r2, %r1;\n@%p3 bra POLL;\n"
+        + "red.release.gpu.global.add.u32 [%a], 1;\nEND:\nst.global.u32 [%d2], %thread;\n",
+        "CTAs of different clusters wait for each other, and not all 140 fit",
         _ADDRESSES + _STORE,
+        grid=140,
+        threads=32,
+        shared=200_000,
+        sizes=(256, 140 * 32),
+    ),
+    "a barrier of the grid whose count is read": Condition(
+        _ADDRESSES
+        + f"bar.sync 0;\n@!%p1 bra END;\n{_COUNT}{_POLL.format(n=2)}st.global.u32 [%d2], %r1;\nEND:\nbar.sync 0;\n",
+        "atom.global.add.u32: the order of accesses to the same bytes",
+        _ADDRESSES + f"bar.sync 0;\n@!%p1 bra END;\n{_COUNT}{_POLL.format(n=2)}END:\nbar.sync 0;\n{_STORE}",
         grid=2,
+        assumes="all 2 CTAs of the launch run at once",
     ),
     # --- (e) the run ----------------------------------------------------------------------------
     "bytes that nothing wrote": Condition(

@@ -5,48 +5,18 @@ Most are rings with one defect (:mod:`.rings`). The others are small kernels in 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
-import numpy as np
-
 from pyptx import sim
-from tests.conformance.case import ARCH, kernel
 
+from .choice_misses import choice_misses
+from .flag_misses import flag_misses
+from .near_miss import BLACKWELL, NearMiss, near_miss
 from .rings import defective
 
-__all__ = ["NEAR_MISSES", "NearMiss"]
-
-_BLACKWELL = "sm_100a"
-_SHARED = ".shared .align 16 .b8 room[512]; .shared .align 8 .b64 bar;"
-_BEGIN = """
-mad.wide.u32 %d2, %index, 4, %out;
-setp.eq.u32 %p1, %thread, 0;
-setp.eq.u32 %p5, %lane, 0;
-"""
-
-
-@dataclass(frozen=True)
-class NearMiss:
-    """One kernel: ``run`` executes it under options of a run and returns the report."""
-
-    name: str
-    run: Callable[..., sim.Report]
-
-
-def _text(
-    name: str, body: str, *, grid: int = 1, threads: int = 64, arch: str = ARCH, directives: str = ""
-) -> NearMiss:
-    source = kernel(_BEGIN + body, "a:u64 out:u64", registers=_SHARED, arch=arch, directives=directives)
-
-    def run(**how: Any) -> sim.Report:
-        arrays = [np.zeros(64, np.uint32), np.zeros(grid * threads, np.uint32)]
-        loaded = sim.load(source.text())
-        return loaded.launch(grid=grid, block=threads, args=arrays, max_steps=100_000, **how)
-
-    return NearMiss(name, run)
+__all__ = ["NEAR_MISSES"]
 
 
 def _arrivals() -> Iterator[NearMiss]:
@@ -58,7 +28,7 @@ def _arrivals() -> Iterator[NearMiss]:
                 f"@%p1 mbarrier.init.shared.b64 [bar], {count};\nbar.sync 0;\n"
                 f"@%p5 mbarrier.arrive.shared.b64 _, [bar];\n{wait}st.global.u32 [%d2], %thread;\n"
             )
-            yield _text(f"arrivals-{warps}-{count}-{waits}", body, threads=32 * warps)
+            yield near_miss(f"arrivals-{warps}-{count}-{waits}", body, threads=32 * warps)
 
 
 def _groups() -> Iterator[NearMiss]:
@@ -66,7 +36,7 @@ def _groups() -> Iterator[NearMiss]:
     for warps, count in ((4, 64), (6, 64), (6, 96), (8, 64), (8, 128)):
         for number in (1, 7):
             body = f"bar.sync {number}, {count};\nst.global.u32 [%d2], %thread;\n"
-            yield _text(f"groups-{warps}-{count}-{number}", body, threads=32 * warps)
+            yield near_miss(f"groups-{warps}-{count}-{number}", body, threads=32 * warps)
 
 
 def _columns() -> Iterator[NearMiss]:
@@ -80,7 +50,7 @@ def _columns() -> Iterator[NearMiss]:
             + "bar.warp.sync -1;\nld.shared.u32 %r2, [%r1];\n"
             + free.format(n=columns)
         )
-        yield _text(f"columns-{warps}-{columns}", body, threads=32 * warps, arch=_BLACKWELL)
+        yield near_miss(f"columns-{warps}-{columns}", body, threads=32 * warps, arch=BLACKWELL)
     for ctas, columns in ((2, 256), (4, 128), (4, 256)):
         body = (
             "mov.u32 %r1, room;\n" + take.format(n=columns) + "bar.warp.sync -1;\nld.shared.u32 %r2, [%r1];\n"
@@ -89,11 +59,11 @@ def _columns() -> Iterator[NearMiss]:
             "mov.u32 %r1, room;\n" + take.format(n=columns) + "bar.warp.sync -1;\nld.shared.u32 %r3, [%r1];\n"
         )
         body += free.format(n=columns) + free.replace("%r2", "%r3").format(n=columns)
-        yield _text(f"columns-twice-{ctas}-{columns}", body, grid=ctas, threads=32, arch=_BLACKWELL)
+        yield near_miss(f"columns-twice-{ctas}-{columns}", body, grid=ctas, threads=32, arch=BLACKWELL)
 
 
 def _grids() -> Iterator[NearMiss]:
-    """CTAs of different clusters that wait for each other: nothing guarantees that all of them run at once."""
+    """CTAs that wait for a count, and go on before all have counted; or that wait by atomic operations."""
     waits = {
         "acquire": "ld.acquire.gpu.global.u32 %r2, [%a];",
         "volatile": "ld.volatile.global.u32 %r2, [%a];",
@@ -103,12 +73,12 @@ def _grids() -> Iterator[NearMiss]:
         "atom": "atom.acq_rel.gpu.global.add.u32 %r1, [%a], 1;",
         "red": "red.release.gpu.global.add.u32 [%a], 1;",
     }
-    for ctas, (wait, asks), (arrive, adds) in product((2, 3, 8), waits.items(), arrivals.items()):
+    for ctas, (wait, asks), (arrive, adds) in product((3, 4, 8), waits.items(), arrivals.items()):
         body = (
-            f"bar.sync 0;\n@!%p1 bra END;\n{adds}\nPOLL:\n{asks}\nsetp.lt.u32 %p3, %r2, {ctas};\n@%p3 bra POLL;\n"
-            "END:\nbar.sync 0;\nst.global.u32 [%d2], %thread;\n"
+            f"bar.sync 0;\n@!%p1 bra END;\n{adds}\nPOLL:\n{asks}\nsetp.lt.u32 %p3, %r2, {ctas - 1};\n"
+            "@%p3 bra POLL;\nEND:\nbar.sync 0;\nst.global.u32 [%d2], %thread;\n"
         )
-        yield _text(f"grid-{ctas}-{wait}-{arrive}", body, grid=ctas)
+        yield near_miss(f"grid-{ctas}-{wait}-{arrive}", body, grid=ctas)
 
 
 def _late_waits() -> Iterator[NearMiss]:
@@ -127,7 +97,7 @@ def _late_waits() -> Iterator[NearMiss]:
             f"B:\nmbarrier.try_wait.parity.shared.b64 %p3, [bar], {parity};\n@!%p3 bra B;\nEND:\n"
             "st.global.u32 [%d2], %thread;\n"
         )
-        yield _text(f"late-{rounds}-{delay}-{parity}", body)
+        yield near_miss(f"late-{rounds}-{delay}-{parity}", body)
 
 
 def _all() -> Iterator[NearMiss]:
@@ -137,7 +107,7 @@ def _all() -> Iterator[NearMiss]:
             return ring.launch(sim.load(ring.text()), **how)[0]  # type: ignore[no-any-return]
 
         yield NearMiss(f"ring-{ring.name}", run)
-    for family in (_arrivals, _groups, _columns, _grids, _late_waits):
+    for family in (_arrivals, _groups, _columns, _grids, _late_waits, flag_misses, choice_misses):
         yield from family()
 
 

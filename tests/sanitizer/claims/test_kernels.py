@@ -12,7 +12,6 @@ from tests.mutants.kernels import subject
 #: Kernels of which a part competes, and with what.
 COMPETING = {
     "look-back-scan": "atom.global.add.u32: the order of accesses to the same bytes",
-    "message": "ld.acquire.gpu.global.u32: the order of accesses to the same bytes",
 }
 CLAIMING = (
     "blackwell-gemm",
@@ -27,6 +26,7 @@ CLAIMING = (
     "block-sums",
     "cp-async",
     "named-barriers",
+    "message",
 )
 
 

@@ -6,6 +6,8 @@ from collections import Counter
 from typing import Any
 
 from pyptx.sim import Observer
+from pyptx.sim.claims.loops import polls_of
+from pyptx.sim.claims.polls import Poll
 from pyptx.sim.engine.events import AsyncOperation
 from pyptx.sim.engine.stream import Sync, SyncKind
 from pyptx.sim.memory.access import Access, AccessKind, StateSpace
@@ -65,8 +67,11 @@ class Trace(Observer):
         starts, size = access.footprint.starts.tolist(), access.footprint.size
         data = access.segment.data
         kind, name = access.kind, access.segment.name
+        poll = self._polls(actor)
         # What a sum finds depends on the order of sums; the claim needs only that nothing reads it.
         reads = kind is AccessKind.READ or (kind is AccessKind.RMW and self._used(actor))
+        if poll is not None and not poll.used:
+            reads = False
         line = None if actor.location is None else actor.location.line
         pieces = [
             (line, kind.value, name, start, data[start : start + size].tobytes() if reads else b"")
@@ -76,12 +81,25 @@ class Trace(Observer):
             self.engines.update((actor.cta_key, *piece) for piece in pieces)
             return
         for thread, piece in zip(access.threads.tolist(), pieces, strict=False):
-            self.threads.setdefault((actor.cta_key, thread), []).append(piece)
+            events = self.threads.setdefault((actor.cta_key, thread), [])
+            # Only the last pass of a loop that polls counts: another schedule has another number of passes.
+            if poll is not None and events and events[-1][:4] == piece[:4]:
+                events.pop()
+            events.append(piece)
+
+    @staticmethod
+    def _polls(actor: Any) -> Poll | None:
+        """Return the loop that polls a word by a load."""
+        op = getattr(actor, "op", None)
+        return None if op is None else polls_of(actor.frame.code).loops.get(op.statement)
 
     @staticmethod
     def _used(actor: Any) -> bool:
         op = getattr(actor, "op", None)
-        return op is not None and bool(actor.frame.code.reads_results(op))
+        if op is None:
+            return False
+        code = actor.frame.code
+        return bool(code.reads_results(op)) and op.statement not in polls_of(code).quiet
 
     def sync(self, sync: Sync) -> None:
         if sync.kind not in _PHASED:

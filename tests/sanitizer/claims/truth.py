@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import count
 from random import Random
 from typing import Any
@@ -20,7 +21,7 @@ from .preempting import preempting
 from .rings import random_ring
 from .trace import Trace
 
-__all__ = ["Kernel", "Run", "kernels", "untrue"]
+__all__ = ["Kernel", "Run", "claiming", "claims", "first_untrue", "kernel_of", "kernels", "untrue"]
 
 #: Runs a kernel with fresh arguments under options of a run; returns the report and the arrays afterwards.
 Launch = Callable[..., tuple[sim.Report, list[NDArray[Any]]]]
@@ -77,17 +78,43 @@ class Run:
     arrays: list[NDArray[Any]]
 
 
-def kernels(first: int) -> Iterator[tuple[Kernel, Run]]:
-    """Yield random kernels that claim every schedule, each with its run under eager.
+def kernel_of(seed: int) -> Kernel:
+    """Return the random kernel of a seed. One in four is a ring."""
+    return _ring(seed) if seed % 4 == 0 else _program(seed)
 
-    One in four is a ring. ``first`` is the first seed.
-    """
+
+@lru_cache(maxsize=4)
+def claiming(seed: int) -> tuple[Kernel, Run] | None:
+    """Return the kernel of a seed with its run under eager, or None if this run does not claim every schedule."""
+    kernel = kernel_of(seed)
+    trace = Trace()
+    report, arrays = kernel.launch(observers=[trace])
+    return (kernel, Run(trace, arrays)) if report.holds == "every schedule" else None
+
+
+def kernels(first: int) -> Iterator[tuple[Kernel, Run]]:
+    """Yield random kernels that claim every schedule, each with its run under eager; ``first`` is a seed."""
     for seed in count(first):
-        kernel = _ring(seed) if seed % 4 == 0 else _program(seed)
-        trace = Trace()
-        report, arrays = kernel.launch(observers=[trace])
-        if report.holds == "every schedule":
-            yield kernel, Run(trace, arrays)
+        found = claiming(seed)
+        if found is not None:
+            yield found
+
+
+def claims(seed: int) -> bool:
+    """True if the kernel of a seed claims every schedule."""
+    return claiming(seed) is not None
+
+
+def first_untrue(seed: int, schedules: range) -> str:
+    """Run the kernel of a seed, which claims, under schedules until one differs; return how, or ""."""
+    found = claiming(seed)
+    assert found is not None
+    kernel, run = found
+    for schedule in schedules:
+        difference = untrue(kernel, run, schedule)
+        if difference:
+            return f"{kernel.name}, schedule {schedule}: {difference}"
+    return ""
 
 
 def untrue(kernel: Kernel, run: Run, seed: int) -> str:
