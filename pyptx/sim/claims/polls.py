@@ -118,7 +118,7 @@ class Polls:
     Attributes:
         loops: by their loads.
         quiet: additions whose old values only the predicates of such loops need.
-        before: atomic operations behind which such a loop comes, and nothing else but fences.
+        before: atomic operations between which and such a loop only fences stand.
     """
 
     loops: dict[int, Poll] = field(default_factory=dict)
