@@ -1,4 +1,4 @@
-"""``ptx.waive``: findings of the simulator that the author accepts for the instructions of a block."""
+"""``ptx.waive``: findings that the author accepts for the instructions of a block."""
 
 from __future__ import annotations
 
@@ -13,8 +13,9 @@ __all__ = ["waive"]
 class waive:
     """``with ptx.waive(rule, reason):`` accepts findings of one rule at the lines of the block.
 
-    The block records nothing of its own. The simulator moves such findings to ``report.waived``, and counts
-    them. If the block has no finding of the rule, the report has the finding ``unused-waiver``, for review.
+    The block records nothing of its own. The simulator and ``pyptx lint`` move such findings to
+    ``report.waived``, and count them. If the block has no finding of the rule, the report has the finding
+    ``unused-waiver``, for review; for a rule that only lint checks, lint's report has it.
 
     Args:
         rule: name of the rule; docs/findings.md lists them.

@@ -83,7 +83,9 @@ def register_pool(
     if entry is None or block is None or prod(block) != block[0]:
         return []
     groups = _by_warpgroup(function, graph, subject, requests, block[0])
-    return [*_wrong_way(groups, entry), *_too_many(groups, entry, block[0])]
+    # A kernel with setmaxnreg is launched with exactly the registers that its directives state.
+    beyond = [] if function.name in used else _beyond(function, entry, block[0])
+    return [*beyond, *_wrong_way(groups, entry), *_too_many(groups, entry, block[0])]
 
 
 def _ignored(requests: list[_Request]) -> Finding:
@@ -153,15 +155,19 @@ def register_file(function: Function, subject: Subject, used: Resources) -> list
     block = block_of(function, subject)
     limit = function.directive("maxntid")
     threads = prod(block) if block is not None else prod(limit) if limit is not None else 0
+    return _beyond(function, used.registers, threads)
+
+
+def _beyond(function: Function, registers: int, threads: int) -> list[Finding]:
+    """Report that so many threads with so many registers need more than a multiprocessor has."""
     warps = -(-threads // _WARP)
-    each = -(-used.registers // _STEP) * _STEP
-    total = warps * _WARP * each
+    total = warps * _WARP * (-(-registers // _STEP) * _STEP)
     if total <= REGISTERS:
         return []
     return [
         Finding(
             RULES["register-file"],
-            f"{function.name} uses {used.registers} registers in each of {threads} threads: {total:,} "
+            f"{function.name} uses {registers} registers in each of {threads} threads: {total:,} "
             f"in all, but a multiprocessor has {REGISTERS:,}",
             function.source,
         )

@@ -233,6 +233,14 @@ def test_the_sum_of_the_warpgroups(
     assert rules(pyptx.lint(text(body, directives), ptxas=False)) == found
 
 
+def test_the_stated_registers_of_all_threads() -> None:
+    body = ROLES.format(0, 184, 120)
+    (finding,) = pyptx.lint(text(body, ".reqntid 512 .maxnreg 168"), ptxas=False).findings
+    assert finding.rule.name == "register-file" and "168 registers in each of 512 threads" in finding.message
+    assert rules(pyptx.lint(text(body, ".reqntid 384 .maxnreg 168"), ptxas=False)) == []
+    assert rules(pyptx.lint(text("ret;", ".reqntid 512 .maxnreg 168"), ptxas=False)) == []
+
+
 # --- waivers ----------------------------------------------------------------------------------
 
 
