@@ -332,3 +332,31 @@ def test_the_lines_of_spills(ptxas: Tool, nvdisasm: Tool) -> None:
     first = text(body).splitlines().index("ld.param.u64 %d0, [A];") + 1
     assert lines and all(first < line <= first + 302 for line in lines)
     assert HEAD in text(body)
+
+
+@pytest.mark.full
+def test_spills_of_a_kernel_name_its_python_lines(ptxas: Tool, nvdisasm: Tool) -> None:
+    @kernel(
+        in_specs=(Tile(128, 100, u32),),
+        out_specs=(Tile(128, 100, u32),),
+        block=128,
+        arch="sm_90a",
+        max_registers=40,
+    )
+    def spilled(A: Any, D: Any) -> None:
+        i = ptx.special.tid.x()
+        values = [reg.scalar(u32) for _ in range(100)]
+        for j, value in enumerate(values):
+            ptx.inst.ld.volatile.global_.u32(value, A.at(i, j))
+        ptx.bar.sync(0)
+        for j, value in enumerate(values):
+            ptx.inst.st.volatile.global_.u32(D.at(i, j), value)
+
+    (finding,) = pyptx.lint(spilled).findings
+    assert finding.rule.name == "register-spill" and finding.location is not None
+    lines = {place.text for _, place in finding.other if place is not None}
+    assert "ptx.inst.st.volatile.global_.u32(D.at(i, j), value)" in lines
+    waived = pyptx.lint(
+        spilled, waivers=[sim.Waiver("register-spill", __file__, finding.location.line, "few")]
+    )
+    assert waived.findings == [] and len(waived.waived) == 1
