@@ -96,7 +96,7 @@ class GroupKind(enum.Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Sync:
     """One thread, warp or engine takes part in a synchronization.
 
@@ -141,7 +141,7 @@ class FenceKind(enum.Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Fence:
     """The event that threads execute a fence.
 

@@ -102,7 +102,7 @@ class Scope(enum.Enum):
     __hash__ = object.__hash__
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Footprint:
     """The bytes that an access reads or writes: ``size`` bytes at each of ``starts``, segment offsets.
 
@@ -124,7 +124,7 @@ class Footprint:
         return np.unique(self.starts[:, None] + np.arange(self.size))
 
 
-@dataclass(frozen=True, eq=False, slots=True)
+@dataclass(eq=False, slots=True)
 class Access:
     """One access to memory, by one instruction or by one step of an asynchronous operation.
 

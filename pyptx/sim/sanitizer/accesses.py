@@ -25,6 +25,7 @@ from .flags import Flags, LastWrite
 from .issuing import Copies, CopyPart
 from .operations import Token
 from .order import Current, View, known_lanes
+from .partition import Partition
 from .records import ALL_LANES, CODES, Record
 from .release import acquires, releases
 from .shadow import Shadow
@@ -52,6 +53,8 @@ class Accesses:
         self._world, self._examiner, self._beyond = world, examiner, beyond
         self._flags = Flags(world, examiner.sets)
         self._shadows: dict[int, Shadow] = {}
+        #: Partitions of shared memory, by the launch and the size; and of tensor memory.
+        self._partitions: dict[tuple[int | None, int], Partition] = {}
         #: For live mbarriers, by the key of their events: where they are.
         self._barriers: dict[Any, tuple[Shadow, int]] = {}
         #: Accesses of operations before their issue, such as the read of a tensor map.
@@ -66,8 +69,17 @@ class Accesses:
         found = self._shadows.get(id(segment))
         if found is None:
             owner = self._world.owner_of(segment, actor.cta_key)
-            found = self._shadows[id(segment)] = Shadow(segment, owner)
+            found = self._shadows[id(segment)] = Shadow(segment, owner, self._partition(segment, owner))
         return found
+
+    def _partition(self, segment: Segment, owner: tuple[int, int] | None) -> Partition:
+        """Return the partition of a segment: equal memories of CTAs and of multiprocessors share one."""
+        if segment.space is StateSpace.GLOBAL:
+            return Partition(segment.size)
+        key = owner and owner[0], segment.size
+        if key not in self._partitions:
+            self._partitions[key] = Partition(segment.size, shared=True)
+        return self._partitions[key]
 
     def end_cta(self, key: tuple[int, int]) -> None:
         """Check the other CTAs' accesses to the shared memory of a CTA against its end; forget the memory."""

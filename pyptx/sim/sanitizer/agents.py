@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from ..memory.access import Scope
 from .clocks import LANES_KEY, ORDERS, Clock, Level, Levels, join, join_levels
@@ -39,8 +40,7 @@ def bits_of(mask: int) -> Iterator[int]:
         mask ^= low
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Who released something, and how.
 
     Attributes:

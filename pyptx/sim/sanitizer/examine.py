@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from ..memory.access import AccessKind, Footprint, MemoryOrder, Scope
 from .agents import FULL_MASK, CtaAgent, bits_of
 from .order import Current, View, broken_rule, known_lanes, level_of, may_conflict
+from .partition import distinct
 from .records import ALL_LANES, CODES, SAME_LANE, Record, Records
 from .release import narrower
-from .shadow import Shadow, distinct
+from .shadow import Shadow
 from .value_sets import ValueSets, absolute, relative
 
 __all__ = ["Check", "Conflict", "Examiner"]
