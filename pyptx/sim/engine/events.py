@@ -55,6 +55,7 @@ class AsyncOperation:
     """
 
     __slots__ = (
+        "_threads",
         "engine",
         "group",
         "issuer",
@@ -93,11 +94,14 @@ class AsyncOperation:
         #: and flags of the bytes that were written.
         self.unwritten: tuple[Segment, int, int, NDArray[np.uint8]] | None = None
         self.name, self.engine, self.issuer, self.lanes, self.location = name, engine, issuer, lanes, location
+        self._threads = ""
 
     @property
     def threads(self) -> str:
         """The names of the threads that issued the operation, for messages."""
-        return self.issuer.thread_names(self.lanes)
+        if not self._threads:
+            self._threads = self.issuer.thread_names(self.lanes)
+        return self._threads
 
     @property
     def cta_key(self) -> tuple[int, int]:

@@ -56,7 +56,7 @@ class Accesses:
         #: Partitions of shared memory, by the launch and the size; and of tensor memory.
         self._partitions: dict[tuple[int | None, int], Partition] = {}
         #: For live mbarriers, by the key of their events: where they are.
-        self._barriers: dict[Any, tuple[Shadow, int]] = {}
+        self._barriers: dict[Any, tuple[Shadow, Footprint]] = {}
         #: Accesses of operations before their issue, such as the read of a tensor map.
         self._early: dict[int, list[Access]] = {}
         self._step: Step | None = None
@@ -137,7 +137,7 @@ class Accesses:
         found = self._barriers.get(key)
         if found is None:
             return "an mbarrier", "mbar"
-        shadow, offset = found
+        shadow, offset = found[0], int(found[1].starts[0])
         parts = shadow.segment.parts
         part = None if parts is None else parts.at(offset)
         if part is None:
@@ -261,7 +261,8 @@ class Accesses:
             self._acquire(access, warp, lanes, footprint)
         groups = warp.groups_of(mask_of(lanes))
         shadow = self._shadow(access.segment, access.actor)
-        if access.kind is AccessKind.WRITE and footprint is access.footprint:
+        apart = _apart(footprint)
+        if access.kind is AccessKind.WRITE and footprint is access.footprint and not apart:
             self._collisions(access)
         current = self._current(access, shadow)
         warp.advance()
@@ -269,13 +270,13 @@ class Accesses:
             self._of_one_place(access, warp, groups, footprint, current, together=True)
             self._begin_lives(access, shadow, warp, groups)
             return
-        one_place = len(lanes) > 1 and (footprint.starts == footprint.starts[0]).all() and not current.strong
+        one_place = not apart and not current.strong and (footprint.starts == footprint.starts[0]).all()
         # Lanes that know different things store at once: they are not compared with each other.
         if one_place and (len(groups) == 1 or current.kind is AccessKind.READ):
             place = Footprint(footprint.starts[:1], footprint.size)
             self._of_one_place(access, warp, groups, place, current)
             return
-        values, record = self._values(access, warp, lanes, footprint.starts)
+        values, record = self._values(access, warp, lanes, footprint.starts, apart)
         views = [View(group.levels, warp.cta, warp.key, warp.time, group.ordered) for group in groups]
         units = None
         if len(groups) > 1:
@@ -348,7 +349,7 @@ class Accesses:
         cta = actor.warp.cta
         for offset in access.footprint.starts.tolist():
             key = (cta.grid.number, cta.cluster.number, shadow.segment.base + offset)
-            self._barriers[key] = shadow, offset
+            self._barriers[key] = shadow, Footprint(np.array([offset], np.int64), _BARRIER_BYTES)
             self._world.begin_barrier(key)
 
     def _of_team(
@@ -365,7 +366,7 @@ class Accesses:
         if current.owner is not None and current.owner is not cta:
             return False
         starts = access.footprint.starts
-        repeats = _repeats(starts)
+        repeats = not _apart(access.footprint) and len(np.unique(starts)) < len(starts)
         if repeats and not stores_alike(access):
             # Warps of the team may access the same bytes, one after the other.
             return False
@@ -376,7 +377,7 @@ class Accesses:
             warp.advance()
             units[row] = unit
             if repeats:
-                values[row], record = self._values(access, warp, lanes[row], starts[row])
+                values[row], record = self._values(access, warp, lanes[row], starts[row], False)
             else:
                 record = self._thread_record(access, warp, FULL_MASK)
                 values[row] += CODES * record.number
@@ -403,12 +404,21 @@ class Accesses:
         self._examiner.access(_whole(shadow, access.footprint, view, record, current))
 
     def _values(
-        self, access: Access, warp: WarpAgent, lanes: NDArray[Any], starts: NDArray[np.int64]
+        self,
+        access: Access,
+        warp: WarpAgent,
+        lanes: NDArray[Any],
+        starts: NDArray[np.int64],
+        apart: bool,
     ) -> tuple[NDArray[np.int64], Record]:
-        """Return the shadow's value for each piece, and a record of the access."""
-        if _repeats(starts):
-            places = np.unique(starts, return_inverse=True)[1]
-            return self._shared_values(access, warp, lanes, places.reshape(-1))
+        """Return the shadow's value for each piece, and a record of the access.
+
+        ``apart`` is True if it is known that no two pieces begin at one place.
+        """
+        if not apart:
+            different, places = np.unique(starts, return_inverse=True)
+            if len(different) < len(starts):
+                return self._shared_values(access, warp, lanes, places.reshape(-1))
         record = self._thread_record(access, warp, FULL_MASK)
         return CODES * record.number + lanes.astype(np.int64), record
 
@@ -545,17 +555,17 @@ class Accesses:
         where = self._barriers.get(sync.object)
         if where is None:
             return
-        shadow, offset = where
+        shadow, footprint = where
         if sync.steps:
-            self._signal_barrier(sync, shadow, offset)
+            self._signal_barrier(sync, shadow, footprint)
             return
         cta = self._world.ctas[sync.cta]
         for warp, mask in self._world.warps_of(cta, sync.threads):
             for group in warp.groups_of(mask):
-                self._use_barrier(sync, kind, shadow, offset, group)
+                self._use_barrier(sync, kind, shadow, footprint, group)
             warp.merge()
 
-    def _signal_barrier(self, sync: Sync, shadow: Shadow, offset: int) -> None:
+    def _signal_barrier(self, sync: Sync, shadow: Shadow, footprint: Footprint) -> None:
         """Check the signal of an operation against the initialization of the mbarrier."""
         step = self._step
         assert step is not None and step.serial == sync.steps[0]
@@ -564,18 +574,17 @@ class Accesses:
         name = f"{operation.name} by {operation.threads}"
         record = _barrier_record(AccessKind.RMW, cta, self._world, name, sync.location)
         record.issue = step.observed.issue
-        footprint = Footprint(np.array([offset], np.int64), _BARRIER_BYTES)
-        current = self._barrier_current(AccessKind.RMW, shadow, offset)
+        current = self._barrier_current(AccessKind.RMW, shadow, footprint)
         view = View(step.observed.issued, cta, -1, 0, set())
         self._examiner.compare(Check(shadow, footprint, 0, [view], record, current))
 
-    def _barrier_current(self, kind: AccessKind, shadow: Shadow, offset: int) -> Current:
+    def _barrier_current(self, kind: AccessKind, shadow: Shadow, footprint: Footprint) -> Current:
         owner = None if shadow.owner is None else self._world.ctas.get(shadow.owner)
-        address = shadow.segment.base + offset
+        address = shadow.segment.base + int(footprint.starts[0])
         return Current(None, kind, Proxy.GENERIC, _BARRIER_BYTES, True, Scope.SYS, True, owner, address)
 
     def _use_barrier(
-        self, sync: Sync, kind: AccessKind, shadow: Shadow, offset: int, group: LaneGroup
+        self, sync: Sync, kind: AccessKind, shadow: Shadow, footprint: Footprint, group: LaneGroup
     ) -> None:
         warp = group.warp
         warp.advance()
@@ -588,10 +597,9 @@ class Accesses:
                 phase = self._world.barrier_key(sync.object), sync.phase + 1
                 record.bound = dict.fromkeys(range(32), phase)
             warp.records[key] = self._world.records.add(record)
-        current = self._barrier_current(kind, shadow, offset)
+        current = self._barrier_current(kind, shadow, footprint)
         view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
         self._reach(current, view, record, group.mask)
-        footprint = Footprint(np.array([offset], np.int64), _BARRIER_BYTES)
         self._examiner.access(_whole(shadow, footprint, view, record, current, group.mask))
 
 
@@ -635,11 +643,10 @@ def _asks_once(access: Access) -> bool:
     return not cache["decides"]
 
 
-def _repeats(starts: NDArray[np.int64]) -> bool:
-    """True if several pieces begin at one place."""
-    if len(starts) < 2 or (starts[1:] > starts[:-1]).all():
-        return False
-    return len(np.unique(starts)) < len(starts)
+def _apart(footprint: Footprint) -> bool:
+    """True if the pieces ascend and do not overlap, as those of most accesses."""
+    starts = footprint.starts
+    return len(starts) < 2 or not np.count_nonzero(starts[1:] - starts[:-1] < footprint.size)
 
 
 def stores_alike(access: Access) -> bool | None:

@@ -189,6 +189,8 @@ class WarpAgent:
 
     def groups_of(self, mask: int) -> list[LaneGroup]:
         """Return groups that consist of exactly the lanes of ``mask``; split groups if necessary."""
+        if len(self.groups) == 1 and not self.groups[0].mask & ~mask:
+            return [self.groups[0]]
         found = []
         for group in self.groups:
             both = group.mask & mask

@@ -203,11 +203,11 @@ class Examiner:
 
     def _compare_with(self, check: Check, values: Values) -> None:
         old = values[check.blocks]
-        if not old.any():
-            return
         if len(check.blocks) <= _SINGLE:
-            self._compare_single(check, old.tolist())
-        else:
+            olds = old.tolist()
+            if any(olds):
+                self._compare_single(check, olds)
+        elif np.count_nonzero(old):
             self._compare_many(check, old)
 
     def _store(self, check: Check) -> None:
