@@ -23,6 +23,7 @@ from .clocks import NOTHING, Level, MapReleased, join_levels
 from .examine import Check, Examiner
 from .flags import Flags, LastWrite
 from .issuing import Copies, CopyPart
+from .late import Late, apart, may_be_late
 from .operations import Token
 from .order import Current, View, known_lanes
 from .partition import Partition
@@ -36,6 +37,8 @@ __all__ = ["Accesses", "element_size", "stores_alike"]
 #: Spaces that only one thread accesses, or that nothing writes.
 _SKIPPED = (StateSpace.LOCAL, StateSpace.PARAM, StateSpace.CONST)
 _BARRIER_BYTES = 8
+_LANES = 32
+_ALL = slice(None)
 #: Tensor memory as a segment: lanes, bytes of one cell, bytes of one lane.
 _TENSOR_LANES, _CELL_BYTES, _TENSOR_ROW = 128, 4, 2048
 
@@ -240,18 +243,35 @@ class Accesses:
             return
         low, high = int(threads[0]) >> 5, int(threads[-1]) >> 5
         lanes = threads & 31
-        if low == high:
-            self._of_warp(access, cta.warps[low], lanes, access.footprint)
+        rows = [_ALL] if low == high else _rows(threads, low, high)
+        agents = [cta.warps[low]] if low == high else [cta.warps[int(threads[r.start]) >> 5] for r in rows]
+        if may_be_late(access, agents) and self._waits(access, agents, rows, lanes):
             return
-        warps = threads >> 5
-        steps = np.flatnonzero(warps[1:] != warps[:-1]) + 1
-        rows = [slice(a, b) for a, b in zip([0, *steps.tolist()], [*steps.tolist(), len(warps)], strict=True)]
-        agents = [cta.warps[int(warps[row.start])] for row in rows]
-        if not self._of_team(access, cta, agents, rows, lanes):
+        if len(agents) == 1:
+            self._of_warp(access, agents[0], lanes, access.footprint)
+        elif not self._of_team(access, cta, agents, rows, lanes):
             starts, size = access.footprint.starts, access.footprint.size
             self._collisions(access)
             for warp, row in zip(agents, rows, strict=True):
                 self._of_warp(access, warp, lanes[row], Footprint(starts[row], size))
+
+    def _waits(self, access: Access, agents: list[WarpAgent], rows: list[slice], lanes: NDArray[Any]) -> bool:
+        """Let an access of whole groups wait if it conflicts with nothing; False if it must be checked."""
+        shadow = self._shadow(access.segment, access.actor)
+        if not shadow.waits(access.footprint, reading=access.kind is AccessKind.READ):
+            return False
+        views = []
+        for warp in agents:
+            warp.advance()
+            views.append(View(warp.groups[0].levels, warp.cta, warp.key, warp.time, set()))
+        records, current = self._world.records, self._current(access, shadow)
+        first, launch = records.reserve(len(agents)), self._world.launches[agents[0].cta.launch]
+        location = access.actor.location
+        late = Late(
+            shadow, access.footprint, rows, lanes, agents, views, current, location, records, first, launch
+        )
+        shadow.early.append(late)
+        return True
 
     def _of_warp(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], footprint: Footprint) -> None:
         """Check an access of some lanes of a warp, to those pieces of the access that are theirs."""
@@ -261,8 +281,8 @@ class Accesses:
             self._acquire(access, warp, lanes, footprint)
         groups = warp.groups_of(mask_of(lanes))
         shadow = self._shadow(access.segment, access.actor)
-        apart = _apart(footprint)
-        if access.kind is AccessKind.WRITE and footprint is access.footprint and not apart:
+        ascends = apart(footprint)
+        if access.kind is AccessKind.WRITE and footprint is access.footprint and not ascends:
             self._collisions(access)
         current = self._current(access, shadow)
         warp.advance()
@@ -270,13 +290,13 @@ class Accesses:
             self._of_one_place(access, warp, groups, footprint, current, together=True)
             self._begin_lives(access, shadow, warp, groups)
             return
-        one_place = not apart and not current.strong and (footprint.starts == footprint.starts[0]).all()
+        one_place = not ascends and not current.strong and (footprint.starts == footprint.starts[0]).all()
         # Lanes that know different things store at once: they are not compared with each other.
         if one_place and (len(groups) == 1 or current.kind is AccessKind.READ):
             place = Footprint(footprint.starts[:1], footprint.size)
             self._of_one_place(access, warp, groups, place, current)
             return
-        values, record = self._values(access, warp, lanes, footprint.starts, apart)
+        values, record = self._values(access, warp, lanes, footprint.starts, ascends)
         views = [View(group.levels, warp.cta, warp.key, warp.time, group.ordered) for group in groups]
         units = None
         if len(groups) > 1:
@@ -366,7 +386,12 @@ class Accesses:
         if current.owner is not None and current.owner is not cta:
             return False
         starts = access.footprint.starts
-        repeats = not _apart(access.footprint) and len(np.unique(starts)) < len(starts)
+        ascends = apart(access.footprint)
+        weak_read = access.kind is AccessKind.READ and not current.strong
+        if weak_read and not ascends and (starts == starts[0]).all():
+            self._of_team_at_one_place(access, agents, rows, lanes, current, shadow)
+            return True
+        repeats = not ascends and len(np.unique(starts)) < len(starts)
         if repeats and not stores_alike(access):
             # Warps of the team may access the same bytes, one after the other.
             return False
@@ -391,6 +416,26 @@ class Accesses:
                 self._use_flags(access, shadow, warp, lanes[row], footprint, current)
         return True
 
+    def _of_team_at_one_place(
+        self,
+        access: Access,
+        agents: list[WarpAgent],
+        rows: list[slice],
+        lanes: NDArray[Any],
+        current: Current,
+        shadow: Shadow,
+    ) -> None:
+        """Check the weak reads of several warps, each of one group, of one place."""
+        footprint = Footprint(access.footprint.starts[:1], access.footprint.size)
+        checks = []
+        for warp, row in zip(agents, rows, strict=True):
+            warp.advance()
+            group, mask = warp.groups[0], mask_of(lanes[row])
+            record = self._thread_record(access, warp, mask)
+            view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
+            checks.append(_whole(shadow, footprint, view, record, current, mask))
+        self._examiner.access(*checks)
+
     def _of_whole_warp(self, access: Access, warp: WarpAgent) -> None:
         """An access of a whole warp together: it frees tensor memory."""
         shadow = self._shadow(access.segment, access.actor)
@@ -400,7 +445,7 @@ class Accesses:
             levels = join_levels(levels, group.snapshot(group.mask))
         warp.advance()
         view = View(levels, warp.cta, -1, 0, set())
-        record = self._record(access, warp.key, warp.time, warp.full, _name(warp))
+        record = self._record(access, warp.key, warp.time, warp.full, warp.name)
         self._examiner.access(_whole(shadow, access.footprint, view, record, current))
 
     def _values(
@@ -409,13 +454,13 @@ class Accesses:
         warp: WarpAgent,
         lanes: NDArray[Any],
         starts: NDArray[np.int64],
-        apart: bool,
+        ascends: bool,
     ) -> tuple[NDArray[np.int64], Record]:
         """Return the shadow's value for each piece, and a record of the access.
 
-        ``apart`` is True if it is known that no two pieces begin at one place.
+        ``ascends`` is True if it is known that no two pieces begin at one place.
         """
-        if not apart:
+        if not ascends:
             different, places = np.unique(starts, return_inverse=True)
             if len(different) < len(starts):
                 return self._shared_values(access, warp, lanes, places.reshape(-1))
@@ -448,7 +493,7 @@ class Accesses:
         )
         found = warp.records.get(key)
         if found is None:
-            found = self._record(access, warp.key, warp.time, mask, _name(warp))
+            found = self._record(access, warp.key, warp.time, mask, warp.name)
             warp.records[key] = found
         return found
 
@@ -591,7 +636,7 @@ class Accesses:
         key = id(sync.location), kind, sync.object, sync.phase, group.mask
         record = warp.records.get(key)
         if record is None:
-            record = _barrier_record(kind, warp.cta, self._world, _name(warp), sync.location)
+            record = _barrier_record(kind, warp.cta, self._world, warp.name, sync.location)
             record.key, record.time, record.mask = warp.key, warp.time, group.mask
             if sync.kind is SyncKind.MBARRIER_ARRIVE:
                 phase = self._world.barrier_key(sync.object), sync.phase + 1
@@ -643,10 +688,13 @@ def _asks_once(access: Access) -> bool:
     return not cache["decides"]
 
 
-def _apart(footprint: Footprint) -> bool:
-    """True if the pieces ascend and do not overlap, as those of most accesses."""
-    starts = footprint.starts
-    return len(starts) < 2 or not np.count_nonzero(starts[1:] - starts[:-1] < footprint.size)
+def _rows(threads: NDArray[np.int64], low: int, high: int) -> list[slice]:
+    """Return the positions of the threads of each warp. ``low`` and ``high`` are the first and last warp."""
+    if len(threads) == _LANES * (high - low + 1):
+        return [slice(first, first + _LANES) for first in range(0, len(threads), _LANES)]
+    warps = threads >> 5
+    ends = [*(np.flatnonzero(warps[1:] != warps[:-1]) + 1).tolist(), len(warps)]
+    return [slice(first, end) for first, end in zip([0, *ends], ends, strict=False)]
 
 
 def stores_alike(access: Access) -> bool | None:
@@ -673,7 +721,3 @@ def element_size(access: Access) -> int:
     if access.kind is AccessKind.RMW and kind is not None:
         count *= TYPES[kind].lanes
     return max(1, access.footprint.size // count)
-
-
-def _name(warp: WarpAgent) -> str:
-    return f"CTA {warp.cta.coordinates} warp {warp.index}"

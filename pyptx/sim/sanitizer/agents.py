@@ -161,10 +161,12 @@ class LaneGroup:
 class WarpAgent:
     """One warp: its key in clocks, its time, and its lanes in groups that know the same."""
 
-    __slots__ = ("cta", "full", "groups", "index", "key", "records", "released", "time")
+    __slots__ = ("cta", "full", "groups", "index", "key", "name", "records", "released", "time")
 
     def __init__(self, cta: CtaAgent, index: int, key: int, full: int, levels: Levels) -> None:
         self.cta, self.index, self.key, self.full = cta, index, key, full
+        #: For messages.
+        self.name = f"CTA {cta.coordinates} warp {index}"
         self.time = 1
         #: True if the current time was released: the next access gets a later one.
         self.released = False

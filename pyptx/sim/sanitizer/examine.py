@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -85,6 +85,10 @@ class Check:
     blocks: NDArray[np.int32] = field(init=False)
     raced: bool = False
     conflicts: dict[tuple[int, str, int], Conflict] | None = None
+
+    def made(self) -> Check:
+        """Return the check, as :meth:`~.late.Late.made` does."""
+        return self
 
     def locate(self) -> None:
         """Find the blocks."""
@@ -171,6 +175,9 @@ class Examiner:
         for check in checks:
             check.locate()
             self._compare(check)
+        if reading and len(checks) > 1:
+            self._store_reads(checks)
+            return
         for check in checks:
             self._store(check)
 
@@ -180,7 +187,8 @@ class Examiner:
 
     def settle(self, shadow: Shadow) -> None:
         """Store the accesses that have waited."""
-        for check in shadow.settle():
+        for early in shadow.settle():
+            check = early.made()
             check.locate()
             self._store(check)
 
@@ -346,6 +354,28 @@ class Examiner:
             read = int(shadow.reads[block]) if check.raced or current.strong else 0
             shadow.reads[block] = self._joined(read, 0, mine, view, current)
 
+    def _store_reads(self, checks: Sequence[Check]) -> None:
+        """Store reads of the same bytes by several agents, each with one value and the lanes of its mask."""
+        reads = checks[0].shadow.reads
+        made: dict[int, int] = {}
+        for block in checks[0].blocks.tolist():
+            old = int(reads[block])
+            if old not in made:
+                made[old] = self._with_reads(old, checks)
+            reads[block] = made[old]
+
+    def _with_reads(self, old: int, checks: Sequence[Check]) -> int:
+        """Return the value for those members of ``old`` that must be kept, and for the reads."""
+        members = self.sets.accesses(old) if old else []
+        news = [check.values for check in checks if isinstance(check.values, int)]
+        if _is_searched(len(members)):
+            members = [
+                member
+                for member in members
+                if not any(self._covered(member, c.mask, c.views[0], c.current) for c in checks)
+            ]
+        return self._value_of(members, *news)
+
     def _count(self, value: int) -> int:
         """Return how many accesses a value stands for."""
         return self.sets.count(-value // CODES) if value < 0 else int(value > 0)
@@ -373,10 +403,9 @@ class Examiner:
             members = [m for m in members if not self._covered(m, mine, view, current)]
         return self._value_of(members, value)
 
-    def _value_of(self, members: list[int], value: int) -> int:
-        """Return the value for the members, which name their lanes, and for one more."""
-        if value:
-            members = [*members, value]
+    def _value_of(self, members: list[int], *values: int) -> int:
+        """Return the value for the members, which name their lanes, and for more accesses; 0 is none."""
+        members = list(dict.fromkeys([*members, *(value for value in values if value)]))
         if not members:
             return 0
         lanes = {member % CODES for member in members} - {ALL_LANES}

@@ -91,6 +91,16 @@ class Records:
         """The number of the last record."""
         return len(self._all) - 1
 
+    def reserve(self, count: int) -> int:
+        """Return the first of ``count`` numbers, whose records may follow (:meth:`put`)."""
+        first = len(self._all)
+        self._all.extend([None] * count)
+        return first
+
+    def put(self, record: Record) -> None:
+        """Keep a record that has a reserved number."""
+        self._all[record.number] = record
+
     def add(self, record: Record) -> Record:
         """Give the record its number, and keep it."""
         record.number = len(self._all)
