@@ -211,10 +211,12 @@ class Examiner:
 
     def _compare_with(self, check: Check, values: Values) -> None:
         old = values[check.blocks]
-        if len(check.blocks) <= _SINGLE:
+        if check.lanes is None:
+            self._compare_whole(check, old)
+        elif len(check.blocks) <= _SINGLE:
             olds = old.tolist()
             if any(olds):
-                self._compare_single(check, olds)
+                self._compare_single(check, check.lanes.tolist(), olds)
         elif np.count_nonzero(old):
             self._compare_many(check, old)
 
@@ -262,32 +264,42 @@ class Examiner:
 
     # --- comparing ------------------------------------------------------------------------------
 
-    def _compare_single(self, check: Check, olds: list[int]) -> None:
+    def _compare_whole(self, check: Check, old: Values) -> None:
+        """Compare an access to all blocks by one agent, or by the lanes of a mask together."""
+        for value in distinct(old):
+            if value:
+                blocks = check.blocks if len(old) == 1 else check.blocks[old == value]
+                self._compare_value(check, value, 0, tuple(bits_of(check.mask)) or (-1,), blocks)
+
+    def _compare_single(self, check: Check, my_lanes: list[int], olds: list[int]) -> None:
         before: tuple[int, int, int] | None = None
-        for at, old in enumerate(olds):
-            if not old:
-                continue
+        for at, (old, my_lane) in enumerate(zip(olds, my_lanes, strict=True)):
             unit = 0 if check.units is None else int(check.units[at])
-            my_lane = -1 if check.lanes is None else int(check.lanes[at])
-            if before == (old, unit, my_lane) and not check.conflicts:
+            if not old or (before == (old, unit, my_lane) and not check.conflicts):
                 continue
             before = old, unit, my_lane
-            number, lane = divmod(abs(old), CODES)
-            view, current = check.views[unit], check.current
-            for member in self._members(number if old > 0 else -number, view, current):
-                record, their_lane = divmod(member, CODES)
-                earlier = self._records[record]
-                if self._settled(earlier, check, view):
-                    continue
-                their_lane = lane if their_lane == SAME_LANE else their_lane
-                clean = True
-                for mine in bits_of(check.mask) if check.mask else (my_lane,):
-                    rule = broken_rule(earlier, their_lane, current, mine, view)
-                    clean = clean and not rule
-                    if rule:
-                        check.breaks(rule, earlier, (their_lane, mine), unit, check.blocks[at : at + 1])
-                if clean:
-                    _remember(check, earlier, view)
+            self._compare_value(check, old, unit, (my_lane,), check.blocks[at : at + 1])
+
+    def _compare_value(
+        self, check: Check, old: int, unit: int, mine: Sequence[int], blocks: NDArray[np.int32]
+    ) -> None:
+        """Compare the access of the lanes ``mine`` to blocks with what one value of the shadow stands for."""
+        number, lane = divmod(abs(old), CODES)
+        view, current = check.views[unit], check.current
+        for member in self._members(number if old > 0 else -number, view, current):
+            record, their_lane = divmod(member, CODES)
+            earlier = self._records[record]
+            if self._settled(earlier, check, view):
+                continue
+            their_lane = lane if their_lane == SAME_LANE else their_lane
+            clean = True
+            for my_lane in mine:
+                rule = broken_rule(earlier, their_lane, current, my_lane, view)
+                clean = clean and not rule
+                if rule:
+                    check.breaks(rule, earlier, (their_lane, my_lane), unit, blocks)
+            if clean:
+                _remember(check, earlier, view)
 
     def _compare_many(self, check: Check, old: Values) -> None:
         numbers, lanes = _split_values(old)
@@ -314,19 +326,19 @@ class Examiner:
     ) -> None:
         """Compare the lanes of one pair of record and agent; report the first conflict of each rule."""
         view, current = check.views[unit], check.current
-        mine = -1 if check.lanes is None else check.lanes[here]
+        assert check.lanes is not None
+        mine = check.lanes[here]
         own = earlier.key == view.warp_key and earlier.time <= view.limit
-        if own and check.lanes is not None and (theirs == mine).all():
+        if own and (theirs == mine).all():
             return
         codes = theirs * 64 + (mine + 1)
         clean = True
-        for code in distinct(np.asarray(codes)):
+        for code in distinct(codes):
             lane, my_lane = code // 64, code % 64 - 1
             rule = broken_rule(earlier, lane, current, my_lane, view)
             clean = clean and not rule
             if rule:
-                blocks = check.blocks[here] if np.ndim(codes) == 0 else check.blocks[here][codes == code]
-                check.breaks(rule, earlier, (lane, my_lane), unit, blocks)
+                check.breaks(rule, earlier, (lane, my_lane), unit, check.blocks[here][codes == code])
         if clean:
             _remember(check, earlier, view)
 
