@@ -460,10 +460,9 @@ class Accesses:
 
         ``ascends`` is True if it is known that no two pieces begin at one place.
         """
-        if not ascends:
-            different, places = np.unique(starts, return_inverse=True)
-            if len(different) < len(starts):
-                return self._shared_values(access, warp, lanes, places.reshape(-1))
+        if not ascends and len(set(starts.tolist())) < len(starts):
+            places = np.unique(starts, return_inverse=True)[1]
+            return self._shared_values(access, warp, lanes, places.reshape(-1))
         record = self._thread_record(access, warp, FULL_MASK)
         return CODES * record.number + lanes.astype(np.int64), record
 
