@@ -36,6 +36,7 @@ MENDED = [
     "copy-to-tensor-memory-not-committed",
     "exit-before-the-copy-has-read",
     "count-of-one-more",
+    "bytes-expected-too-few",
     "bytes-expected-too-many",
 ]
 

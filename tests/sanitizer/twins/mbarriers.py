@@ -487,6 +487,16 @@ _BYTES = [
         lines=("wait",),
         anchor=_CONTENTS,
     ),
+    _loaded(
+        "bytes-expected-too-few",
+        ("transaction-bytes",),
+        "the copy completes exactly as many bytes as the arrival expects",
+        expect_tx=f"-{_EXPECT.format(128)}\n+{_EXPECT.format(112)}",
+        await_it=f"{wait('bar', 0)} // @wait",
+        rules=("deadlock",),
+        lines=("wait",),
+        anchor=_CONTENTS,
+    ),
     Twin(
         name="bytes-of-a-clipped-box",
         classes=("transaction-bytes",),

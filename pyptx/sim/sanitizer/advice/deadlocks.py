@@ -35,16 +35,17 @@ def deadlock_advice(
     arrivals = _on(history, cta, barrier, SyncKind.MBARRIER_ARRIVE)
     if seen + 1 < now and (now - seen) % 2 == 0:
         return _wrong_parity(name, address, seen + 1, now, line)
-    if barrier.tx > 0:
+    if barrier.tx > 0 or (barrier.tx < 0 and not barrier.pending):
+        how = f"{abs(barrier.tx)} bytes {'more' if barrier.tx > 0 else 'fewer'}"
         return (
-            f"phase {now} of {name} expects {barrier.tx} bytes more than the copies bring that signal it",
+            f"phase {now} of {name} expects {how} than the copies bring that signal it",
             Remedy(
                 f"let the expected bytes of {name} be those of its copies: a box beyond the edge of a "
                 "tensor counts "
                 "whole, and the copies of both CTAs of a pair count",
                 f"ptx.mbarrier.arrive_expect_tx({name}, nbytes)",
                 f"mbarrier.arrive.expect_tx.shared::cta.b64 _, [{address}], nbytes;",
-                _fewer_bytes(code, arrivals, barrier.tx),
+                _right_bytes(code, arrivals, barrier.tx),
             ),
         )
     came = barrier.expected - barrier.pending
@@ -85,8 +86,8 @@ def _wrong_parity(name: str, address: str, missed: int, now: int, line: str) -> 
     )
 
 
-def _fewer_bytes(code: Code, arrivals: list[Sync], surplus: int) -> Edit | None:
-    """Return the edit that lets the last arrival that expects bytes expect fewer of them."""
+def _right_bytes(code: Code, arrivals: list[Sync], surplus: int) -> Edit | None:
+    """Return the edit that lets the last arrival that expects bytes expect ``surplus`` fewer of them."""
     for sync in reversed(arrivals):
         for instruction in code.instructions(sync.location):
             last = instruction.operands[-1] if instruction.operands else None

@@ -68,6 +68,7 @@ CASES = [
     ("bulk-load-at-the-end", "signals phase 0 of bar", "ptx.mbarrier.wait(bar, 0)", "mbarrier.try_wait"),
     ("phase-not-flipped", "has parity 0, so it is for phase 2", "ptx.mbarrier.wait(bar, 1)", "try_wait"),
     ("bytes-expected-too-many", "expects 16 bytes more", "ptx.mbarrier.arrive_expect_tx(bar, nbytes)", "bar"),
+    ("bytes-expected-too-few", "expects 16 bytes fewer", "ptx.mbarrier.arrive_expect_tx(bar, nbytes)", "bar"),
     ("count-of-one-more", "has 1 of the 2 arrivals", "ptx.mbarrier.init(bar, 1)", "mbarrier.init"),
     ("wait-on-a-fresh-parity", "it waited for no arrival at bar", "ptx.mbarrier.wait(bar, 0)", "try_wait"),
     ("mask-of-a-shuffle", "", "mask=0xffffffff", "0xffffffff"),
