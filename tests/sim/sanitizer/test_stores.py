@@ -64,3 +64,10 @@ def test_copies_of_equal_bytes_are_for_review() -> None:
 
 def test_copies_of_different_bytes_race() -> None:
     assert _rules(_copies("add.u32 one, one, half;")) == ["data-race"]
+
+
+def test_warps_of_one_store_that_leave_the_first_value_race() -> None:
+    # Warp 0 stores 7, warp 1 the zero that was there before.
+    body = "setp.lt.u32 q, tid, 32; and.b32 tid, tid, 31; .reg .b64 at; mad.wide.u32 at, tid, 4, out;"
+    assert _rules(body + "selp.b32 tid, 7, 0, q; st.global.b32 [at], tid;") == ["data-race"]
+    assert _rules(body + "st.global.b32 [at], tid;") == []
