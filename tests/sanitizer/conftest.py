@@ -10,6 +10,7 @@ _BODIES = (
     "test_unusual.py",
     "test_kernels.py",
     "test_compare.py",
+    "test_exploring.py",
     "test_generate.py",
     "test_near_misses.py",
     "test_truth.py",

@@ -69,6 +69,7 @@ class Explorer:
         run: does one run.
         pack: returns a function and arguments with which an executor does a run elsewhere.
         fingerprint: a digest of the launches, by which a file to resume from is known.
+        weak_reads: whether the runs have weak reads.
         max_runs: number of runs after which the exploration ends.
         timeout: seconds after which it ends, or None.
         executor: does the runs, if given.
@@ -79,6 +80,7 @@ class Explorer:
     run: RunTask
     pack: Callable[[Task, float | None], tuple[Any, ...]]
     fingerprint: str
+    weak_reads: bool
     max_runs: int
     timeout: float | None = None
     executor: Executor | None = None
@@ -238,6 +240,7 @@ class Explorer:
             tuple(token_of(choices) for choices in saved.outcomes.values()),
             saved.failed,
             saved.failing,
+            self.weak_reads,
         )
         reports = [
             replace(

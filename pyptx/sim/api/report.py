@@ -27,6 +27,8 @@ class Exploration:
             interleaving that leaves it, as a name to run again.
         failed: number of interleavings with an error, or that are incomplete.
         failing: the schedule of the first of them, as a name to run again, or "".
+        weak_reads: whether strong accesses also chose among the writes that the memory model allows; without
+            the sanitizer they did not.
     """
 
     interleavings: int
@@ -36,12 +38,14 @@ class Exploration:
     outcomes: tuple[str, ...]
     failed: int
     failing: str
+    weak_reads: bool
 
     def __str__(self) -> str:
         many = "" if self.interleavings == 1 else "s"
         end = "complete" if self.complete else f"bound reached ({self.bound})"
         failed = f", {self.failed} of them failed" if self.failed else ""
-        return f"explored: {self.interleavings} interleaving{many}{failed}, {end}; interleavings only"
+        memory = "with weak reads" if self.weak_reads else "interleavings only"
+        return f"explored: {self.interleavings} interleaving{many}{failed}, {end}; {memory}"
 
 
 #: Number of competing things that the text of a report lists.

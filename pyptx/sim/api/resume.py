@@ -17,7 +17,7 @@ from ..exploration.tree import Node, Tree
 
 __all__ = ["Saved", "load", "save"]
 
-_VERSION = 1
+_VERSION = 2
 
 
 @dataclass

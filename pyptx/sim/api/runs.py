@@ -113,6 +113,7 @@ def _explore(requests: Sequence[Request], options: LaunchOptions) -> list[Report
         run_here,
         pack,
         _fingerprint(requests, options),
+        bool(options.sanitize),
         options.max_runs,
         options.timeout,
         options.executor,
@@ -271,8 +272,15 @@ def _run(
     watch: Watch | None = None
     if options.sanitize:
         sanitizer = Sanitizer(machine)
-        if policy.weak_reads:
-            machine.observe(WeakReads(machine.memory, sanitizer, chooser(machine.memory, policy)))
+        if isinstance(machine, StepwiseMachine):
+            touching = machine.touching
+            machine.observe(
+                WeakReads(machine.memory, sanitizer, machine.choose_writes, lambda: touching.current)
+            )
+        elif policy.weak_reads:
+            machine.observe(
+                WeakReads(machine.memory, sanitizer, chooser(machine.memory, policy), limited=True)
+            )
         if path is None:
             # The watch reads what threads know before the sanitizer lets them learn from the same event.
             watch = Watch(machine, sanitizer)

@@ -15,10 +15,29 @@ from numpy.typing import NDArray
 
 from ...core.source import SourceLocation
 
-__all__ = ["Act", "Event", "Meeting", "Role", "Touch", "conflict", "conflicts"]
+__all__ = [
+    "FENCES",
+    "Act",
+    "Agent",
+    "Alternatives",
+    "Choice",
+    "Event",
+    "Meeting",
+    "Role",
+    "Touch",
+    "agent_of",
+    "chosen",
+    "conflict",
+    "conflicts",
+    "ordered",
+]
 
 #: Name of a thread group or an engine's step, equal in all runs: see :mod:`.stepwise`.
 Agent = str
+#: An agent, and what it chooses: see :func:`chosen`.
+Choice = str
+#: The key by which fences of kind ``sc`` count as contended: then their order matters.
+FENCES = ("fence.sc",)
 
 
 class Act:
@@ -74,6 +93,26 @@ class Meeting:
 
 
 @dataclass(eq=False, slots=True)
+class Alternatives:
+    """What a transition may choose whose strong accesses have several writes to choose from.
+
+    Attributes:
+        number: of what it has chosen; 0 is the last write of each word.
+        count: how many possibilities there are.
+        words: number of words with several writes.
+        others: for each possibility of a word but the first: the transition whose write it follows, and
+            those whose writes come later, by identity.
+        fenced: True if fences of kind ``sc`` leave out possibilities.
+    """
+
+    number: int
+    count: int = 1
+    words: int = 0
+    others: list[tuple[int, tuple[int, ...]]] = field(default_factory=list)
+    fenced: bool = False
+
+
+@dataclass(eq=False, slots=True)
 class Event:
     """One transition of a run.
 
@@ -89,6 +128,7 @@ class Event:
         sleeps: False if it is a read in a pass of a loop that reads again: only the whole pass decides.
         poll: if it is the first of a pass of a loop: what the pass depends on, apart from shared objects.
         amount: what it adds to one word, if it is such an atomic operation; else None.
+        weak: for a strong access that may choose among writes: what it may choose; else None.
         failed: True if it ended the run with a fault.
         location: the line.
     """
@@ -104,13 +144,35 @@ class Event:
     sleeps: bool = True
     poll: Hashable = None
     amount: int | None = None
+    weak: Alternatives | None = None
     failed: bool = False
     location: SourceLocation | None = None
+
+    @property
+    def choice(self) -> Choice:
+        """The choice of a run that leads to this event."""
+        return chosen(self.agent, 0 if self.weak is None else self.weak.number)
+
+
+def chosen(agent: Agent, number: int) -> Choice:
+    """Return the choice that ``agent`` acts, and chooses possibility ``number`` (:class:`Alternatives`)."""
+    return f"{agent}@{number}" if number else agent
+
+
+def agent_of(choice: Choice) -> tuple[Agent, int]:
+    """Return the agent of a choice, and the number of what it chooses."""
+    agent, _, number = choice.partition("@")
+    return agent, int(number or 0)
 
 
 def commute(one: str, other: str) -> bool:
     """True if touches of these kinds commute, at whatever bytes."""
     return one == other and one != Act.CHANGE
+
+
+def ordered(object: Hashable) -> Hashable:
+    """Return the key by which all writes of an object count as contended: then those that commute do not."""
+    return ("ordered", object)
 
 
 def conflict(one: Touch, other: Touch) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from .events import Act, Event, Meeting, Role, Touch, conflicts
+from .events import FENCES, Act, Event, Meeting, Role, Touch, chosen, conflicts, ordered
 from .trail import Trail, is_step
 
 __all__ = ["Order", "Race"]
@@ -21,7 +21,7 @@ __all__ = ["Order", "Race"]
 
 @dataclass(frozen=True, slots=True)
 class Race:
-    """A reversal to try: before event number ``position``, one of the agents ``first`` acts."""
+    """A run to try: in place of event number ``position``, one of the choices ``first`` is made."""
 
     position: int
     first: tuple[str, ...]
@@ -175,10 +175,13 @@ class Order:
         self._last: dict[tuple[int, int, int], list[int]] = {}
         self._numbers: dict[int, int] = {}
         self._polls = _Polls()
+        #: Runs to try in which a strong access chooses another write.
+        self._choices: list[Race] = []
         for place, event in enumerate(trail.log):
             if place in trail.void:
                 past = self._program_order(event)
-                self._compare(event, len(self.before), past, keep=False)
+                before = self._compare(event, len(self.before), past, keep=False)
+                self._choose(event, len(self.before), past, before)
                 self._polls.note_useless(event, self._last_writers(event))
                 for meeting in event.meetings:
                     self._phase(meeting).asked.append((event.agent, past))
@@ -186,6 +189,7 @@ class Order:
                 self._add(event)
         self._disabled()
         self._withdraw()
+        self.races += self._choices
         for key, phases in self._phases.items():
             if key not in known and not self._commutes(key, phases):
                 self.contended.add(key)
@@ -201,6 +205,7 @@ class Order:
         self.before.append(0)
         self.before[number] = self._compare(event, number, past, keep=True)
         self._numbers[id(event)] = number
+        self._choose(event, number, past, self.before[number])
         if event.failed:
             self.contended |= {each.object for each in event.meetings} - self._known
         if event.warp is not None:
@@ -329,6 +334,36 @@ class Order:
         if past & inside:
             return True
         return any(conflicts(event.touches, self._trail.events[each].touches) for each in _bits(inside))
+
+    def _choose(self, event: Event, number: int, past: int, before: int) -> None:
+        """Note what else an event may choose among writes.
+
+        To read an older value is the same as to read before the newer writes, unless these come before the
+        read by what its thread did or saw earlier, or before the older write: without that, the races with
+        these writes are enough.
+        """
+        weak = event.weak
+        if weak is None or number < self._since:
+            return
+        if weak.fenced and FENCES not in self._known:
+            self.contended.add(FENCES)
+        needed, passed = False, 0
+        for source, later in weak.others:
+            bits = sum(1 << self._numbers[each] for each in later if each in self._numbers)
+            known = past if weak.words == 1 else before
+            if source in self._numbers:
+                known |= self.before[self._numbers[source]]
+            needed |= bool(bits & known)
+            passed |= bits
+        if not needed:
+            return
+        for each in _bits(passed):
+            for touch in self._trail.events[each].touches:
+                if touch.starts is not None and touch.kind not in (Act.READ, Act.CHANGE):
+                    # The order of writes that commute decides which of them a read can leave out.
+                    self.contended |= {ordered(touch.object)} - self._known
+        if weak.number + 1 < weak.count:
+            self._choices.append(Race(number, (chosen(event.agent, weak.number + 1),)))
 
     def _disabled(self) -> None:
         """Note events after which an agent that could act cannot any more."""

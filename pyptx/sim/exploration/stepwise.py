@@ -7,7 +7,7 @@ they must, and the end of a wait is a transition of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 
 from ...core.findings import Finding
 from ...flow.graph import EXIT
@@ -24,10 +24,11 @@ from ..memory.segments import Fault
 from ..threads.limits import Limits, Progress
 from ..threads.register_budget import RegisterWait
 from ..threads.warp import Split
-from .events import Act, Event, Role, Touch, conflicts
+from ..weak.history import Choices
+from .events import Act, Alternatives, Event, Role, Touch, conflicts
 from .polling import Polling
 from .touching import Touching, split_name
-from .trail import Trail
+from .trail import Abandoned, Trail
 
 __all__ = ["Explored", "StepwiseMachine"]
 
@@ -40,6 +41,7 @@ class Explored(Policy):
     interleaves = True
     starves_threads = True
     reconverges = False
+    weak_reads = True
     on_unanswered: Callable[[Hashable, int], None] | None = None
 
     def issued(self, machine: Machine, steps: list[Step]) -> None:
@@ -76,6 +78,8 @@ class StepwiseMachine(Machine):
         policy.on_unanswered = self.touching.asked
         self.observe(self.touching)
         self._contended = contended
+        #: What the strong accesses of the current transition must still choose, as one number.
+        self._left = 0
         self._polling = Polling()
         #: Splits that stand before a block that others may notice, by name.
         self._standing: dict[str, Split] = {}
@@ -149,6 +153,7 @@ class StepwiseMachine(Machine):
     def _act(self, name: str, actor: Split | Step) -> None:
         """Run one transition, and append its event to the trail."""
         event = self._begin(name, actor)
+        self._left = self.trail.number
         version = self.memory.version
         try:
             if isinstance(actor, Step):
@@ -172,6 +177,29 @@ class StepwiseMachine(Machine):
                 self._blocked(event)
             else:
                 self._append(event)
+        if self._left:
+            raise Abandoned(f"{event.choice} has no such choice")
+
+    def choose_writes(self, words: Sequence[Choices]) -> list[int]:
+        """Return the positions that a strong access of the current transition chooses, as the trail says."""
+        event = self.touching.current
+        assert event is not None
+        positions = []
+        for word in words:
+            count = len(word.positions)
+            if count == 1 and not word.fenced:
+                positions.append(word.positions[0])
+                continue
+            if event.weak is None:
+                event.weak = Alternatives(self.trail.number)
+            self._left, number = divmod(self._left, count)
+            positions.append(word.positions[number])
+            event.weak.count *= count
+            event.weak.words += count > 1
+            for source, later in word.others:
+                event.weak.others.append((id(source.origin), tuple(id(write.origin) for write in later)))
+            event.weak.fenced |= word.fenced
+        return positions
 
     def _charge(self, s: Split) -> None:
         if s.warp.issuer.account is not self.account:

@@ -10,10 +10,10 @@ import numpy as np
 
 from ...core.types import TYPES
 from ..engine.events import AsyncOperation, Step, StepKind
-from ..engine.stream import Life, LifeKind, Observer, Sync, SyncKind
-from ..memory.access import Access, AccessKind, StateSpace
+from ..engine.stream import Fence, FenceKind, Life, LifeKind, Observer, Sync, SyncKind
+from ..memory.access import Access, AccessKind, MemoryOrder, StateSpace
 from ..threads.warp import Split, mask_of_lanes
-from .events import Act, Event, Meeting, Role, Touch
+from .events import FENCES, Act, Event, Meeting, Role, Touch, ordered
 from .groups import Groups
 
 if TYPE_CHECKING:
@@ -106,7 +106,8 @@ class Touching(Observer):
         self._stores.clear()
         if self._added is not None:
             segment, here, before = self._added
-            event.amount = _number(segment, here.start, here.stop - here.start) - before
+            if event.weak is None or not event.weak.number:
+                event.amount = _number(segment, here.start, here.stop - here.start) - before
             self._added = None
         if not changed:
             # A compare-and-swap that fails, or an exchange of equal values.
@@ -147,8 +148,12 @@ class Touching(Observer):
         starts = tuple(np.unique(footprint.starts).tolist())
         key = self._key(access)
         kind = _kind(access)
+        in_order = ordered(key) in self._contended
+        if in_order and kind not in (Act.READ, "rmw"):
+            kind = Act.CHANGE
         if (
             access.kind is AccessKind.WRITE
+            and not in_order
             and access.threads is not None
             and access.space is not StateSpace.TENSOR
             and footprint.nbytes <= _COMPARED
@@ -212,6 +217,10 @@ class Touching(Observer):
             self._lets_go.setdefault(sync.cta[0], []).append(event)
         if sync.kind not in _SILENT and role is not Role.WAIT:
             event.effect = True
+
+    def fence(self, fence: Fence) -> None:
+        if fence.kind is FenceKind.MEMORY and fence.semantics is MemoryOrder.SC and FENCES in self._contended:
+            self.touch(FENCES, Act.CHANGE)
 
     def asked(self, barrier: Hashable, phase: int) -> None:
         """Record that a test of an mbarrier has found this phase incomplete."""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from .events import Agent, Event, Touch, conflicts
+from .events import Agent, Choice, Event, Touch, agent_of, conflicts
 
 __all__ = ["Abandoned", "Sleepers", "Trail", "is_step"]
 
@@ -33,10 +33,11 @@ class Trail:
         sleeps: for each number of events: the agents that sleep then, before siblings are added.
         enabled: for each number of events: the agents that could act then, at any moment.
         latest: the same, at the last moment.
+        number: what the agent that was chosen last must choose among writes.
         free: number of choices after which the run does what it would do without a prefix and sleepers.
     """
 
-    def __init__(self, prefix: Sequence[Agent], siblings: Mapping[int, Sleepers]) -> None:
+    def __init__(self, prefix: Sequence[Choice], siblings: Mapping[int, Sleepers]) -> None:
         self.prefix, self.siblings = prefix, siblings
         self.events: list[Event] = []
         self.log: list[Event] = []
@@ -44,7 +45,7 @@ class Trail:
         self.sleeps: list[dict[Agent, Sequence[Touch]]] = [{}]
         self.enabled: list[set[Agent]] = []
         self.latest: list[set[Agent]] = []
-        self.free = 0
+        self.free = self.number = 0
         #: Agents that are about to begin a pass of a loop, and agents that may stop being able to act
         #: although nothing conflicts.
         self.looking: set[Agent] = set()
@@ -65,15 +66,16 @@ class Trail:
         for agent in [agent for agent in inherited if agent not in able]:
             del inherited[agent]
         if position < len(self.prefix):
-            chosen = self.prefix[position]
+            chosen, self.number = agent_of(self.prefix[position])
             if chosen not in able:
                 raise Abandoned(f"{chosen} cannot act")
         else:
+            self.number = 0
             awake = [agent for agent in enabled if agent not in inherited]
             if not awake:
                 raise Abandoned("all agents sleep")
             chosen = self._default(awake)
-        self._free_now = chosen == self._default(enabled)
+        self._free_now = chosen == self._default(enabled) and not self.number
         return chosen
 
     def _default(self, awake: Sequence[Agent]) -> Agent:
@@ -110,9 +112,9 @@ class Trail:
         self._sleep(position)
 
     @property
-    def choices(self) -> tuple[Agent, ...]:
+    def choices(self) -> tuple[Choice, ...]:
         """The choices that lead to this run without sleepers, as the prefix of another run."""
-        return tuple(event.agent for event in self.events[: self.free])
+        return tuple(event.choice for event in self.events[: self.free])
 
     def _sleep(self, position: int) -> None:
         """Compute who sleeps after the event at ``position``."""

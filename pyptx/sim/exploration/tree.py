@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from .events import Agent, Event, Touch
+from .events import Agent, Choice, Event, Touch, agent_of
 from .order import Order, Race
 from .trail import Trail
 
@@ -28,7 +28,7 @@ Siblings = Mapping[int, Mapping[Agent, Touches]]
 class Task:
     """One run to do: its first choices, the agents that sleep, and the objects that count as contended."""
 
-    prefix: tuple[Agent, ...] = ()
+    prefix: tuple[Choice, ...] = ()
     siblings: Siblings = field(default_factory=dict)
     contended: frozenset[Hashable] = frozenset()
 
@@ -42,7 +42,7 @@ class _Place:
     """What a node needs to know about its position on the path of a run."""
 
     sleep: Mapping[Agent, Touches]
-    agent: Agent
+    choice: Choice
     touches: Touches | None
 
 
@@ -51,7 +51,7 @@ class Found:
     """What a run has shown about the tree.
 
     Attributes:
-        choices: the agents that acted, in order.
+        choices: the agents that acted, in order, and what they chose.
         blocked: True if the last choice of the prefix could not happen.
         races: reversals to try.
         places: for the position of each race, what its node needs; also for the last choice of the prefix.
@@ -60,7 +60,7 @@ class Found:
             is not explored in full.
     """
 
-    choices: tuple[Agent, ...]
+    choices: tuple[Choice, ...]
     blocked: bool
     races: tuple[Race, ...]
     places: Mapping[int, _Place]
@@ -77,11 +77,13 @@ def found_in(task: Task, trail: Trail) -> Found:
         for position in {race.position for race in order.races} | ({last} if last >= 0 else set())
         if position < len(trail.events)
     }
+    if any(race.position == len(trail.events) for race in order.races):
+        places[len(trail.events)] = _place(trail, len(trail.events), None)
     if trail.withdrawn is not None:
         places[trail.withdrawn[0]] = _place(trail, *trail.withdrawn)
     return Found(
-        tuple(event.agent for event in trail.events),
-        last >= 0 and (last >= len(trail.events) or trail.events[last].agent != task.prefix[last]),
+        tuple(event.choice for event in trail.events),
+        last >= 0 and (last >= len(trail.events) or trail.events[last].choice != task.prefix[last]),
         tuple(order.races),
         places,
         frozenset(order.contended),
@@ -89,35 +91,52 @@ def found_in(task: Task, trail: Trail) -> Found:
     )
 
 
-def _place(trail: Trail, position: int, event: Event) -> _Place:
+def _place(trail: Trail, position: int, event: Event | None) -> _Place:
     sleep = {agent: tuple(touches) for agent, touches in trail.sleeps[position].items()}
-    return _Place(sleep, event.agent, tuple(event.touches) if event.sleeps else None)
+    if event is None:
+        return _Place(sleep, "", None)
+    return _Place(sleep, event.choice, tuple(event.touches) if event.sleeps else None)
 
 
 @dataclass
 class Node:
-    """A prefix from which several agents must act first.
+    """A prefix from which several agents must act first, or one agent must choose several writes.
 
     Attributes:
         prefix, siblings: the path to the node, as in :class:`Task`.
         sleep: the agents that sleep at the node from the beginning.
-        done: the agents whose runs have begun, with the touches of their transitions; None if it cannot
+        done: the choices whose runs have begun, with the touches of their transitions; None if it cannot
             happen.
-        pending: the agents to try.
-        running: the agent that is tried now.
+        pending: the choices to try.
+        running: the choice that is tried now.
     """
 
-    prefix: tuple[Agent, ...]
+    prefix: tuple[Choice, ...]
     siblings: Siblings
     sleep: Mapping[Agent, Touches]
-    done: dict[Agent, Touches | None] = field(default_factory=dict)
-    pending: list[Agent] = field(default_factory=list)
-    running: Agent | None = None
+    done: dict[Choice, Touches | None] = field(default_factory=dict)
+    pending: list[Choice] = field(default_factory=list)
+    running: Choice | None = None
 
-    def knows(self, agents: Sequence[Agent]) -> bool:
-        """True if one of the agents is tried, is to be tried, or sleeps."""
+    def knows(self, choices: Sequence[Choice]) -> bool:
+        """True if one of the choices is tried, is to be tried, or its agent sleeps."""
         known = (*self.done, *self.pending, *self.sleep, self.running)
-        return any(agent in known for agent in agents)
+        return any(choice in known for choice in choices)
+
+    def siblings_of(self, choice: Choice) -> dict[Agent, Touches]:
+        """Return the agents that sleep in a run with this choice, because the node has tried them before.
+
+        What an agent chooses among writes is one transition with several outcomes: the agents sleep that
+        slept when the agent was tried first.
+        """
+        agent, number = agent_of(choice)
+        tried: dict[Agent, Touches] = {}
+        for each, touches in self.done.items():
+            if agent_of(each)[0] == agent:
+                return tried
+            if touches is not None and not agent_of(each)[1]:
+                tried[each] = touches
+        return {} if number else tried
 
 
 class Tree:
@@ -132,7 +151,7 @@ class Tree:
 
     def __init__(self) -> None:
         self.contended: frozenset[Hashable] = frozenset()
-        self.nodes: dict[tuple[Agent, ...], Node] = {}
+        self.nodes: dict[tuple[Choice, ...], Node] = {}
         self.begun = False
         self.long_passes = False
 
@@ -145,10 +164,10 @@ class Tree:
         if not free:
             return None
         node = max(free, key=lambda node: len(node.prefix))
-        agent = node.running = node.pending.pop(0)
-        tried = {each: touches for each, touches in node.done.items() if touches is not None}
+        choice = node.running = node.pending.pop(0)
         position = len(node.prefix)
-        return Task((*node.prefix, agent), {**node.siblings, position: tried}, self.contended)
+        siblings = {**node.siblings, position: node.siblings_of(choice)}
+        return Task((*node.prefix, choice), siblings, self.contended)
 
     def give_back(self, task: Task) -> None:
         """Let a task that was given out be given out again later: no run has done it."""
@@ -197,7 +216,7 @@ class Tree:
         if node is None:
             place = found.places[race.position]
             above = {at: tried for at, tried in task.siblings.items() if at < race.position}
-            node = Node(prefix, above, place.sleep, {place.agent: place.touches})
+            node = Node(prefix, above, place.sleep, {place.choice: place.touches})
             self.nodes[prefix] = node
         if not node.knows(race.first):
             node.pending.append(race.first[0])

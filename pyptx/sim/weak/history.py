@@ -2,14 +2,16 @@
 
 A read may take the value of each write that the axioms allow: no write that follows in coherence order
 happens before the read, and the thread itself has seen none. A write may come in coherence order before
-writes of other threads that it does not follow. Writes that are not morally strong with the access are not
-passed: such accesses are races, which the sanitizer reports.
+writes of other threads that it does not follow. An atomic operation reads the write before its position.
+Writes that are not morally strong with the access are not passed: such accesses are races, which the
+sanitizer reports.
 
 Source: PTX ISA, `#axioms`: coherence, atomicity, SC per location and causality.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..memory.access import MemoryOrder, Proxy, Scope
@@ -91,13 +93,13 @@ class Choices:
     """The positions in a history that an access may choose, the last one first.
 
     Attributes:
-        positions: of the write whose value a read takes; or that a write gets.
-        passed: the writes that come later than the first of these positions.
+        positions: of the write whose value a read takes; or those that a write may get.
+        others: for each position but the first: the write that is read or comes before, and the later ones.
         fenced: True if there would be more without the order of fences of kind ``sc``.
     """
 
     positions: tuple[int, ...]
-    passed: tuple[Write, ...]
+    others: tuple[tuple[Write, tuple[Write, ...]], ...]
     fenced: bool
 
 
@@ -131,16 +133,22 @@ class History:
             # A race with the weak write, which the sanitizer reports: there is no second one to choose.
             first = min(first + 1, len(self.writes) - 1)
         positions = range(len(self.writes) - 1, first - 1, -1)
-        return Choices(tuple(positions), tuple(self.writes[first + 1 :]), fenced)
+        return Choices(tuple(positions), self._others(positions[1:]), fenced)
 
     def insertable(self, by: Accessing, ctas: Ctas) -> Choices:
-        """Return the positions that a write by the lanes may get; the writes there come after it."""
+        """Return the positions that a write by the lanes may get; the writes from there on come after it."""
+        places = self._places(self._first(by, ctas))
+        fenced = len(places) < len(self._places(self._first(by, ctas, fences=False)))
+        return Choices(tuple(places), self._others([n - 1 for n in places[1:]]), fenced)
+
+    def _places(self, first: int) -> list[int]:
+        """Return the positions that a write may get that comes after the one at ``first``."""
         count = len(self.writes)
-        first = self._first(by, ctas)
-        fenced = self._first(by, ctas, fences=False) < first
         # Between an atomic operation and the write that it has read there is no other write.
-        places = [n for n in range(count, first, -1) if n == count or not self.writes[n].update]
-        return Choices(tuple(places), tuple(self.writes[places[-1] :]), fenced)
+        return [n for n in range(count, first, -1) if n == count or not self.writes[n].update]
+
+    def _others(self, positions: Sequence[int]) -> tuple[tuple[Write, tuple[Write, ...]], ...]:
+        return tuple((self.writes[n], tuple(self.writes[n + 1 :])) for n in positions)
 
     def _first(self, by: Accessing, ctas: Ctas, *, fences: bool = True) -> int:
         """Return the position of the earliest write that no later one hides from the lanes."""

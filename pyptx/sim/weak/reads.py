@@ -8,6 +8,7 @@ earlier in coherence order is taken out of memory as soon as its instruction is 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,7 @@ Choose = Callable[[Sequence[Choices]], Sequence[int]]
 
 #: Only these spaces have words that several threads access.
 _SHARED = (StateSpace.GLOBAL, StateSpace.SHARED)
-#: Words whose writes are kept, and writes of each.
+#: In a long run, words whose writes are kept, and writes of each.
 _WORDS, _WRITES = 1 << 14, 32
 
 
@@ -51,6 +52,7 @@ class WeakReads(Observer):
     """The strong accesses of one run. It must get each event before the sanitizer, whose clocks it reads.
 
     ``choose`` decides. ``origin`` returns what stands for the current transition in :attr:`Write.origin`.
+    ``limited`` bounds the number of words and of their writes.
     """
 
     def __init__(
@@ -59,12 +61,15 @@ class WeakReads(Observer):
         sanitizer: Sanitizer,
         choose: Choose,
         origin: Callable[[], object] = lambda: None,
+        *,
+        limited: bool = False,
     ) -> None:
         self._memory, self._sanitizer = memory, sanitizer
         self._choose, self._origin = choose, origin
+        self._words_left = _WORDS if limited else math.inf
+        self._kept = _WRITES if limited else 0
         #: The words with strong writes, by the segment's identity.
         self._words: dict[int, Words] = {}
-        self._count = 0
         #: Writes of the last access.
         self._pending: list[_Pending] = []
         sanitizer.synchronization.follow_fences()
@@ -119,7 +124,7 @@ class WeakReads(Observer):
         found = []
         for place, mask in places_of(access.threads & 31, footprint.starts, footprint.size, size):
             word = words.at(place, size)
-            if word is None and writes and self._count < _WORDS:
+            if word is None and writes and self._words_left:
                 word = self._begin(access, place, size)
                 words.add(word)
             if word is not None:
@@ -127,7 +132,7 @@ class WeakReads(Observer):
         return found
 
     def _begin(self, access: Access, place: int, size: int) -> History:
-        self._count += 1
+        self._words_left -= 1
         segment = access.segment
         last = self._sanitizer.accesses.last_write(segment, access.actor, place)
         word = History(segment, place, size, [])
@@ -157,11 +162,16 @@ class WeakReads(Observer):
             self._pending.append(_Pending(word, by, access.actor, position, False, self._origin()))
 
     def _update(self, access: Access, found: list[tuple[History, Accessing]]) -> None:
-        """An atomic operation reads the last write, and comes after it."""
-        sources = {word.place: word.writes[-1].last for word, _ in found if word.writes}
+        """Let an atomic operation read the write before the position that it gets."""
+        ctas = self._sanitizer.world.ctas
+        chosen = self._choose([word.insertable(by, ctas) for word, by in found])
+        sources = {}
+        for (word, by), position in zip(found, chosen, strict=True):
+            if position:
+                sources[word.place] = word.writes[position - 1].last
+                _hold(word, position - 1)
+            self._pending.append(_Pending(word, by, access.actor, position, True, self._origin()))
         self._sanitizer.accesses.read_from(access.segment, access.actor, sources)
-        for word, by in found:
-            self._pending.append(_Pending(word, by, access.actor, len(word.writes), True, self._origin()))
 
     def _settle(self) -> None:
         """Complete the writes of the last access: by now it has changed the memory."""
@@ -173,9 +183,9 @@ class WeakReads(Observer):
             writes.insert(each.position, write)
             word.see(each.by, write)
             if write is not writes[-1]:
-                here = slice(word.place, word.place + word.size)
-                word.segment.data[here] = np.frombuffer(writes[-1].data, np.uint8)
-            del writes[:-_WRITES]
+                _hold(word, -1)
+            if self._kept:
+                del writes[: -self._kept]
         self._pending.clear()
 
 
@@ -200,6 +210,12 @@ def _is_strong(access: Access) -> bool:
         return True
     plain = access.kind in (AccessKind.READ, AccessKind.WRITE)
     return plain and access.semantics is not MemoryOrder.WEAK
+
+
+def _hold(word: History, position: int) -> None:
+    """Put the bytes of a write into memory."""
+    here = slice(word.place, word.place + word.size)
+    word.segment.data[here] = np.frombuffer(word.writes[position].data, np.uint8)
 
 
 def _bytes_of(word: History) -> bytes:

@@ -12,6 +12,7 @@ from pathlib import Path
 import click
 
 from .compare import compare
+from .exploring import explored, race_free, random_test
 from .families import FAMILIES, members
 from .kernels import kernel_of
 from .model import allowed, forbidden, racy
@@ -145,6 +146,36 @@ def compare_all(families: tuple[str, ...], match: str, at_most: int, seeds: int,
                 break
     click.echo(json.dumps(total))
     sys.exit(1 if total["missed"] or total["false alarm"] else 0)
+
+
+@main.command("explore")
+@_families
+@click.option("--at-most", default=0, help="Tests of each family; 0: all.")
+@click.option("--random", "count", default=0, help="Also so many random tests.")
+@click.option("--seed", default=0, show_default=True, help="Seed of the first random test.")
+def explore_all(families: tuple[str, ...], at_most: int, count: int, seed: int) -> None:
+    """Compare ``schedule="all"`` with the model on race-free tests; the status is 1 if outcomes differ."""
+    bodies = {family: race_free(family) for family in families or FAMILIES}
+    bodies = {
+        family: tests[:: max(1, -(-len(tests) // (at_most or len(tests))))]
+        for family, tests in bodies.items()
+    }
+    if count:
+        bodies["random"] = [random_test(number) for number in range(seed, seed + count)]
+    differ = 0
+    for family, tests in bodies.items():
+        total: Counter[str] = Counter()
+        for test in tests:
+            result = explored(test)
+            total["tests"] += 1
+            total["need load buffering"] += bool(result.buffered)
+            total["interleavings"] += result.interleavings
+            total["runs"] += result.runs
+            if result.wrong or result.missing or not result.complete:
+                differ += 1
+                click.echo(f"{test.name}: {result}")
+        click.echo(f"{family}: {json.dumps(total)}")
+    sys.exit(1 if differ else 0)
 
 
 if __name__ == "__main__":

@@ -331,11 +331,26 @@ def _outcomes(test: _Test, candidate: _Candidate, coherence: Relation) -> Iterat
         yield (*registers, *last)
 
 
-def allowed(test: Litmus) -> frozenset[Outcome]:
-    """The outcomes that the model allows: values of registers, then of :attr:`Litmus.finals`."""
+def allowed(test: Litmus, *, buffering: bool = True) -> frozenset[Outcome]:
+    """The outcomes that the model allows: values of registers, then of :attr:`Litmus.finals`.
+
+    ``buffering`` is False for those alone that need no load buffering: in some execution with this outcome,
+    program order and the order of each write before its reads have no cycle.
+    """
     events = _Test(test)
-    executions = _executions(events)
-    return frozenset(outcome for one, _, order in executions for outcome in _outcomes(events, one, order))
+    return frozenset(
+        outcome
+        for one, _, order in _executions(events)
+        if buffering or not _buffers_loads(events, one)
+        for outcome in _outcomes(events, one, order)
+    )
+
+
+def _buffers_loads(test: _Test, candidate: _Candidate) -> bool:
+    relation = [set(after) for after in test.program_order]
+    for read, write in candidate.sources.items():
+        relation[write].add(read)
+    return _cyclic(relation)
 
 
 def forbidden(test: Litmus) -> frozenset[Outcome]:

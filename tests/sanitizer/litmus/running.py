@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pyptx import sim
 from pyptx.core.types import u32
 from pyptx.ir import Launch
+from pyptx.sim import Report
 
 from .kernels import Layout, kernel_of, single, tally
 from .program import Litmus
@@ -19,7 +20,7 @@ from .program import Litmus
 if TYPE_CHECKING:
     from pyptx.runtime.loader import LoadedKernel
 
-__all__ = ["Gpu", "layout_for", "simulate", "simulate_many", "simulate_one"]
+__all__ = ["Gpu", "explore", "layout_for", "simulate", "simulate_many", "simulate_one"]
 
 Words = NDArray[np.uint32]
 
@@ -62,6 +63,20 @@ def simulate_many(
         memory, out = _arrays_of(test)
         report = loaded.launch(**_extents(test), args=[memory, out], schedule=schedule, seed=seed)
         yield _outcome(test, memory, out), {finding.rule.name for finding in report.findings}
+
+
+def explore(test: Litmus) -> tuple[set[tuple[int, ...]], Report]:
+    """All outcomes of one instance under ``schedule="all"``, and the report."""
+    loaded = sim.load(single(test))
+    memory, out = _arrays_of(test)
+    report = loaded.launch(**_extents(test), args=[memory, out], schedule="all", max_runs=100_000)
+    assert report.exploration is not None
+    found = set()
+    for name in report.exploration.outcomes:
+        memory, out = _arrays_of(test)
+        loaded.launch(**_extents(test), args=[memory, out], schedule=name)
+        found.add(_outcome(test, memory, out))
+    return found, report
 
 
 def _arrays_of(test: Litmus) -> tuple[Words, Words]:

@@ -412,7 +412,7 @@ def test_every_interleaving(folder: Path) -> None:
     launch = ("-", "--grid", "3", "--block", "1", "--arg", "y=zeros:u32[1]", "--schedule")
     result = run(*launch, "all", "--progress", text=text)
     assert result.exit_code == 0, result.output
-    assert "explored: 6 interleavings, complete; interleavings only" in result.output
+    assert "explored: 6 interleavings, complete; with weak reads" in result.output
     bounded = run(*launch, "all", "--max-runs", "4", "--resume", "part.json", text=text)
     assert "explored: 4 interleavings, bound reached (max_runs=4)" in bounded.output
     rest = json.loads(run(*launch, "all", "--resume", "part.json", "--json", text=text).stdout)
