@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from collections import Counter
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
 
 from .census import census
 from .compare import Comparison, compare
@@ -24,6 +27,7 @@ def main() -> int:
         command.add_argument("--seed", type=int, default=0, help="the first seed")
         command.add_argument("--kind", default="", help="print only disagreements of this kind")
         command.add_argument("--limit", type=int, default=5, help="disagreements that are printed")
+        command.add_argument("--jobs", type=int, default=os.cpu_count() or 1, help="processes of compare")
     options = parser.parse_args()
     if options.command == "census":
         print(census(range(options.seed, options.seed + options.number)))
@@ -31,14 +35,20 @@ def main() -> int:
     if options.command == "show":
         print(describe(compare(generate(options.number))))
         return 0
-    return _compare(options.number, options.seed, options.limit, options.kind)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        seeds = range(options.seed, options.seed + options.number)
+        results = pool.map(_compared, seeds, chunksize=20)
+        return _compare(zip(seeds, results, strict=True), options.limit, options.kind)
 
 
-def _compare(number: int, first: int, limit: int, kind: str) -> int:
+def _compared(seed: int) -> Comparison:
+    return compare(generate(seed))
+
+
+def _compare(results: Iterable[tuple[int, Comparison]], limit: int, kind: str) -> int:
     kinds: Counter[str] = Counter()
     differences: Counter[str] = Counter()
-    for seed in range(first, first + number):
-        result = compare(generate(seed))
+    for seed, result in results:
         kinds[result.kind] += 1
         if result.kind == "agree":
             continue
