@@ -384,12 +384,12 @@ class Word:
 
         The first stage has the value before all writes that may come during the loop.
         """
-        first = min((of_write[number] for number in free), default=len(self.epochs))
+        if not free:
+            before = self.writes[session.begun - 1].after if session.begun else self.base
+            return [(-1, set(), before)]
+        first, last = min(of_write[number] for number in free), max(of_write[number] for number in free)
         value = values[first - 1] if first else self.base
-        last = max((of_write[number] for number in free), default=-1)
         stages: list[tuple[int, set[int], int]] = []
-        if first > last:
-            return [(-1, set(), value)]
         for index in range(first, last + 1):
             epoch = self.epochs[index]
             # A write that is not free comes before the loop, or it comes after it and happened later.

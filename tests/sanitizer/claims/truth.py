@@ -20,6 +20,7 @@ from tests.sanitizer.reference.printing import to_ptx
 from .preempting import preempting
 from .rings import random_ring
 from .trace import Trace
+from .waiting import random_waiting
 
 __all__ = ["Kernel", "Run", "claiming", "claims", "first_untrue", "kernel_of", "kernels", "untrue"]
 
@@ -44,6 +45,12 @@ def _ring(seed: int) -> Kernel:
         return report, [out]
 
     return Kernel(f"ring {seed} ({ring.name})", launch)
+
+
+def _waiting(seed: int) -> Kernel:
+    waiting = random_waiting(seed)
+    loaded = sim.load(waiting.text())
+    return Kernel(f"waiting {seed} ({waiting.name})", lambda **how: waiting.launch(loaded, **how))
 
 
 def _program(seed: int) -> Kernel:
@@ -79,8 +86,8 @@ class Run:
 
 
 def kernel_of(seed: int) -> Kernel:
-    """Return the random kernel of a seed. One in four is a ring."""
-    return _ring(seed) if seed % 4 == 0 else _program(seed)
+    """Return the random kernel of a seed: of four, one is a ring, and one waits for words of memory."""
+    return (_ring, _waiting, _program, _program)[seed % 4](seed)
 
 
 @lru_cache(maxsize=4)
