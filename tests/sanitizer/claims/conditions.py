@@ -373,6 +373,48 @@ CONDITIONS: dict[str, Condition] = {
         + _STORE,
         _ROOM,
     ),
+    "an answer that is copied before the loop tests it": Condition(
+        _init(1)
+        + _ARRIVE_1
+        + "mov.u32 %r1, 9;\nA:\nmbarrier.try_wait.parity.shared.b64 %p3, [bar], 0;\nselp.u32 %r2, 1, 0, %p3;\n"
+        + "setp.ne.u32 %p4, %r2, 0;\n@%p4 bra B;\nmov.u32 %r1, 8;\nbra A;\nB:\nst.global.u32 [%d2], %r1;\n",
+        "hardware chooses its result",
+        _init(1)
+        + _ARRIVE_1
+        + "A:\nmbarrier.try_wait.parity.shared.b64 %p3, [bar], 0;\nselp.u32 %r2, 1, 0, %p3;\n"
+        + "setp.ne.u32 %p4, %r2, 0;\n@%p4 bra B;\nbra A;\nB:\nst.global.u32 [%d2], %r2;\n",
+        _ROOM,
+    ),
+    "a question before the loop": Condition(
+        _init(1)
+        + _ARRIVE_1
+        + "mbarrier.try_wait.parity.shared.b64 %p3, [bar], 0;\nselp.u32 %r2, 1, 0, %p3;\n"
+        + "setp.eq.u32 %p4, %r2, 1;\n@%p4 bra B;\n"
+        + _wait("A", 0)
+        + "B:\nst.global.u32 [%d2], %r2;\n",
+        "hardware chooses its result",
+        _init(1)
+        + _ARRIVE_1
+        + "mbarrier.try_wait.parity.shared.b64 %p3, [bar], 0;\nselp.u32 %r2, 1, 0, %p3;\n"
+        + "setp.eq.u32 %p4, %r2, 1;\n@%p4 bra B;\n"
+        + _wait("A", 0)
+        + "B:\nst.global.u32 [%d2], %thread;\n",
+        _ROOM,
+    ),
+    "a question before the loop for another phase": Condition(
+        _init(1)
+        + _ARRIVE_1
+        + "mov.u32 %r1, 0;\nmbarrier.try_wait.parity.shared.b64 %p3, [bar], %r1;\n@%p3 bra B;\nmov.u32 %r1, 1;\n"
+        + _wait("A", "%r1")
+        + "B:\nst.global.u32 [%d2], %thread;\n",
+        "hardware chooses its result",
+        _init(1)
+        + _ARRIVE_1
+        + "mov.u32 %r1, 0;\nmbarrier.try_wait.parity.shared.b64 %p3, [bar], %r1;\n@%p3 bra B;\nmov.u32 %r2, 1;\n"
+        + _wait("A", "%r1")
+        + "B:\nst.global.u32 [%d2], %thread;\n",
+        _ROOM,
+    ),
     "the count in the state of an mbarrier": Condition(
         _init(64)
         + "mbarrier.arrive.shared.b64 %d5, [bar];\nmbarrier.pending_count.b64 %r1, %d5;\n"

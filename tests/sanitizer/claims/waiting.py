@@ -125,13 +125,19 @@ class _Writer:
         last, one, end = self._label(), self._label(), self._label()
         parts = [f"setp.ge.u32 %p4, %r21, 2;\n@%p4 bra {last};\nsetp.eq.u32 %p4, %r21, 1;\n@%p4 bra {one};\n"]
         for turn in range(0, total, 2):
-            parts.append(self._wait(0, str(turn), turn, exact=True) + self._get("0", 0) + self._put("0", turn))
+            parts.append(
+                self._wait(0, str(turn), turn, exact=True) + self._get("0", 0) + self._put("0", turn)
+            )
             parts.append(f"st.release.gpu.global.u32 [%a], {turn + 1};\n")
         parts.append(f"bra {end};\n{one}:\n")
         for turn in range(1, total, 2):
-            parts.append(self._wait(0, str(turn), turn, exact=True) + self._get("0", 0) + self._put("0", turn))
+            parts.append(
+                self._wait(0, str(turn), turn, exact=True) + self._get("0", 0) + self._put("0", turn)
+            )
             parts.append(f"st.release.gpu.global.u32 [%a], {turn + 1};\n")
-        parts.append(f"bra {end};\n{last}:\n" + self._wait(0, str(total), 1) + self._get("0", 0) + f"{end}:\n")
+        parts.append(
+            f"bra {end};\n{last}:\n" + self._wait(0, str(total), 1) + self._get("0", 0) + f"{end}:\n"
+        )
         return "".join(parts)
 
     def _barrier(self) -> str:
@@ -221,9 +227,7 @@ class _Writer:
         sleep = "nanosleep.u32 20;\n" if self._chance.random() < 0.2 else ""
         used = "add.u32 %r22, %r22, %r2;\n" if defect == "value" else ""
         fence = "fence.acq_rel.gpu;\n" if self._chance.random() < 0.2 else ""
-        return (
-            f"{lower}{again}:\n{sleep}{load} %r2, [%a+{64 * word}];\nsetp.{compare}.u32 %p3, %r2, %r29;\n{back}{used}{fence}"
-        )
+        return f"{lower}{again}:\n{sleep}{load} %r2, [%a+{64 * word}];\nsetp.{compare}.u32 %p3, %r2, %r29;\n{back}{used}{fence}"
 
 
 def random_waiting(seed: int) -> Waiting:
