@@ -9,6 +9,7 @@ from ..code.function import FunctionCode
 from ..code.program import EntryProgram
 from ..code.semantic import Op
 from ..memory.access import Access, AccessKind
+from ..memory.segments import Segment
 from ..sanitizer.accesses import Accesses
 from ..sanitizer.agents import LaneGroup
 from ..sanitizer.flags import LastWrite
@@ -24,7 +25,7 @@ __all__ = ["Polling"]
 
 _STRONG = frozenset({"acquire", "relaxed", "volatile"})
 #: Writes of all words together; beyond, no polling loop keeps the claim.
-_MOST = 50_000
+_MOST = 20_000
 
 
 class Polling:
@@ -36,9 +37,13 @@ class Polling:
         self._words: dict[tuple[int, int, int], Word] = {}
         self._launch = -1
         self._writes = 0
+        #: The bytes that strong operations of engines access, by identity of the segment.
+        self._engines: dict[int, set[tuple[int, int]]] = {}
         #: For words whose loops end with the current access: the write that could end them first. Later ones
         #: may not have happened yet under another schedule.
-        self._ended: dict[int, LastWrite] = {}
+        self._ended: dict[int, LastWrite | None] = {}
+        #: True if the sanitizer takes values of the current access from other writes than the last ones.
+        self._redirected = False
         #: Words that the current access has touched.
         self._touched: set[tuple[int, int, int]] = set()
         #: For each lane that has learned something by chance: the word, until the lane polls it.
@@ -51,8 +56,9 @@ class Polling:
     def begin(self, access: Access) -> None:
         """Begin a strong access of threads or engines."""
         self._touched.clear()
-        if self._ended:
-            self._ended.clear()
+        self._ended.clear()
+        if self._redirected:
+            self._redirected = False
             self._accesses.read_from(access.segment, access.actor, {})
         launch = access.actor.cta_key[0]
         if launch != self._launch:
@@ -91,11 +97,17 @@ class Polling:
         if owed is not None and owed is not word:
             owed.broken = True
         known = word.read(lane, poll)
-        if known is not None:
-            word.broken = word.broken or self._ended.setdefault(place, known) is not known
-            self._accesses.read_from(access.segment, access.actor, self._ended)
-        elif place in self._ended:
-            word.broken = True
+        if self._ended.setdefault(place, known) is not known:
+            # Lanes that read one word with one instruction learn the same of it.
+            word.broken, self._ended[place] = True, None
+        sources = {where: write for where, write in self._ended.items() if write is not None}
+        if sources or self._redirected:
+            self._redirected = True
+            self._accesses.read_from(access.segment, access.actor, sources)
+
+    def engine(self, segment: Segment, low: int, high: int) -> None:
+        """Add a strong operation of an engine: no loop may poll its bytes."""
+        self._engines.setdefault(id(segment), set()).add((low, high))
 
     def write(
         self, access: Access, place: int, size: int, lane: Lane, operation: tuple[str, str] | None
@@ -153,6 +165,8 @@ class Polling:
         """Judge the words of segments that end, given by identity."""
         for key in [key for key in self._words if key[0] in segments]:
             self._judge(self._words.pop(key))
+        for number in segments:
+            self._engines.pop(number, None)
 
     def close(self) -> None:
         """Judge all words."""
@@ -161,9 +175,10 @@ class Polling:
         self._words.clear()
 
     def _judge(self, word: Word) -> None:
-        word.broken = (
-            word.broken or self._writes > _MOST or any(each is word for each in self._owing.values())
-        )
+        owed = any(each is word for each in self._owing.values())
+        engines = self._engines.get(id(word.segment), ())
+        beside = any(low < word.place + word.size and word.place < high for low, high in engines)
+        word.broken = word.broken or owed or beside or self._writes > _MOST
         for session, failed, across in word.judge():
             if failed is not None:
                 self._ledger.competes(

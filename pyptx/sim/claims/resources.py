@@ -16,6 +16,7 @@ from ..threads.multiprocessor import Multiprocessors
 from .columns import Columns
 from .competing import Ledger
 from .moments import Moment, execution, groups_of, known_lanes, moment
+from .polling import Polling
 
 __all__ = ["Resources"]
 
@@ -38,8 +39,10 @@ class _Asked:
 class Resources:
     """The resources of a run."""
 
-    def __init__(self, world: World, columns: Columns, ledger: Ledger) -> None:
-        self._world, self._columns, self._ledger = world, columns, ledger
+    def __init__(self, world: World, columns: Columns, polling: Polling, ledger: Ledger) -> None:
+        self._world, self._columns, self._polling, self._ledger = world, columns, polling, ledger
+        #: What threads of all CTAs have taken from the pools of registers, if CTAs may wait for each other.
+        self._taken: list[Moment] = []
         self._ctas: dict[Hashable, _Asked] = {}
         #: Launches in which a CTA may have to wait until others free their columns, with the line.
         self.waiting: dict[int, SourceLocation | None] = {}
@@ -79,9 +82,12 @@ class Resources:
     def _registers(self, sync: Sync, asked: _Asked) -> None:
         """What releases registers must not wait for what takes them."""
         if sync.kind is SyncKind.REGISTERS_TAKE:
-            asked.taken += self._moments(sync)
+            taken = self._moments(sync)
+            asked.taken += taken
+            if self._polling.watches(self._world.machine.residency.live[sync.cta].grid.program.entry):
+                self._taken += taken
             return
-        for then in asked.taken:
+        for then in self._taken or asked.taken:
             for group, mask in groups_of(self._world, sync.cta, sync.threads):
                 if known_lanes(execution(group), then, group.warp.key, mask):
                     self._ledger.competes(

@@ -322,6 +322,7 @@ class StrongAccesses:
             return
         starts = access.footprint.starts
         low, high = int(starts.min()), int(starts.max()) + access.footprint.size
+        self._polling.engine(memory.segment, low, high)
         reduction = operation.reduction
         if reduction is not None and not self._commutes(reduction):
             reduction = None

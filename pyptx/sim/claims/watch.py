@@ -52,7 +52,7 @@ class Watch(Observer):
         self._polling = Polling(sanitizer.world, sanitizer.accesses, self._ledger)
         self._strong = StrongAccesses(sanitizer.world, self._polling, self._ledger)
         self._columns = Columns(self._ledger)
-        self._resources = Resources(sanitizer.world, self._columns, self._ledger)
+        self._resources = Resources(sanitizer.world, self._columns, self._polling, self._ledger)
         self._step: Step | None = None
 
     # --- events ---------------------------------------------------------------------------------

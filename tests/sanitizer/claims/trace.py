@@ -104,7 +104,9 @@ class Trace(Observer):
     def sync(self, sync: Sync) -> None:
         if sync.kind not in _PHASED:
             return
-        line = None if sync.location is None else sync.location.line
+        # A wait may end with the question before the loop, or in the loop.
+        peeked = sync.kind is SyncKind.MBARRIER_WAIT
+        line = None if sync.location is None or peeked else sync.location.line
         event = (line, sync.kind.value, sync.object, sync.phase, sync.amount)
         if sync.steps:
             self.engines[(sync.cta, *event)] += 1
