@@ -699,7 +699,8 @@ def _rows(threads: NDArray[np.int64], low: int, high: int) -> list[slice]:
 def stores_alike(access: Access) -> bool | None:
     """True if the threads of a store that write to one address write one value; None if it is not known."""
     actor: Any = access.actor
-    values = stored_values(actor) if access.kind is AccessKind.WRITE else None
+    by_threads = access.kind is AccessKind.WRITE and not isinstance(actor, AsyncOperation)
+    values = stored_values(actor) if by_threads else None
     if values is None or len(values) != len(access.footprint.starts):
         return None
     order = np.argsort(access.footprint.starts, kind="stable")

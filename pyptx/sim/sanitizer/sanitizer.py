@@ -181,7 +181,7 @@ class Sanitizer(Observer):
             check = conflict.check
             if (_bytes_at(offsets, check.shadow) != before).any():
                 self._tell(conflict)
-            elif check.record.proxy is Proxy.ASYNC:
+            elif check.record.issue is not None:
                 self._tell(replace(conflict, rule="store-collision"))
 
     def _speculative(self, conflict: Conflict) -> bool:

@@ -71,3 +71,22 @@ def test_warps_of_one_store_that_leave_the_first_value_race() -> None:
     body = "setp.lt.u32 q, tid, 32; and.b32 tid, tid, 31; .reg .b64 at; mad.wide.u32 at, tid, 4, out;"
     assert _rules(body + "selp.b32 tid, 7, 0, q; st.global.b32 [at], tid;") == ["data-race"]
     assert _rules(body + "st.global.b32 [at], tid;") == []
+
+
+#: Each thread copies two words to one place, one after the other.
+_TWICE = """
+.reg .b32 at; .reg .b64 from; mov.u32 at, tile; setp.ge.u32 q, tid, 1; @q bra END;
+st.global.b32 [out], {first}; st.global.b32 [out+4], {second};
+mov.u64 from, out;
+LOOP: cp.async.ca.shared.global [at], [from], 4;
+add.u32 tid, tid, 1; add.u64 from, from, 4; setp.lt.u32 q, tid, 2; @q bra LOOP;
+END: cp.async.wait_all;
+"""
+
+
+def test_copies_of_cp_async_of_different_words_race() -> None:
+    assert _rules(_TWICE.format(first=7, second=8)) == ["data-race"]
+
+
+def test_copies_of_cp_async_that_change_nothing_are_for_review() -> None:
+    assert _rules(_TWICE.format(first=7, second=7)) == ["store-collision"]
