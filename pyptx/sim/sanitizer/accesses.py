@@ -130,6 +130,10 @@ class Accesses:
         record = self._world.records[number]
         return record, record.mask if lane == ALL_LANES else 1 << lane
 
+    def follows(self, write: LastWrite, before: LastWrite | None) -> LastWrite:
+        """Return what is known of a write that comes in coherence order after ``before``."""
+        return self._flags.after(write, before)
+
     def read_from(self, segment: Segment, actor: Any, sources: dict[int, LastWrite]) -> None:
         """Let the next access take the values at some offsets from these writes, not from the last ones."""
         number = id(self._shadow(segment, actor))

@@ -79,6 +79,19 @@ class Flags:
         (value,) = shadow.writes_at(np.array([place]), 1)
         return LastWrite(shadow.flags.get(place), value)
 
+    def after(self, write: LastWrite, before: LastWrite | None) -> LastWrite:
+        """Return a write, if it comes in coherence order after another one than in time.
+
+        ``before`` is the write that it follows, or None.
+        """
+        mine = self._sets.accesses(write.value)
+        mine = [one for one in mine if one // CODES == mine[0] // CODES]
+        chain = self._sets.accesses(before.value) if before is not None and before.value else []
+        number = 0
+        for member in reversed([*mine, *chain]):
+            number = self._sets.extended(number, member)
+        return LastWrite(write.flag, self._sets.value(number, 0))
+
     def _flag_at(self, shadow: Shadow, place: int) -> Flag | None:
         """Return the flag of the write from which the current access reads."""
         found = self.sources.get((id(shadow), place)) if self.sources else None

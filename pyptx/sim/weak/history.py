@@ -110,6 +110,7 @@ class History:
     Attributes:
         writes: the first is what was there before the first strong write.
         seen: for each thread, by warp and lane: the last one in this order that it has read or written.
+        reordered: True if this is not the order in which the writes have happened.
     """
 
     segment: Segment
@@ -117,6 +118,7 @@ class History:
     size: int
     writes: list[Write]
     seen: dict[tuple[int, int], Write] = field(default_factory=dict)
+    reordered: bool = False
 
     def see(self, by: Accessing, write: Write) -> None:
         """Record that lanes have read or written ``write``."""

@@ -179,6 +179,10 @@ class WeakReads(Observer):
             word, writes = each.word, each.word.writes
             last = self._sanitizer.accesses.last_write(word.segment, each.actor, word.place)
             record, lanes = self._sanitizer.accesses.record_of(last)
+            word.reordered |= each.position < len(writes)
+            if word.reordered:
+                before = writes[each.position - 1].last if each.position else None
+                last = self._sanitizer.accesses.follows(last, before)
             write = Write(_bytes_of(word), last, record, lanes, each.update, each.origin)
             writes.insert(each.position, write)
             word.see(each.by, write)

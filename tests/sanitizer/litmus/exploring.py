@@ -39,7 +39,7 @@ def race_free(family: str) -> list[Litmus]:
 
 
 def _is_strong(test: Litmus) -> bool:
-    operations = [operation for thread in test.threads for operation in thread]
+    operations = [each for thread in test.threads for each in thread if not isinstance(each, Fence)]
     together = len(set(test.ctas)) == 1
     return all(each.order != "weak" and (together or each.scope == "gpu") for each in operations)
 
@@ -75,7 +75,11 @@ def random_test(seed: int, operations: int = 7) -> Litmus:
         elif kind == "U":
             thread.append(Update(place, rng.choice(("relaxed", "acquire", "release", "acq_rel"))))
         else:
-            thread.append(Fence(rng.choice(("acq_rel", "sc", "sc"))))
+            scope = rng.choice(("gpu", "gpu", "cta"))
+            thread.append(Fence(rng.choice(("acq_rel", "sc", "sc", "acquire", "release")), scope))
     # Each location occurs, so that all tests have the same parameters.
     threads[0] += [Store("x", 8), Load("y")]
-    return Litmus(f"random {seed}", tuple(map(tuple, threads)), tuple(range(len(threads))), ("x", "y"))
+    ctas = [*range(len(threads))]
+    if rng.random() < 0.3:
+        ctas = [0] * len(threads)
+    return Litmus(f"random {seed}", tuple(map(tuple, threads)), tuple(ctas), ("x", "y"))
