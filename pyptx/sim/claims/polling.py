@@ -57,6 +57,7 @@ class Polling:
         """Begin a strong access of threads or engines."""
         self._touched.clear()
         self._ended.clear()
+        self._accesses.learn_nothing(False)
         if self._redirected:
             self._redirected = False
             self._accesses.read_from(access.segment, access.actor, {})
@@ -132,6 +133,10 @@ class Polling:
             acquires(access.semantics)
             or self._accesses.last_write(access.segment, access.actor, place).flag is not None
         )
+
+    def deafen(self) -> None:
+        """Let the current access learn nothing of what others have released."""
+        self._accesses.learn_nothing(True)
 
     def lane(self, group: LaneGroup, number: int, split: Any, thread: int, op: Op, now: Moment) -> Lane:
         """Return one lane of an access."""

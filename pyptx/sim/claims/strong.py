@@ -26,7 +26,7 @@ from ..sanitizer.operations import Token
 from ..sanitizer.world import World
 from ..semantics.atomics import operation_of
 from .competing import Ledger
-from .moments import Moment, causality, groups_of, known_lanes, moment
+from .moments import Moment, causality, execution, groups_of, known_lanes, moment
 from .polling import Polling
 from .polls import Poll
 from .words import Lane
@@ -259,19 +259,19 @@ class StrongAccesses:
         low, high = int(starts.min()), int(starts.max()) + access.footprint.size
         if not _of_integers(operation):
             self._sums_floats(memory, low, high, op.location)
-        # What such an operation learns of others in open order, no other schedule must miss.
         learns = self._learns(access, op)
         for group, mask in groups_of(self._world, actor.cta_key, access.threads):
             clock, key = causality(group), group.warp.key
             for other in self._overlapping(memory, low, high):
-                if (other.operation == operation and not learns) or (
-                    id(op),
-                    id(other.moment.location),
-                ) in self._competing:
+                if other.operation == operation or (id(op), id(other.moment.location)) in self._competing:
                     continue
                 if other.moment.mask & ~known_lanes(clock, other.moment, key, mask):
                     self._competes(op, other.moment.location)
             self._sum_beside(memory, op, operation, low, high, clock, key, mask)
+            if learns and self._only_executed(memory, low, high, group, mask):
+                # The operation may be there to acquire: what it learns besides, it learns by chance.
+                self._competes(op, op.location)
+                learns = False
             now = moment(self._world, group.warp, mask, op.location)
             found = memory.sums.get((key, op))
             if found is None:
@@ -280,6 +280,16 @@ class StrongAccesses:
                 now.mask |= found.moment.mask
                 found.moment = now
                 found.low, found.high = min(found.low, low), max(found.high, high)
+        if learns:
+            # Another schedule may put the operation before all others.
+            self._polling.deafen()
+
+    def _only_executed(self, memory: _Memory, low: int, high: int, group: LaneGroup, mask: int) -> bool:
+        """True if lanes know of an access to the bytes in execution order, but not in causality order."""
+        then = [each.moment for each in self._overlapping(memory, low, high)]
+        then += [e.moment for start, entries in memory.places.items() if low <= start < high for e in entries]
+        weak, strong, key = execution(group), causality(group), group.warp.key
+        return any(known_lanes(weak, one, key, mask) & ~known_lanes(strong, one, key, mask) for one in then)
 
     def _learns(self, access: Access, op: Op) -> bool:
         """True if an operation may learn of others by chance, and no polling loop takes care of it."""

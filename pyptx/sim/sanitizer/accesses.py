@@ -139,6 +139,10 @@ class Accesses:
         number = id(self._shadow(segment, actor))
         self._flags.sources = {(number, place): write for place, write in sources.items()}
 
+    def learn_nothing(self, learns_nothing: bool) -> None:
+        """Let the next access learn nothing of what others have released; or let it learn again."""
+        self._flags.learns_nothing = learns_nothing
+
     def barrier_name(self, key: Any) -> tuple[str, str]:
         """Return the name of an mbarrier in texts and in addresses, given the key of its events."""
         found = self._barriers.get(key)

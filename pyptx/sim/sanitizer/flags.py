@@ -73,6 +73,9 @@ class Flags:
     def __init__(self, world: World, sets: ValueSets) -> None:
         self._world, self._sets = world, sets
         self.sources: dict[tuple[int, int], LastWrite] = {}
+        #: True if the current access learns nothing: an atomic operation whose place among others is open,
+        #: and whose result no instruction reads.
+        self.learns_nothing = False
 
     def last_write(self, shadow: Shadow, place: int) -> LastWrite:
         """Return the last write to a place."""
@@ -112,7 +115,7 @@ class Flags:
 
         ``starts`` has the first byte of each lane, ``size`` is that of one element.
         """
-        if not (shadow.flags or self.sources):
+        if self.learns_nothing or not (shadow.flags or self.sources):
             return
         agents = self._world.ctas
         for place, mask in places_of(lanes, starts, access.footprint.size, size):
@@ -130,7 +133,7 @@ class Flags:
     ) -> None:
         """Order the writes that a strong access reads before what its lanes do next."""
         nbytes = access.footprint.size
-        if not self._strongly_written(shadow, starts, nbytes):
+        if self.learns_nothing or not self._strongly_written(shadow, starts, nbytes):
             return
         for place, mask in places_of(lanes, starts, nbytes, size):
             value = self._value_at(shadow, place)
@@ -261,7 +264,7 @@ class Flags:
         kept: Released = {}
         if flag is not None and access.kind is AccessKind.RMW:
             strong = flag.fits(warp.cta, scope, size)
-            if _returns(access):
+            if _returns(access) and not self.learns_nothing:
                 key = (id(shadow), place)
                 acquire(mine, key, flag.board, order, scope, self._world.ctas, flag=True, strong=strong)
             if strong:

@@ -249,7 +249,7 @@ CONDITIONS: dict[str, Condition] = {
         _ADDRESSES
         + "@%p1 st.global.u32 [%a+64], 7;\n@%p5 atom.acq_rel.gpu.global.add.u32 %r1, [%a], 1;\n"
         + "@%p2 ld.global.u32 %r2, [%a+64];\n@%p2 st.global.u32 [%d2], %r2;\n",
-        "atom.acq_rel.gpu.global.add.u32: the order of accesses to the same bytes",
+        "finding data-race",
         _ADDRESSES
         + "@%p1 st.global.u32 [%a+64], 7;\n@%p5 red.release.gpu.global.add.u32 [%a], 1;\n"
         + "bar.sync 0;\n@%p2 ld.global.u32 %r2, [%a+64];\n@%p2 st.global.u32 [%d2], %r2;\n",

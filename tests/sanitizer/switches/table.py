@@ -52,8 +52,8 @@ _SWITCHES = (
     # Flags.
     Switch("a strong write releases", "flags.Flags._write_place", "release(own, mine", "0 and release(own, mine"),
     Switch("a strong read acquires", "flags.Flags.read", "acquire(group, key", "0 and acquire(group, key"),
-    Switch("an atomic acquires", "flags.Flags._write_place", "if _returns(access):", "if 0:"),
-    Switch("red acquires nothing", "flags.Flags._write_place", "if _returns(access):", "if 1:"),
+    Switch("an atomic acquires", "flags.Flags._write_place", "if _returns(access) and not self.learns_nothing:", "if 0:"),
+    Switch("red acquires nothing", "flags.Flags._write_place", "if _returns(access) and not self.learns_nothing:", "if 1:"),
     Switch("a chain of atomics carries a release on", "flags.Flags._write_place", "if strong:", "if 0:"),
     Switch("a chain needs scopes that fit", "flags.Flags._write_place", "if strong:", "if 1:"),
     Switch("a thread's own release goes on", "flags.Flags._write_place", "for source, levels in own.items():", "for source, levels in own.items() if releases(order) or mine.fences else ():"),
