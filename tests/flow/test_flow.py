@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from pyptx.core.errors import TraceError
 from pyptx.core.source import SourceLocation
-from pyptx.flow import accesses, control_flow, maybe_undefined, read_after, reconvergence
+from pyptx.flow import accesses, control_flow, maybe_undefined, read_after, read_from, reconvergence
 from pyptx.flow.graph import EXIT, Graph
 from pyptx.ir import Function, Instruction, LabelStatement, Raw, parse_module
 from tests.sim.build import Kernel
@@ -277,6 +277,13 @@ def test_what_an_instruction_reads_and_writes(text: str, reads: list[str], write
 def test_reads_after_a_write(body: str, read: bool) -> None:
     f = function(f".reg u32 a b\n.reg pred p\nmov.u32 a, 2\n{body}\nret")
     assert read_after(control_flow(f), 0, frozenset({"a"})) is read
+
+
+@pytest.mark.parametrize(("position", "read"), [(0, True), (1, True), (2, False)])
+def test_reads_from_a_statement_of_a_block(position: int, read: bool) -> None:
+    graph = control_flow(function(".reg u32 a b\nmov.u32 b, 2\nadd.u32 b, a, 1\nmov.u32 a, b\nret"))
+    assert read_from(graph, 0, frozenset({"a"}), position=position) is read
+    assert not read_from(graph, EXIT, frozenset({"a"}))
 
 
 @pytest.mark.parametrize(("body", "read"), [

@@ -102,6 +102,37 @@ CONDITIONS: dict[str, Condition] = {
         "finding data-race",
         _ADDRESSES + "@%p1 st.global.u32 [%a], 1;\nbar.sync 0;\n@%p2 st.global.u32 [%a], 2;\n",
     ),
+    "warps that store to one address, and the last one leaves what was there": Condition(
+        _ADDRESSES
+        + "@%p5 st.shared.u32 [room], 0;\nbar.sync 0;\nand.b32 %r1, %warp, 1;\n@%p5 st.shared.u32 [room], %r1;\n"
+        + "bar.sync 0;\nld.shared.u32 %r2, [room];\nst.global.u32 [%d2], %r2;\n",
+        "finding data-race",
+        _ADDRESSES
+        + "@%p1 st.shared.u32 [room], 0;\nbar.sync 0;\nand.b32 %r1, %warp, 0;\n@%p5 st.shared.u32 [room], %r1;\n"
+        + "bar.sync 0;\nld.shared.u32 %r2, [room];\nst.global.u32 [%d2], %r2;\n",
+        _ROOM,
+        threads=96,
+    ),
+    "lanes of several warps that store to one address": Condition(
+        _ADDRESSES
+        + "shr.u32 %r1, %thread, 1;\nmad.wide.u32 %d5, %r1, 4, %out;\nst.global.u32 [%d5], %thread;\n",
+        "finding store-collision",
+        _ADDRESSES + "shr.u32 %r1, %thread, 1;\nmad.wide.u32 %d5, %r1, 4, %out;\nst.global.u32 [%d5], %r1;\n",
+        threads=128,
+    ),
+    "data behind a later value of a flag than the one that ends the loop": Condition(
+        _ADDRESSES
+        + "@%p1 st.release.gpu.global.u32 [%a], 1;\n@%p1 st.global.u32 [%a+64], 7;\n"
+        + "@%p1 st.release.gpu.global.u32 [%a], 2;\n@!%p2 bra END;\n"
+        + _POLL.format(n=1)
+        + "ld.global.u32 %r1, [%a+64];\nst.global.u32 [%d2], %r1;\nEND:\n",
+        "finding data-race",
+        _ADDRESSES
+        + "@%p1 st.release.gpu.global.u32 [%a], 1;\n@%p1 st.global.u32 [%a+64], 7;\n"
+        + "@%p1 st.release.gpu.global.u32 [%a], 2;\n@!%p2 bra END;\n"
+        + _POLL.format(n=2)
+        + "ld.global.u32 %r1, [%a+64];\nst.global.u32 [%d2], %r1;\nEND:\n",
+    ),
     # --- (b) phases -----------------------------------------------------------------------------
     "an arrival that may count in the next phase": Condition(
         _init(1) + _ARRIVE_1 + _ARRIVE_2,
