@@ -283,12 +283,14 @@ class Accesses:
 
     def _of_warp(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], footprint: Footprint) -> None:
         """Check an access of some lanes of a warp, to those pieces of the access that are theirs."""
+        shadow = self._shadow(access.segment, access.actor)
+        if shadow.first and _strong_read(access):
+            self._of_uninitialized(access, shadow, warp, lanes, footprint)
         if _asks_once(access):
             self._of_chance(access, warp, lanes, footprint)
         if acquires(access.semantics) and access.kind is not AccessKind.WRITE:
             self._acquire(access, warp, lanes, footprint)
         groups = warp.groups_of(mask_of(lanes))
-        shadow = self._shadow(access.segment, access.actor)
         ascends = apart(footprint)
         if access.kind is AccessKind.WRITE and footprint is access.footprint and not ascends:
             self._collisions(access)
@@ -313,7 +315,9 @@ class Accesses:
                 units[(group.mask >> lanes & 1).astype(np.bool_)] = number
         for view, group in zip(views, groups, strict=True):
             self._reach(current, view, record, group.mask)
+        flags = self._new_flags(shadow, current, footprint.starts)
         self._examiner.access(Check(shadow, footprint, values, views, record, current, units, lanes))
+        self._flags.begin(shadow, flags)
         if current.strong or shadow.flags:
             self._use_flags(access, shadow, warp, lanes, footprint, current)
         self._begin_lives(access, shadow, warp, groups)
@@ -326,7 +330,26 @@ class Accesses:
         for group, earlier, lane in list(found):
             record = self._thread_record(access, warp, group.mask)
             view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
-            self._examiner.by_chance(Check(shadow, footprint, 0, [view], record, current), earlier, lane)
+            check = Check(shadow, footprint, 0, [view], record, current)
+            self._examiner.by_chance("ordered-by-chance", check, earlier, lane)
+
+    def _of_uninitialized(
+        self, access: Access, shadow: Shadow, warp: WarpAgent, lanes: NDArray[Any], footprint: Footprint
+    ) -> None:
+        """Report strong reads of flags in shared memory that nothing orders after their initialization."""
+        current = self._current(access, shadow)
+        for group, earlier, lane in list(self._flags.uninitialized(shadow, warp, lanes, footprint.starts)):
+            record = self._thread_record(access, warp, group.mask)
+            view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
+            check = Check(shadow, footprint, 0, [view], record, current)
+            self._examiner.by_chance("uninitialized-read", check, earlier, lane)
+
+    def _new_flags(self, shadow: Shadow, current: Current, starts: NDArray[np.int64]) -> dict[int, int]:
+        """Return the places of shared memory that a strong write makes flags, with their last writes."""
+        if not current.strong or current.kind is AccessKind.READ or shadow.owner is None:
+            return {}
+        self._examiner.settle(shadow)
+        return self._flags.new(shadow, starts)
 
     def _of_one_place(
         self,
@@ -393,6 +416,8 @@ class Accesses:
         current = self._current(access, shadow)
         if current.owner is not None and current.owner is not cta:
             return False
+        if shadow.first and _strong_read(access):
+            return False
         starts = access.footprint.starts
         ascends = apart(access.footprint)
         weak_read = access.kind is AccessKind.READ and not current.strong
@@ -417,7 +442,9 @@ class Accesses:
             group = warp.groups[0]
             views.append(View(group.levels, cta, warp.key, warp.time, group.ordered))
         check = Check(shadow, access.footprint, values, views, record, current, units, lanes)
+        flags = self._new_flags(shadow, current, starts)
         self._examiner.access(check)
+        self._flags.begin(shadow, flags)
         if current.strong or shadow.flags:
             for warp, row in zip(agents, rows, strict=True):
                 footprint = Footprint(starts[row], access.footprint.size)
@@ -682,6 +709,12 @@ def _barrier_record(
         location,
         barrier=True,
     )
+
+
+def _strong_read(access: Access) -> bool:
+    """True if threads read by a strong load or an atomic operation."""
+    strong = access.kind is AccessKind.READ and access.semantics is not MemoryOrder.WEAK
+    return strong or access.kind is AccessKind.RMW
 
 
 def _asks_once(access: Access) -> bool:

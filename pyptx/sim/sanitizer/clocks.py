@@ -11,8 +11,8 @@ the first one for whole operations, :data:`READ_KEY` for their reads alone.
 include each other. ``WIDE`` ignores scopes, ``EXECUTION`` also takes what relaxed operations order.
 ``FENCES`` has the order of fences of kind ``sc``, in runs with weak reads. A level ``Fenced`` holds what a
 proxy fence has made visible to the async proxy. ``TENSOR`` and ``SENT`` follow ``tcgen05.fence``,
-``INITIALIZED`` follows ``fence.mbarrier_init``, and a level ``SharedOnly`` has causality order for shared
-memory alone.
+``INITIALIZED`` follows ``fence.mbarrier_init``, ``MATCHED`` follows ``match.sync``, and a level
+``SharedOnly`` has causality order for shared memory alone.
 """
 
 from __future__ import annotations
@@ -63,6 +63,7 @@ class Level(enum.Enum):
     TENSOR = "tcgen05 operations that a fence::after_thread_sync orders before"
     SENT = "tcgen05 operations that a fence::before_thread_sync has sent"
     INITIALIZED = "mbarriers whose initialization a fence.mbarrier_init has released"
+    MATCHED = "release and acquire, with match.sync in the place of bar.warp.sync"
 
     __hash__ = object.__hash__
 

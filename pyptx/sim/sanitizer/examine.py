@@ -342,10 +342,10 @@ class Examiner:
         if clean:
             _remember(check, earlier, view)
 
-    def by_chance(self, check: Check, earlier: Record, lane: int) -> None:
-        """Report a read whose value nothing orders before it."""
+    def by_chance(self, rule: str, check: Check, earlier: Record, lane: int) -> None:
+        """Report a read that nothing orders after the write that the rule asks for."""
         check.locate()
-        check.breaks("ordered-by-chance", earlier, (lane, -1), 0, check.blocks)
+        check.breaks(rule, earlier, (lane, -1), 0, check.blocks)
         self._report_all(check)
 
     # --- storing --------------------------------------------------------------------------------

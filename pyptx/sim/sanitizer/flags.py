@@ -168,6 +168,41 @@ class Flags:
                     yield group, record, lane
         warp.merge()
 
+    def uninitialized(
+        self, shadow: Shadow, warp: WarpAgent, lanes: Lanes, starts: Lanes
+    ) -> Iterator[tuple[LaneGroup, Record, int]]:
+        """Yield the initializations of flags in shared memory that strong reads are not ordered after.
+
+        With each, the lanes that access, and the lane that has written.
+        """
+        for start in np.unique(starts).tolist():
+            value = shadow.first.get(start)
+            if not value:
+                continue
+            number, lane = divmod(value, CODES)
+            record = self._world.records[number]
+            if not record.mask or record.proxy is not Proxy.GENERIC:
+                continue
+            written = record.mask if lane == ALL_LANES else 1 << lane
+            for group in warp.groups_of(mask_of(lanes[starts == start])):
+                own = record.key == warp.key and written & group.mask
+                known = group.levels.get(Level.EXECUTION, {})
+                if not own and written & ~known_lanes(record, known, written):
+                    yield group, record, lane
+        warp.merge()
+
+    def new(self, shadow: Shadow, starts: Lanes) -> dict[int, int]:
+        """Return the places that no strong access has written yet, and the last write of each or 0."""
+        known = shadow.first
+        places = [place for place in np.unique(starts).tolist() if place not in known]
+        return {place: shadow.writes_at(np.array([place]), 1)[0] for place in places}
+
+    def begin(self, shadow: Shadow, places: dict[int, int]) -> None:
+        """Remember, for places that have become flags, the write that initialized them."""
+        for place, earlier in places.items():
+            value = earlier or shadow.writes_at(np.array([place]), 1)[0]
+            shadow.first[place] = self._sets.accesses(value)[0] if value else 0
+
     def _strongly_written(self, shadow: Shadow, starts: Lanes, nbytes: int) -> bool:
         """True if strong writes of threads are the last ones to some of the bytes."""
         found = shadow.writes_at(starts, nbytes)

@@ -216,11 +216,9 @@ def broken_rule(record: Record, lane: int, current: Current, my_lane: int, view:
     if not record.mask and in_level(Level.WIDE):
         # The data of st.async, whose completion releases at cluster scope.
         return "relaxed-handover"
-    if record.barrier and current.kind is AccessKind.INVAL and in_level(Level.EXECUTION):
-        # A wait is over when its thread goes on, and operations on the CTA's own memory happen in order of
-        # issue: libcu++ counts the lanes that leave by match.any.
-        own = current.owner is not None and record.cta == current.owner.key
-        return "relaxed-handover" if own or record.kind is AccessKind.READ else "data-race"
+    if record.barrier and current.kind is AccessKind.INVAL and in_level(Level.MATCHED):
+        # libcu++ counts by match.any the lanes that leave, and then invalidates the mbarriers.
+        return "relaxed-handover"
     return "data-race"
 
 

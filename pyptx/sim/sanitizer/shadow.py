@@ -29,6 +29,7 @@ class Shadow:
         writes, reads: values by block.
         early: accesses that conflict with nothing so far, and are not stored yet (:meth:`waits`).
         flags: places that strong writes have written (:mod:`.flags`), by offset.
+        first: flags in shared memory: the write that initialized each place; 0 if it is not known.
         own_releases: what each thread that wrote a flag has released there, by offset and thread.
     """
 
@@ -43,6 +44,7 @@ class Shadow:
         #: While writes wait: the grains that they have touched.
         self._touched: NDArray[np.bool_] | None = None
         self.flags: dict[int, Any] = {}
+        self.first: dict[int, int] = {}
         self.own_releases: dict[int, dict[tuple[int, int], Any]] = {}
 
     @property

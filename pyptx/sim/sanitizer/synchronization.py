@@ -108,11 +108,12 @@ class Synchronization:
         cta = self._world.ctas[sync.cta]
         for warp, mask in self._world.warps_of(cta, sync.threads):
             groups = warp.groups_of(mask)
-            known: Levels = NOTHING
+            known: Clock = {}
             for group in groups:
-                known = join_levels(known, weaker(group.snapshot(group.mask), wide=False))
+                mine = group.snapshot(group.mask)
+                known = join(known, join(mine.get(Level.SYNC, {}), mine.get(Level.MATCHED, {})))
             for group in groups:
-                group.learn(known)
+                group.learn({Level.MATCHED: known})
             warp.merge()
 
     def mark(self, family: str, key: Hashable, phase: int, own: Clock) -> None:

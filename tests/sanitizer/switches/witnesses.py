@@ -114,7 +114,7 @@ WITNESSES: dict[str, str] = {
     "tensor memory: a warp's own use": "warp-overwrites-what-it-has-used/right",
     "tensor memory: dealloc needs no fence": "freed-behind-a-barrier-without-fences/right",
     "match.sync orders execution": "invalidated-behind-match/wrong",
-    "operations of the CTA's own threads happen before its inval": "invalidated-behind-match/wrong",
+    "an mbarrier may be invalidated behind match.sync": "invalidated-behind-match/wrong",
     "a guess may race with a swap": "guess-loaded-by-an-ordinary-load/wrong",
     "a load may race if its thread does not use it": "scalar-loaded-by-all-threads/wrong",
     "accesses that race are kept": "st s | st s; bar.sync #1 %64 | bar.sync #1 %64; ld s",
