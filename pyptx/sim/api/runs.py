@@ -9,6 +9,7 @@ import hashlib
 import pickle
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from threading import Lock
@@ -30,6 +31,7 @@ from ..exploration.tree import Task, found_in
 from ..machine.machine import Machine
 from ..machine.schedule import make_policy
 from ..memory.segments import Fault
+from ..sanitizer.garbage import fewer_collections
 from ..sanitizer.sanitizer import Sanitizer
 from ..threads.grid import Grid
 from ..weak.reads import WeakReads, chooser
@@ -291,7 +293,8 @@ def _run(
     mapped = _fill(machine, requests, programs)
     if begin is not None:
         begin(_buffers(programs, mapped))
-    machine.run()
+    with fewer_collections() if options.sanitize else nullcontext():
+        machine.run()
     for grid, request in zip(machine.grids, requests, strict=True):
         found = grid.account.findings
         if verdict_of(found) not in (Verdict.ERROR, Verdict.INCOMPLETE):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -196,6 +197,7 @@ class Accesses:
         address = shadow.segment.base + int(access.footprint.starts[0])
         return Current(
             access,
+            access.space,
             access.kind,
             access.proxy,
             element_size(access),
@@ -268,17 +270,23 @@ class Accesses:
         shadow = self._shadow(access.segment, access.actor)
         if not shadow.waits(access.footprint, reading=access.kind is AccessKind.READ):
             return False
-        views = []
         for warp in agents:
             warp.advance()
-            views.append(View(warp.groups[0].levels, warp.cta, warp.key, warp.time, set()))
-        records, current = self._world.records, self._current(access, shadow)
-        first, launch = records.reserve(len(agents)), self._world.launches[agents[0].cta.launch]
-        location = access.actor.location
-        late = Late(
-            shadow, access.footprint, rows, lanes, agents, views, current, location, records, first, launch
+        shadow.early.append(
+            Late(
+                shadow,
+                access.footprint,
+                access.kind,
+                access.proxy,
+                element_size(access),
+                rows,
+                lanes,
+                agents,
+                access.actor.location,
+                self._world,
+                self._world.records.reserve(len(agents)),
+            )
         )
-        shadow.early.append(late)
         return True
 
     def _of_warp(self, access: Access, warp: WarpAgent, lanes: NDArray[Any], footprint: Footprint) -> None:
@@ -660,7 +668,18 @@ class Accesses:
     def _barrier_current(self, kind: AccessKind, shadow: Shadow, footprint: Footprint) -> Current:
         owner = None if shadow.owner is None else self._world.ctas.get(shadow.owner)
         address = shadow.segment.base + int(footprint.starts[0])
-        return Current(None, kind, Proxy.GENERIC, _BARRIER_BYTES, True, Scope.SYS, True, owner, address)
+        return Current(
+            None,
+            StateSpace.SHARED,
+            kind,
+            Proxy.GENERIC,
+            _BARRIER_BYTES,
+            True,
+            Scope.SYS,
+            True,
+            owner,
+            address,
+        )
 
     def _use_barrier(
         self, sync: Sync, kind: AccessKind, shadow: Shadow, footprint: Footprint, group: LaneGroup
@@ -728,10 +747,15 @@ def _asks_once(access: Access) -> bool:
     return not cache["decides"]
 
 
+@lru_cache(maxsize=64)
+def _rows_of_whole_warps(warps: int) -> list[slice]:
+    return [slice(first, first + _LANES) for first in range(0, _LANES * warps, _LANES)]
+
+
 def _rows(threads: NDArray[np.int64], low: int, high: int) -> list[slice]:
     """Return the positions of the threads of each warp. ``low`` and ``high`` are the first and last warp."""
     if len(threads) == _LANES * (high - low + 1):
-        return [slice(first, first + _LANES) for first in range(0, len(threads), _LANES)]
+        return _rows_of_whole_warps(high - low + 1)
     warps = threads >> 5
     ends = [*(np.flatnonzero(warps[1:] != warps[:-1]) + 1).tolist(), len(warps)]
     return [slice(first, end) for first, end in zip([0, *ends], ends, strict=False)]

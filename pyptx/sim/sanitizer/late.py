@@ -7,19 +7,21 @@ the shadow is made when another access needs it, if ever (:meth:`~.shadow.Shadow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.source import SourceLocation
-from ..memory.access import Access, AccessKind, Footprint, MemoryOrder, Scope, StateSpace
+from ..memory.access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
 from .agents import FULL_MASK, WarpAgent
+from .clocks import Levels
 from .examine import Check
 from .order import Current, View
-from .records import CODES, Record, Records
+from .records import CODES, Record
 from .shadow import Shadow
+from .world import World
 
 __all__ = ["Late", "apart", "may_be_late"]
 
@@ -45,27 +47,34 @@ def may_be_late(access: Access, agents: Sequence[WarpAgent]) -> bool:
 
 @dataclass(eq=False, slots=True)
 class Late:
-    """An access of whole warps that waits, with what its warps knew.
+    """An access of warps of one lane group each that waits, with what the warps know at this time.
 
     Attributes:
+        size: bytes of one scalar of a piece.
         rows: the pieces of each warp.
         lanes: for each piece, the lane that accesses.
-        warps, views: the warps, and what each knew.
+        warps: the warps.
         first: the number of the first warp's record; those of the other warps follow.
-        launch: the key in clocks that stands for the completion of the access's launch.
+        times, levels: what the warps know.
     """
 
     shadow: Shadow
     footprint: Footprint
+    kind: AccessKind
+    proxy: Proxy
+    size: int
     rows: list[slice]
     lanes: NDArray[Any]
     warps: list[WarpAgent]
-    views: list[View]
-    current: Current
     location: SourceLocation | None
-    records: Records
+    world: World
     first: int
-    launch: int
+    times: list[int] = field(init=False)
+    levels: list[Levels] = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.times = [warp.time for warp in self.warps]
+        self.levels = [warp.groups[0].levels for warp in self.warps]
 
     def made(self) -> Check:
         """Return the check, with the records."""
@@ -73,34 +82,45 @@ class Late:
         for unit, row in enumerate(self.rows):
             values[row] += CODES * (self.first + unit)
             units[row] = unit
-            self.records.put(self._record(unit))
-        several = units if len(self.views) > 1 else None
-        record = self.records[self.first]
-        return Check(
-            self.shadow,
-            self.footprint,
-            values,
-            self.views,
-            record,
-            self.current,
-            several,
-            self.lanes,
+            self.world.records.put(self._record(unit))
+        views = [
+            View(levels, warp.cta, warp.key, time, set())
+            for warp, time, levels in zip(self.warps, self.times, self.levels, strict=True)
+        ]
+        several = units if len(views) > 1 else None
+        record = self.world.records[self.first]
+        current = self._current()
+        return Check(self.shadow, self.footprint, values, views, record, current, several, self.lanes)
+
+    def _current(self) -> Current:
+        address = self.shadow.segment.base + int(self.footprint.starts[0])
+        return Current(
+            None,
+            StateSpace.GLOBAL,
+            self.kind,
+            self.proxy,
+            self.size,
+            False,
+            Scope.NONE,
+            False,
+            None,
+            address,
         )
 
     def _record(self, unit: int) -> Record:
-        current, view, warp = self.current, self.views[unit], self.warps[unit]
+        warp = self.warps[unit]
         return Record(
             self.first + unit,
             warp.key,
-            view.limit,
+            self.times[unit],
             FULL_MASK,
-            current.kind,
-            current.proxy,
+            self.kind,
+            self.proxy,
             MemoryOrder.WEAK,
             Scope.NONE,
-            current.size,
+            self.size,
             warp.cta.key,
-            self.launch,
+            self.world.launches[warp.cta.launch],
             warp.name,
             self.location,
         )

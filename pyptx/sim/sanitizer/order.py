@@ -49,7 +49,8 @@ class Current:
     """The access that is checked now.
 
     Attributes:
-        access: the event; None for an operation on an mbarrier.
+        access: the event; None for an operation on an mbarrier, and for an access that has waited.
+        space: the state space of the bytes.
         barrier: True for an operation on an mbarrier.
         owner: the CTA whose shared memory is accessed, or None.
         address: the first byte.
@@ -57,6 +58,7 @@ class Current:
     """
 
     access: Access | None
+    space: StateSpace
     kind: AccessKind
     proxy: Proxy
     size: int
@@ -66,11 +68,6 @@ class Current:
     owner: CtaAgent | None
     address: int
     pipelined: bool = False
-
-    @property
-    def space(self) -> StateSpace:
-        """The state space of the bytes."""
-        return StateSpace.SHARED if self.access is None else self.access.space
 
     @property
     def number(self) -> int:
