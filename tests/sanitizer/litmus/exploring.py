@@ -19,15 +19,15 @@ class Explored:
 
     Attributes:
         wrong: outcomes that the model forbids.
-        missing: outcomes that it allows without load buffering, and that were not found.
-        buffered: outcomes that need load buffering.
+        missing: outcomes that it allows with an order in time, and that were not found.
+        timeless: outcomes that need load buffering, or an order of fences against that in time.
         interleavings, runs: of the exploration.
         complete: whether it came to its end.
     """
 
     wrong: frozenset[tuple[int, ...]]
     missing: frozenset[tuple[int, ...]]
-    buffered: frozenset[tuple[int, ...]]
+    timeless: frozenset[tuple[int, ...]]
     interleavings: int
     runs: int
     complete: bool
@@ -50,7 +50,7 @@ def explored(test: Litmus) -> Explored:
     found, report = explore(test)
     exploration = report.exploration
     assert exploration is not None
-    every, in_order = allowed(test), allowed(test, buffering=False)
+    every, in_order = allowed(test), allowed(test, in_order=True)
     return Explored(
         frozenset(found - every),
         frozenset(in_order - found),

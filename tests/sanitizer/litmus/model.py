@@ -331,26 +331,26 @@ def _outcomes(test: _Test, candidate: _Candidate, coherence: Relation) -> Iterat
         yield (*registers, *last)
 
 
-def allowed(test: Litmus, *, buffering: bool = True) -> frozenset[Outcome]:
+def allowed(test: Litmus, *, in_order: bool = False) -> frozenset[Outcome]:
     """The outcomes that the model allows: values of registers, then of :attr:`Litmus.finals`.
 
-    ``buffering`` is False for those alone that need no load buffering: in some execution with this outcome,
-    program order and the order of each write before its reads have no cycle.
+    With ``in_order`` those alone of executions in which program order, the order of each write before its reads,
+    and the order of the fences of kind ``sc`` have no cycle: an order in time has all three.
     """
     events = _Test(test)
     return frozenset(
         outcome
-        for one, _, order in _executions(events)
-        if buffering or not _buffers_loads(events, one)
+        for one, base, order in _executions(events)
+        if not in_order or _has_time(one, base)
         for outcome in _outcomes(events, one, order)
     )
 
 
-def _buffers_loads(test: _Test, candidate: _Candidate) -> bool:
-    relation = [set(after) for after in test.program_order]
+def _has_time(candidate: _Candidate, base: Relation) -> bool:
+    relation = [set(after) for after in base]
     for read, write in candidate.sources.items():
         relation[write].add(read)
-    return _cyclic(relation)
+    return not _cyclic(relation)
 
 
 def forbidden(test: Litmus) -> frozenset[Outcome]:
