@@ -175,21 +175,26 @@ class Flags:
 
         With each, the lanes that access, and the lane that has written.
         """
-        for start in np.unique(starts).tolist():
-            value = shadow.first.get(start)
-            if not value:
-                continue
+        first = [shadow.first.get(start, 0) for start in starts.tolist()]
+        for value in set(first) - {0}:
             number, lane = divmod(value, CODES)
             record = self._world.records[number]
             if not record.mask or record.proxy is not Proxy.GENERIC:
                 continue
             written = record.mask if lane == ALL_LANES else 1 << lane
-            for group in warp.groups_of(mask_of(lanes[starts == start])):
+            if not any(self._misses(group, record, written) for group in warp.groups):
+                continue
+            mask = mask_of(lanes[np.equal(first, value)])
+            for group in warp.groups_of(mask):
                 own = record.key == warp.key and written & group.mask
-                known = group.levels.get(Level.EXECUTION, {})
-                if not own and written & ~known_lanes(record, known, written):
+                if not own and self._misses(group, record, written):
                     yield group, record, lane
-        warp.merge()
+            warp.merge()
+
+    @staticmethod
+    def _misses(group: LaneGroup, record: Record, written: int) -> bool:
+        """True if nothing orders a write of the lanes ``written`` before what a group does now."""
+        return bool(written & ~known_lanes(record, group.levels.get(Level.EXECUTION, {}), written))
 
     def new(self, shadow: Shadow, starts: Lanes) -> dict[int, int]:
         """Return the places that no strong access has written yet, and the last write of each or 0."""

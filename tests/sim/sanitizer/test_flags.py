@@ -47,3 +47,10 @@ def test_a_thread_knows_its_own_initialization() -> None:
     own = ".reg .b32 at; mov.u32 at, flag; mad.lo.u32 at, tid, 4, at; setp.lt.u32 p, tid, 32;"
     count = "@p atom.relaxed.cta.shared.add.u32 x, [at], 1;"
     assert _rules(f"{own} @p st.relaxed.cta.shared.u32 [at], 0; {count}") == []
+
+
+def test_lanes_do_not_know_the_initialization_of_another_lane() -> None:
+    begin = "setp.eq.u32 q, tid, 1; @p st.relaxed.cta.shared.u32 [flag], 0;"
+    count = "@q atom.relaxed.cta.shared.add.u32 x, [flag], 1;"
+    assert _rules(f"{begin} bar.warp.sync -1; {count}") == []
+    assert _rules(f"{begin} {count}") == ["uninitialized-read"]
