@@ -28,9 +28,9 @@ _UNTOUCHED = 0
 
 
 def distinct(values: NDArray[Any]) -> list[int]:
-    """Return the distinct elements, in any order."""
+    """Return the distinct elements in ascending order: so a finding names the first lane and byte."""
     if values.size <= _FEW:
-        return list(set(values.ravel().tolist()))
+        return sorted(set(values.ravel().tolist()))
     first = values.flat[0]
     if (values == first).all():
         return [int(first)]
