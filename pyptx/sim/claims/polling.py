@@ -129,10 +129,11 @@ class Polling:
         """True if an atomic operation may learn of what others have released into the bytes."""
         if not op.dests:
             return False
-        return (
-            acquires(access.semantics)
-            or self._accesses.last_write(access.segment, access.actor, place).flag is not None
-        )
+        if acquires(access.semantics):
+            return True
+        if not self._accesses.has_flags(access.segment):
+            return False
+        return self._accesses.last_write(access.segment, access.actor, place).flag is not None
 
     def deafen(self) -> None:
         """Let the current access learn nothing of what others have released."""

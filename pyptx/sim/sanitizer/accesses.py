@@ -123,6 +123,11 @@ class Accesses:
         """Return what is known of the last write to an offset of a segment; ``actor`` can access it."""
         return self._flags.last_write(self._shadow(segment, actor), place)
 
+    def has_flags(self, segment: Segment) -> bool:
+        """True if something was released into bytes of a segment."""
+        shadow = self._shadows.get(id(segment))
+        return shadow is not None and bool(shadow.flags)
+
     def record_of(self, write: LastWrite) -> tuple[Record | None, int]:
         """Return the record of a write and the mask of the lanes that wrote; None if nothing was written."""
         if not write.value:
