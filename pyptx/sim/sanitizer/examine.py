@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,27 +32,39 @@ _WIDE = (Scope.GPU, Scope.SYS)
 Values = NDArray[np.int64]
 
 
-@dataclass(eq=False, slots=True)
+@dataclass(eq=False)
 class Conflict:
-    """Two accesses that break a rule: the earlier record and its lane, the later lane, and the blocks.
+    """Two accesses that break a rule.
 
-    ``check`` is the later access, and ``view`` what its agent knows. ``pairs`` has the two lanes of each pair
-    of threads that break the rule; the first one is ``lane`` and ``my_lane``.
+    Attributes:
+        record: the earlier access.
+        check: the later access. view: what its agent knows.
+        parts: the blocks in which the two conflict, with the lane of the earlier access and of the later one.
     """
 
     rule: str
     record: Record
-    lane: int
-    my_lane: int
     check: Check
-    blocks: list[NDArray[np.int32]]
     view: View
-    pairs: list[tuple[int, int]]
+    parts: list[tuple[tuple[int, int], NDArray[np.int32]]]
+
+    @cached_property
+    def offsets(self) -> NDArray[np.int64]:
+        """The offsets of the grains in which the two conflict, ascending."""
+        return self._offsets_of(np.concatenate([blocks for _, blocks in self.parts]))
+
+    @cached_property
+    def lanes(self) -> tuple[int, int]:
+        """The lanes of the earlier and of the later access that conflict in the first of these grains."""
+        return min(self.parts, key=lambda part: (int(self._offsets_of(part[1])[0]), part[0]))[0]
 
     @property
-    def offsets(self) -> NDArray[np.int64]:
-        """The offsets of the grains in which the two conflict."""
-        return self.check.shadow.offsets_of(self.check.footprint, np.concatenate(self.blocks))
+    def pairs(self) -> list[tuple[int, int]]:
+        """The lanes of each pair of threads that break the rule."""
+        return [lanes for lanes, _ in self.parts]
+
+    def _offsets_of(self, blocks: NDArray[np.int32]) -> NDArray[np.int64]:
+        return self.check.shadow.offsets_of(self.check.footprint, blocks)
 
 
 @dataclass(eq=False, slots=True)
@@ -118,10 +131,9 @@ class Check:
         if self.conflicts is None:
             self.conflicts = {}
         if key in self.conflicts:
-            self.conflicts[key].blocks.append(blocks)
-            self.conflicts[key].pairs.append(lanes)
+            self.conflicts[key].parts.append((lanes, blocks))
         else:
-            self.conflicts[key] = Conflict(rule, earlier, *lanes, self, [blocks], self.views[unit], [lanes])
+            self.conflicts[key] = Conflict(rule, earlier, self, self.views[unit], [(lanes, blocks)])
 
 
 def _split_values(values: Values) -> tuple[Values, Values]:

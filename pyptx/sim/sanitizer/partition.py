@@ -60,7 +60,7 @@ class Partition:
         grain: bytes of one grain.
         block_of: the block of each grain.
         blocks: the number of blocks. Block 0 has the grains that nothing has accessed.
-        splits: the splits so far, in order; whoever keeps values of blocks follows them.
+        splits: the splits so far, in order; a shadow follows them.
         shared: True if several shadows use the partition.
     """
 

@@ -50,7 +50,8 @@ def conflict_finding(conflict: Conflict, pair: Pair) -> Finding:
     """Return the finding for two accesses that break a rule. The later line of the text comes first."""
     check = conflict.check
     rule, record = RULES[conflict.rule], check.record
-    named = [(record, conflict.my_lane), (conflict.record, conflict.lane)]
+    lane, my_lane = conflict.lanes
+    named = [(record, my_lane), (conflict.record, lane)]
     named.sort(key=lambda side: (-_line(side[0]), side[0].kind.value))
     (first, first_lane), (second, second_lane) = named
     where = _where(check.shadow.segment, int(conflict.offsets[0]))

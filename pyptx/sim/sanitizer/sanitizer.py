@@ -209,8 +209,9 @@ class Sanitizer(Observer):
         check, record = conflict.check, conflict.check.record
         near = conflict.record.cta == record.cta
         ctas, history = self.world.ctas, self._history
-        first = Side(conflict.record, conflict.lane, ctas[conflict.record.cta], history, True, False, near)
-        second = Side(record, conflict.my_lane, ctas[record.cta], history, False, True, near)
+        lane, my_lane = conflict.lanes
+        first = Side(conflict.record, lane, ctas[conflict.record.cta], history, True, False, near)
+        second = Side(record, my_lane, ctas[record.cta], history, False, True, near)
         sent = conflict.view.levels.get(Level.SENT, {})
         code = self._code(record.cta)
         return Pair(

@@ -256,7 +256,7 @@ PLANTED = {
         _X.reshape(TILES, WIDTH).sum(0),
         "data-race",
         "ptx.mbarrier.arrive(empty[0])",
-        ("arrives at empty[0]", "before the access", "arrive behind"),
+        ("arrives at empty[0]", "before the access", "arrive after"),
     ),
     "store-without-a-fence": Planted(
         store_without_a_fence,
@@ -264,15 +264,15 @@ PLANTED = {
         _S * 3,
         "proxy-fence-missing",
         'ptx.fence.proxy_async("shared::cta")',
-        ("no fence between the proxies", "where they arrive"),
+        ("no fence between the proxies", "where they synchronize"),
     ),
     "wait-with-the-wrong-parity": Planted(
         wait_with_the_wrong_parity,
         (_X,),
         _X * 2,
         "deadlock",
-        "ptx.mbarrier.wait(full, 1)",
-        ("has parity 0", "phase 1 (parity 1) is complete", "flips its parity"),
+        "parity ^= 1",
+        ("has parity 0", "phase 1 (parity 1) is complete", "flip the parity after each wait"),
     ),
     "accumulator-handed-back-before-its-loads": Planted(
         accumulator_handed_back_before_its_loads,
@@ -280,7 +280,7 @@ PLANTED = {
         np.concatenate([_D, _D]),
         "data-race",
         "ptx.tcgen05.wait_ld()",
-        ("does not wait for its load of tensor memory", "where they arrive"),
+        ("does not wait for its load of tensor memory", "ahead of their synchronization"),
     ),
     "freed-under-loads": Planted(
         freed_under_loads,

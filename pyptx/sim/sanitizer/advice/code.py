@@ -11,7 +11,7 @@ from functools import cached_property
 from ....core.errors import TraceError
 from ....core.source import SourceLocation
 from ....flow.graph import EXIT, Graph, control_flow
-from ....ir import Function, Instruction
+from ....ir import Function, Instruction, Register
 
 __all__ = ["Code"]
 
@@ -36,6 +36,24 @@ class Code:
         found = [i for i in self.instructions(location) if opcode in ("", i.opcode) and wanted(i)]
         return found[0] if len(found) == 1 else None
 
+    def tensor_fence(
+        self, earlier: SourceLocation | None, later: SourceLocation | None
+    ) -> SourceLocation | None:
+        """Return the line of a ``tcgen05.fence::before_thread_sync`` between two lines of one text."""
+        if earlier is None or later is None or earlier.file != later.file:
+            return None
+        for function in self._functions:
+            for instruction in function.instructions():
+                at = instruction.source
+                if (
+                    at is not None
+                    and "fence::before_thread_sync" in instruction.modifiers
+                    and at.file == earlier.file
+                    and earlier.line < at.line < later.line
+                ):
+                    return at
+        return None
+
     @cached_property
     def _graph(self) -> Graph | None:
         try:
@@ -58,12 +76,22 @@ class Code:
             passed.append(self._graph.ipdom[passed[-1]])
         return passed
 
-    def all_pass(self, location: SourceLocation | None) -> bool:
-        """True if every thread of the entry executes a line, as far as the branches say."""
+    def all_reach(self, location: SourceLocation | None) -> bool:
+        """True if every thread of the entry reaches a line, as far as the branches say."""
         block = self._block(location)
-        if block is None or any(i.guard is not None for i in self.instructions(location)):
-            return False
-        return block in self._passed(0)
+        return block is not None and block in self._passed(0)
+
+    def all_pass(self, location: SourceLocation | None) -> bool:
+        """True if every thread of the entry executes a line, as far as the branches and the guards say."""
+        return self.all_reach(location) and all(i.guard is None for i in self.instructions(location))
+
+    def parity(self, wait: SourceLocation | None) -> Register | None:
+        """Return the register with the parity for which a line waits; None if it is a number."""
+        for instruction in self.instructions(wait):
+            if "parity" in instruction.modifiers:
+                _, _, parity, *_ = instruction.operands
+                return parity if isinstance(parity, Register) else None
+        return None
 
     def meeting(self, earlier: SourceLocation | None, later: SourceLocation | None) -> SourceLocation | None:
         """Return the last line that all threads reach which executed the earlier line, before the later line.

@@ -12,7 +12,7 @@ from ...engine.stream import Sync, SyncKind
 from ...memory.mbarrier import MBarrier
 from .code import Code
 from .history import History, Moment
-from .pair import Advice, replacing
+from .pair import Advice, flip, replacing
 from .sides import place
 
 __all__ = ["deadlock_advice"]
@@ -34,7 +34,7 @@ def deadlock_advice(
     now, line = barrier.phase, place(location)
     arrivals = _on(history, cta, barrier, SyncKind.MBARRIER_ARRIVE)
     if seen + 1 < now and (now - seen) % 2 == 0:
-        return _wrong_parity(name, address, seen + 1, now, line)
+        return _wrong_parity(code, name, address, seen + 1, now, location)
     if barrier.tx > 0 or (barrier.tx < 0 and not barrier.pending):
         how = f"{abs(barrier.tx)} bytes {'more' if barrier.tx > 0 else 'fewer'}"
         return (
@@ -70,19 +70,14 @@ def deadlock_advice(
     )
 
 
-def _wrong_parity(name: str, address: str, missed: int, now: int, line: str) -> Advice:
-    parity = missed & 1
+def _wrong_parity(
+    code: Code, name: str, address: str, missed: int, now: int, location: SourceLocation | None
+) -> Advice:
     return (
-        f"the wait at {line} has parity {now & 1}, so it is for phase {now} of {name}, which is not "
-        "complete; phase "
-        f"{missed} (parity {parity}) is complete, and these threads have not waited for it",
-        Remedy(
-            f"wait at {line} with parity {parity}; in a loop, each thread flips its parity whenever it "
-            "comes back "
-            f"to {name}",
-            f"ptx.mbarrier.wait({name}, {parity})",
-            f"WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [{address}], {parity}; @!p bra WAIT;",
-        ),
+        f"the wait at {place(location)} has parity {now & 1}, so it is for phase {now} of {name}, counted "
+        f"from 0, which is not complete; phase {missed} (parity {missed & 1}) is complete, and these threads "
+        "have not waited for it",
+        flip(code, location, name, address, missed),
     )
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ....core.remedies import Place, Remedy
 from ...memory.access import AccessKind, Proxy, StateSpace
-from .pair import WAIT_LD, Advice, Pair, insert
+from .pair import WAIT_LD, Advice, Pair, insert, opcode_of
 
 __all__ = ["assumed_order", "by_chance", "proxy_fence", "tensor_fence", "tensor_wait"]
 
@@ -23,19 +23,22 @@ def proxy_fence(pair: Pair) -> Advice:
     engine = first.record.proxy is Proxy.ASYNC
     kind = f"ordinary {verb}" if first.issue is None else first.issue.short
     why = (
-        f"time orders the {kind} at {first.at} before the operation at {second.at}, which accesses the bytes "
-        "through the async proxy, but no fence between the proxies stands on the path"
+        f"the synchronization of the threads orders the {kind} at {first.at} before the operation at "
+        f"{second.at}, which accesses the bytes through the async proxy, but no fence between the proxies "
+        "stands on the path"
     )
     call = _GLOBAL if pair.space is StateSpace.GLOBAL else _SHARED
     if engine:
         return why, Remedy(
-            f"let {second.who} execute it before {second.at}, behind its wait",
+            f"let {second.who} execute {opcode_of(call)} before {second.at}, behind its wait",
             *call,
             insert(call[1], Place.BEFORE, second.location),
         )
     there = pair.handover()
     return why, Remedy(
-        f"let the threads that {verb} at {first.at} execute it {there.text}", *call, there.edit(call[1])
+        f"let all threads that {verb} at {first.at} execute {opcode_of(call)} {there.text}",
+        *call,
+        there.edit(call[1]),
     )
 
 
@@ -59,7 +62,11 @@ def tensor_wait(pair: Pair) -> Advice:
     return (
         "the warp waits for the load only by using the loaded registers, which orders no access of another "
         "thread to the tensor memory",
-        Remedy(f"let warp {pair.first.warp} execute it {there.text}", *WAIT_LD, there.edit(WAIT_LD[1])),
+        Remedy(
+            f"let each warp that loads there execute {opcode_of(WAIT_LD)} {there.text}",
+            *WAIT_LD,
+            there.edit(WAIT_LD[1]),
+        ),
     )
 
 
@@ -69,13 +76,14 @@ def tensor_fence(pair: Pair) -> Advice:
     if pair.sent:
         why = f"no tcgen05.fence::after_thread_sync stands between the synchronization and {second.at}"
         return why, Remedy(
-            f"let {second.who} execute it behind its wait, before {second.at}",
+            f"let {second.who} execute {opcode_of(_AFTER)} behind its wait, before {second.at}",
             *_AFTER,
             insert(_AFTER[1], Place.BEFORE, second.location),
         )
     there = pair.handover()
     why = f"no tcgen05.fence::before_thread_sync stands between {first.at} and the synchronization"
-    return why, Remedy(f"let {first.who} execute it {there.text}", *_BEFORE, there.edit(_BEFORE[1]))
+    advice = f"let {first.who} execute {opcode_of(_BEFORE)} {there.text}"
+    return why, Remedy(advice, *_BEFORE, there.edit(_BEFORE[1]))
 
 
 def by_chance(pair: Pair) -> Advice:

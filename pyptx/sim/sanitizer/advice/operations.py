@@ -12,7 +12,7 @@ from ...memory.access import AccessKind
 from ..issue import Issue
 from ..synchronization import ARRIVALS
 from .history import Moment
-from .pair import WAIT_LD, WAIT_ST, Advice, Handover, Pair, insert, replacing
+from .pair import WAIT_LD, WAIT_ST, Advice, Handover, Pair, insert, opcode_of, replacing
 from .sides import Signal, place, signal_of
 from .threads import after_threads, fallback, stale, wait_for, weak
 
@@ -158,7 +158,11 @@ def _after_tensor_access(pair: Pair, group: GroupKind) -> Advice:
         f"warp {first.warp} does not wait for its {verb} of tensor memory at {first.at}, which may still be "
         "in "
         "flight",
-        Remedy(f"let warp {first.warp} execute it {there.text}", *call, there.edit(call[1])),
+        Remedy(
+            f"let each warp that executes {first.at} execute {opcode_of(call)} {there.text}",
+            *call,
+            there.edit(call[1]),
+        ),
     )
 
 
@@ -194,7 +198,8 @@ def _after_group(pair: Pair, group: GroupKind, issue: Issue) -> Advice:
         if there.where is Place.AFTER and (waits or commits):
             behind = (waits or commits)[-1].location
             there = Handover(f"behind {place(behind)}", Place.AFTER, behind)
-        return why, Remedy(f"let {first.who} execute it {there.text}", *wait, there.edit(wait[1]))
+        advice = f"let {first.who} execute {opcode_of(wait)} {there.text}"
+        return why, Remedy(advice, *wait, there.edit(wait[1]))
     done = place(enough[0].location)
     if enough[0].amount > max(0, len(commits) - 1):
         return (

@@ -24,7 +24,9 @@ __all__ = [
     "Advice",
     "Handover",
     "Pair",
+    "flip",
     "insert",
+    "opcode_of",
     "replacing",
     "swapped",
 ]
@@ -104,8 +106,13 @@ class Pair:
             return Handover(f"before {second.at}", Place.BEFORE, second.location)
         arrivals = [sync.location for sync in self._arrivals() if sync.location is not None]
         if arrivals:
-            text = f"after {first.at} and before {place(arrivals[0])}, where they arrive"
-            return Handover(text, Place.BEFORE, arrivals[0])
+            limit = self.code.tensor_fence(first.location, arrivals[0]) if by_warp else None
+            limit = limit or arrivals[0]
+            their = "where they synchronize"
+            if limit is not arrivals[0]:
+                their = f"ahead of their synchronization at {place(arrivals[0])}"
+            text = f"after {first.at} and before {place(limit)}, {their}"
+            return Handover(text, Place.BEFORE, limit)
         if first.near and first.threads == second.threads:
             return Handover(f"before {second.at}", Place.BEFORE, second.location)
         return Handover(f"after {first.at}", Place.AFTER, first.location)
@@ -119,8 +126,8 @@ class Pair:
         earlier = {id(event.sync) for event in before if isinstance(event, Moment)}
         return [sync for sync in found if id(sync) in earlier]
 
-    def barrier(self, call: tuple[str, str], advice: str) -> Remedy:
-        """Return the remedy with a barrier next to one of the accesses, where all threads pass."""
+    def barrier(self, call: tuple[str, str], who: str) -> Remedy:
+        """Return the remedy that threads meet at a barrier, where all of them pass."""
         edit = None
         if self.code.all_pass(self.second.location):
             edit = insert(call[1], Place.BEFORE, self.second.location)
@@ -128,9 +135,38 @@ class Pair:
             edit = insert(call[1], Place.AFTER, self.first.location)
         else:
             meeting = self.code.meeting(self.first.location, self.second.location)
-            if meeting is not None and self.code.all_pass(meeting):
+            if meeting is not None and self.code.all_reach(meeting):
                 edit = insert(call[1], Place.BEFORE, meeting)
-        return Remedy(advice, *call, edit)
+        there = self.between if edit is None else f"{edit.place} {place(edit.location)}"
+        return Remedy(f"let {who} meet {there}, where all of them pass", *call, edit)
+
+
+def flip(code: Code, wait: SourceLocation | None, name: str, address: str, phase: int) -> Remedy:
+    """Return the remedy for a wait with the parity of another phase than ``phase``.
+
+    A parity in a register is flipped after each wait; a number is replaced.
+    """
+    parity = phase & 1
+    register = code.parity(wait)
+    if register is not None:
+        text = register.name.lstrip("%")
+        return Remedy(
+            f"let each thread flip the parity after each wait for {name} at {place(wait)}: here it must be "
+            f"{parity}, that of phase {phase}",
+            f"{text} ^= 1",
+            f"xor.b32 {register.name}, {register.name}, 1;",
+        )
+    return Remedy(
+        f"wait at {place(wait)} with parity {parity}, that of phase {phase}; in a loop, each thread flips "
+        f"the parity after each wait for {name}",
+        f"ptx.mbarrier.wait({name}, {parity})",
+        f"WAIT: mbarrier.try_wait.parity.shared::cta.b64 p, [{address}], {parity}; @!p bra WAIT;",
+    )
+
+
+def opcode_of(call: tuple[str, str]) -> str:
+    """Return the instruction of a call, without its operands, for a text."""
+    return call[1].partition(" ")[0].rstrip(";")
 
 
 def insert(ptx: str, where: Place, location: SourceLocation | None) -> Edit | None:

@@ -10,7 +10,7 @@ from ...engine.stream import Sync, SyncKind
 from ...memory.access import AccessKind, MemoryOrder
 from ..synchronization import ARRIVALS
 from .flags import flag_advice, strength_advice
-from .pair import CLUSTER, CTA, WARP, Advice, Pair, insert, replacing, swapped
+from .pair import CLUSTER, CTA, WARP, Advice, Pair, flip, insert, opcode_of, replacing, swapped
 from .sides import place, signal_of
 
 __all__ = ["after_threads", "fallback", "stale", "wait_for", "weak"]
@@ -112,11 +112,7 @@ def stale(pair: Pair, barrier: Hashable, phase: int, wait: Sync, what: str) -> A
     if phase & 1 == parity:
         advice = f"wait for {name} at {line} once more for each phase: no wait may leave a phase out"
     else:
-        advice = (
-            f"wait at {line} with parity {phase & 1}, that of phase {phase}; in a loop, each thread flips "
-            "its "
-            f"parity whenever it comes back to {name}"
-        )
+        return why, flip(pair.code, wait.location, name, address, phase)
     return why, Remedy(
         advice,
         f"ptx.mbarrier.wait({name}, {phase & 1})",
@@ -125,8 +121,7 @@ def stale(pair: Pair, barrier: Hashable, phase: int, wait: Sync, what: str) -> A
 
 
 def weak(pair: Pair, arrival: Sync | None, wait: Sync) -> Advice:
-    """A synchronization orders the execution, and not the accesses: it is relaxed, or its scope too "
-    "narrow."""
+    """A synchronization orders the execution, and no accesses: it is relaxed, or its scope is too narrow."""
     sync, new = wait, "acquire"
     if arrival is not None and arrival.semantics is MemoryOrder.RELAXED:
         sync, new = arrival, "release"
@@ -169,7 +164,7 @@ def _other_lane(pair: Pair, sync: Sync) -> Advice:
     )
     meeting = pair.code.meeting(first.location, sync.location)
     return why, Remedy(
-        f"let all lanes of warp {first.warp} execute it after {first.at} and before "
+        f"let all lanes of warp {first.warp} meet after {first.at} and before "
         f"{place(meeting or sync.location)}",
         *WARP,
         insert(WARP[1], Place.BEFORE, meeting),
@@ -180,11 +175,10 @@ def _too_early(pair: Pair, sync: Sync) -> Advice:
     first = pair.first
     name, line = pair.name(sync.object), place(sync.location)
     why = (
-        f"{first.who} arrives at {name} at {line}, before the access at {first.at}, and {pair.second.who} "
-        "waits "
-        "for this arrival only"
+        f"{first.who} arrives at {name} at {line}, before the access at {first.at}: {pair.second.who} waits "
+        "for the arrival, and not for the access"
     )
-    advice = f"let {first.who} arrive behind {first.at} instead of at {line}"
+    advice = f"arrive after {first.at} instead of at {line}"
     found = pair.code.find(sync.location, "mbarrier", lambda i: "arrive" in i.modifiers)
     if found is None or first.location is None:
         arrive = f"mbarrier.arrive.shared::cta.b64 _, [{pair.address(sync.object)}];"
@@ -206,9 +200,9 @@ def fallback(pair: Pair) -> Advice:
         return special
     why = f"no synchronization leads from {first.who} to {second.who}"
     if pair.same_warp:
-        return why, pair.barrier(WARP, f"let all lanes of warp {first.warp} meet {pair.between}")
+        return why, pair.barrier(WARP, f"all lanes of warp {first.warp}")
     if first.cta is second.cta:
-        return why, pair.barrier(CTA, f"let all warps of the CTA meet {pair.between}")
+        return why, pair.barrier(CTA, "all warps of the CTA")
     if first.cta.launch != second.cta.launch:
         later = max(first, second, key=lambda side: side.cta.launch)
         call = ("ptx.griddepcontrol.wait()", "griddepcontrol.wait;")
@@ -217,13 +211,13 @@ def fallback(pair: Pair) -> Advice:
             "for "
             "its end",
             Remedy(
-                f"let the threads of the second launch execute it before {later.at}",
+                f"let the threads of the second launch execute {opcode_of(call)} before {later.at}",
                 *call,
                 insert(call[1], Place.BEFORE, later.location),
             ),
         )
     if first.cta.cluster == second.cta.cluster:
-        return why, pair.barrier(CLUSTER, f"let all CTAs of the cluster meet {pair.between}")
+        return why, pair.barrier(CLUSTER, "all CTAs of the cluster")
     return why, Remedy(
         f"let {first.who} raise a flag after {first.at}, with release, and {second.who} read it in a loop "
         "before "
