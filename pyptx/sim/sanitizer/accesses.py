@@ -329,7 +329,9 @@ class Accesses:
         for view, group in zip(views, groups, strict=True):
             self._reach(current, view, record, group.mask)
         flags = self._new_flags(shadow, current, footprint.starts)
-        self._examiner.access(Check(shadow, footprint, values, views, record, current, units, lanes))
+        self._examiner.access(
+            Check(shadow, footprint, values, views, [record] * len(views), current, units, lanes)
+        )
         self._flags.begin(shadow, flags)
         if current.strong or shadow.flags:
             self._use_flags(access, shadow, warp, lanes, footprint, current)
@@ -343,7 +345,7 @@ class Accesses:
         for group, earlier, lane in list(found):
             record = self._thread_record(access, warp, group.mask)
             view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
-            check = Check(shadow, footprint, 0, [view], record, current)
+            check = Check(shadow, footprint, 0, [view], [record], current)
             self._examiner.by_chance("ordered-by-chance", check, earlier, lane)
 
     def _of_uninitialized(
@@ -354,7 +356,7 @@ class Accesses:
         for group, earlier, lane in list(self._flags.uninitialized(shadow, warp, lanes, footprint.starts)):
             record = self._thread_record(access, warp, group.mask)
             view = View(group.levels, warp.cta, warp.key, warp.time, group.ordered)
-            check = Check(shadow, footprint, 0, [view], record, current)
+            check = Check(shadow, footprint, 0, [view], [record], current)
             self._examiner.by_chance("uninitialized-read", check, earlier, lane)
 
     def _new_flags(self, shadow: Shadow, current: Current, starts: NDArray[np.int64]) -> dict[int, int]:
@@ -444,6 +446,7 @@ class Accesses:
         values = lanes.astype(np.int64)
         units = np.empty(len(lanes), np.int32)
         views: list[View] = []
+        records: list[Record] = []
         for unit, (warp, row) in enumerate(zip(agents, rows, strict=True)):
             warp.advance()
             units[row] = unit
@@ -454,7 +457,8 @@ class Accesses:
                 values[row] += CODES * record.number
             group = warp.groups[0]
             views.append(View(group.levels, cta, warp.key, warp.time, group.ordered))
-        check = Check(shadow, access.footprint, values, views, record, current, units, lanes)
+            records.append(record)
+        check = Check(shadow, access.footprint, values, views, records, current, units, lanes)
         flags = self._new_flags(shadow, current, starts)
         self._examiner.access(check)
         self._flags.begin(shadow, flags)
@@ -628,7 +632,7 @@ class Accesses:
         warp = part.warp
         view = View(group.levels, warp.cta, warp.key, part.issued, group.ordered)
         values = CODES * record.number + lanes.astype(np.int64)
-        self._examiner.access(Check(shadow, footprint, values, [view], record, current, None, lanes))
+        self._examiner.access(Check(shadow, footprint, values, [view], [record], current, None, lanes))
 
     def _copy_record(self, access: Access, part: CopyPart) -> Record:
         key = (access.kind, id(access.segment), access.footprint.size)
@@ -668,7 +672,7 @@ class Accesses:
         record.issue = step.observed.issue
         current = self._barrier_current(AccessKind.RMW, shadow, footprint)
         view = View(step.observed.issued, cta, -1, 0, set())
-        self._examiner.compare(Check(shadow, footprint, 0, [view], record, current))
+        self._examiner.compare(Check(shadow, footprint, 0, [view], [record], current))
 
     def _barrier_current(self, kind: AccessKind, shadow: Shadow, footprint: Footprint) -> Current:
         owner = None if shadow.owner is None else self._world.ctas.get(shadow.owner)
@@ -710,7 +714,7 @@ def _whole(
     shadow: Shadow, footprint: Footprint, view: View, record: Record, current: Current, mask: int = 0
 ) -> Check:
     """Return the check of an access to all pieces by one agent, or by the lanes of ``mask`` together."""
-    return Check(shadow, footprint, CODES * record.number + ALL_LANES, [view], record, current, mask=mask)
+    return Check(shadow, footprint, CODES * record.number + ALL_LANES, [view], [record], current, mask=mask)
 
 
 def _barrier_record(

@@ -37,13 +37,14 @@ class Conflict:
     """Two accesses that break a rule.
 
     Attributes:
-        record: the earlier access.
-        check: the later access. view: what its agent knows.
+        record: the earlier access. later: the later one. view: what the later one's agent knows.
+        check: the check of the later access, and of others of the same instruction.
         parts: the blocks in which the two conflict, with the lane of the earlier access and of the later one.
     """
 
     rule: str
     record: Record
+    later: Record
     check: Check
     view: View
     parts: list[tuple[tuple[int, int], NDArray[np.int32]]]
@@ -76,7 +77,7 @@ class Check:
         footprint: the bytes.
         values: the value that the shadow gets for each piece; one number if they are all equal.
         views: what the agents know.
-        record: a record of the access, for messages.
+        records: a record of each agent's access, for messages.
         current: the access.
         units: for each piece, the number of its agent in ``views``; None if there is one.
         lanes: for each piece, the lane that accesses; None if all pieces are accessed together.
@@ -90,7 +91,7 @@ class Check:
     footprint: Footprint
     values: int | Values
     views: list[View]
-    record: Record
+    records: list[Record]
     current: Current
     units: NDArray[Any] | None = None
     lanes: NDArray[Any] | None = None
@@ -133,7 +134,8 @@ class Check:
         if key in self.conflicts:
             self.conflicts[key].parts.append((lanes, blocks))
         else:
-            self.conflicts[key] = Conflict(rule, earlier, self, self.views[unit], [(lanes, blocks)])
+            later, view = self.records[unit], self.views[unit]
+            self.conflicts[key] = Conflict(rule, earlier, later, self, view, [(lanes, blocks)])
 
 
 def _split_values(values: Values) -> tuple[Values, Values]:
@@ -261,7 +263,7 @@ class Examiner:
     def _settled(self, earlier: Record, check: Check, view: View) -> bool:
         """True if nothing is to be found: no lane's access of the record can conflict now."""
         current = check.current
-        if self._told and (id(earlier.location), id(check.record.location)) in self._told:
+        if self._told and (id(earlier.location), id(check.records[0].location)) in self._told:
             check.raced = True
             return True
         key = earlier.number * 8 + current.number

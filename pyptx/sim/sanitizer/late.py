@@ -79,18 +79,19 @@ class Late:
     def made(self) -> Check:
         """Return the check, with the records."""
         values, units = self.lanes.astype(np.int64), np.empty(len(self.lanes), np.int32)
+        records = [self._record(unit) for unit in range(len(self.warps))]
         for unit, row in enumerate(self.rows):
             values[row] += CODES * (self.first + unit)
             units[row] = unit
-            self.world.records.put(self._record(unit))
+            self.world.records.put(records[unit])
         views = [
             View(levels, warp.cta, warp.key, time, set())
             for warp, time, levels in zip(self.warps, self.times, self.levels, strict=True)
         ]
         several = units if len(views) > 1 else None
-        record = self.world.records[self.first]
-        current = self._current()
-        return Check(self.shadow, self.footprint, values, views, record, current, several, self.lanes)
+        return Check(
+            self.shadow, self.footprint, values, views, records, self._current(), several, self.lanes
+        )
 
     def _current(self) -> Current:
         address = self.shadow.segment.base + int(self.footprint.starts[0])

@@ -49,7 +49,7 @@ def _who(record: Record, lane: int) -> str:
 def conflict_finding(conflict: Conflict, pair: Pair) -> Finding:
     """Return the finding for two accesses that break a rule. The later line of the text comes first."""
     check = conflict.check
-    rule, record = RULES[conflict.rule], check.record
+    rule, record = RULES[conflict.rule], conflict.later
     lane, my_lane = conflict.lanes
     named = [(record, my_lane), (conflict.record, lane)]
     named.sort(key=lambda side: (-_line(side[0]), side[0].kind.value))

@@ -153,7 +153,7 @@ class Sanitizer(Observer):
 
     def _conflict(self, conflict: Conflict) -> None:
         check, earlier = conflict.check, conflict.record
-        record, current = check.record, check.current
+        record, current = conflict.later, check.current
         stores = current.kind is AccessKind.WRITE and earlier.kind is AccessKind.WRITE
         threads = record.proxy is Proxy.GENERIC and earlier.mask and current.space is not StateSpace.TENSOR
         again = threads and record.location == earlier.location
@@ -181,12 +181,12 @@ class Sanitizer(Observer):
             check = conflict.check
             if (_bytes_at(offsets, check.shadow) != before).any():
                 self._tell(conflict)
-            elif check.record.issue is not None:
+            elif conflict.later.issue is not None:
                 self._tell(replace(conflict, rule="store-collision"))
 
     def _speculative(self, conflict: Conflict) -> bool:
         """True if a race is that of a load whose value does not matter."""
-        launch = conflict.check.record.cta[0]
+        launch = conflict.later.cta[0]
         if launch not in self._speculation:
             self._speculation[launch] = Speculation(self._machine.grids[launch].program.reachable)
         same = conflict.record.cta[0] == launch
@@ -196,17 +196,17 @@ class Sanitizer(Observer):
         settled = conflict.rule == "data-race"
         if settled and self._speculative(conflict):
             conflict = replace(conflict, rule="speculative-load")
-            read = conflict.record if conflict.record.kind is AccessKind.READ else conflict.check.record
+            read = conflict.record if conflict.record.kind is AccessKind.READ else conflict.later
             settled = self._speculation[read.cta[0]].always(read.location)
-        lines = sorted((str(conflict.check.record.location), str(conflict.record.location)))
+        lines = sorted((str(conflict.later.location), str(conflict.record.location)))
         if self._is_new((conflict.rule, *lines)):
             self._machine.report(conflict_finding(conflict, self._pair(conflict)))
         if settled:
-            self._examiner.told(conflict.record, conflict.check.record)
+            self._examiner.told(conflict.record, conflict.later)
 
     def _pair(self, conflict: Conflict) -> Pair:
         """Return the two accesses with what their threads did around them."""
-        check, record = conflict.check, conflict.check.record
+        check, record = conflict.check, conflict.later
         near = conflict.record.cta == record.cta
         ctas, history = self.world.ctas, self._history
         lane, my_lane = conflict.lanes

@@ -119,23 +119,25 @@ def is_speculative(conflict: Conflict, world: World, code: Speculation) -> bool:
     """True if the conflict is the race of a load whose value does not matter in any of its threads."""
     check, earlier = conflict.check, conflict.record
     reads = earlier.kind is AccessKind.READ
-    read, write = (earlier, check.record) if reads else (check.record, earlier)
+    read, write = (earlier, conflict.later) if reads else (conflict.later, earlier)
     if read.kind is not AccessKind.READ or write.kind not in (AccessKind.WRITE, AccessKind.RMW):
         return False
     if read.size != write.size or not (_is_ordinary(read) and _is_ordinary(write)):
         return False
     strong = write.semantics is not MemoryOrder.WEAK or write.kind is AccessKind.RMW
+    judged = False
     for lane, my_lane in dict.fromkeys(conflict.pairs):
         first, second = _mask(lane, earlier.mask), _mask(my_lane, check.mask)
         readers, writers = (first, second) if reads else (second, first)
-        if read.key == write.key:
-            readers &= ~writers
-        writing = list(_threads(write, writers, world))
-        for thread in _threads(read, readers, world):
+        for reader in bits_of(readers):
+            others = writers & ~(1 << reader) if read.key == write.key else writers
+            writing = list(_threads(write, others, world))
+            (thread,) = _threads(read, 1 << reader, world)
             unused = all(code.unused(read.location, thread, writer) for writer in writing)
-            if not unused and not (strong and code.is_guess(read.location, thread)):
+            if writing and not unused and not (strong and code.is_guess(read.location, thread)):
                 return False
-    return True
+            judged = judged or bool(writing)
+    return judged
 
 
 def _mask(lane: int, everyone: int) -> int:

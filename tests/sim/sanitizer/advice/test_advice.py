@@ -91,7 +91,7 @@ def test_the_remedy_fits_the_pair(name: str, why: str, dsl: str, ptx: str) -> No
 
 def test_a_stage_of_a_ring_has_its_index() -> None:
     findings = TWINS["ring-written-without-a-wait"].run("wrong").findings
-    assert "of bars[0]" in findings[0].why and "[bars+0]" in findings[0].advice.ptx
+    assert "of bars[0]" in findings[0].why and "for bars[0]" in findings[0].advice.advice
 
 
 def test_an_edit_names_line_and_place() -> None:
