@@ -7,7 +7,7 @@ from collections.abc import Hashable
 from ....core.remedies import Edit, Place, Remedy
 from ....core.source import SourceLocation
 from ...engine.stream import Sync, SyncKind
-from ...memory.access import AccessKind, MemoryOrder
+from ...memory.access import AccessKind, MemoryOrder, Scope
 from ..synchronization import ARRIVALS
 from .flags import flag_advice, strength_advice
 from .pair import CLUSTER, CTA, WARP, Advice, Pair, flip, insert, opcode_of, replacing, swapped
@@ -136,6 +136,8 @@ def weak(pair: Pair, arrival: Sync | None, wait: Sync) -> Advice:
         if arrival is not None and arrival.scope is not wait.scope:
             sync = min(arrival, wait, key=lambda one: one.scope.value != "cta")
             line = place(sync.location)
+        if sync.scope is not Scope.CTA:
+            return fallback(pair)
         why = (
             f"the scope of the synchronization at {line} is {sync.scope.value}, which does not include both "
             f"{pair.first.who} and {pair.second.who}"
