@@ -19,7 +19,7 @@ from ..code.semantic import Op
 from ..engine.events import AsyncOperation, Step
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, StateSpace
 from ..memory.segments import Segment
-from ..sanitizer.accesses import element_size
+from ..sanitizer.access_records import element_size
 from ..sanitizer.agents import LaneGroup
 from ..sanitizer.clocks import NO_CLOCK, Clock, Level
 from ..sanitizer.operations import Token

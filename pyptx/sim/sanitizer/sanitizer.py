@@ -21,7 +21,7 @@ from ..engine.events import AsyncOperation, Step
 from ..engine.stream import Fence, Life, LifeKind, Observer, Sync, SyncKind
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, StateSpace
 from ..tcgen05.tensor_memory import TensorMemory
-from .accesses import Accesses, stores_alike
+from .accesses import Accesses
 from .advice.code import Code
 from .advice.deadlocks import deadlock_advice
 from .advice.exits import exit_advice
@@ -38,6 +38,7 @@ from .report import conflict_finding, lifetime_finding
 from .shadow import Shadow
 from .speculation import Speculation, is_speculative
 from .synchronization import ARRIVALS, WAITS, Synchronization
+from .thread_accesses import stores_alike
 from .world import World
 
 if TYPE_CHECKING:
@@ -220,7 +221,7 @@ class Sanitizer(Observer):
             check.current.space,
             bool(known_lanes(conflict.record, sent, conflict.record.mask)),
             code,
-            self.accesses.barrier_name,
+            self.accesses.mbarriers.name,
         )
 
     def _code(self, cta: tuple[int, int]) -> Code:
@@ -228,11 +229,11 @@ class Sanitizer(Observer):
 
     def stuck(self, cta: tuple[int, int], *wait: Any) -> Advice:
         """Advise threads of a CTA that wait for a phase which never completes."""
-        return deadlock_advice(self._history, self.accesses.barrier_name, self._code(cta), cta, *wait)
+        return deadlock_advice(self._history, self.accesses.mbarriers.name, self._code(cta), cta, *wait)
 
     def outlives(self, operation: AsyncOperation) -> Advice:
         """Advise on an operation that may need the memory of a CTA that has ended."""
-        return exit_advice(self._history, self.accesses.barrier_name, operation)
+        return exit_advice(self._history, self.accesses.mbarriers.name, operation)
 
     def _beyond(self, record: Record, owner: CtaAgent, ends: bool) -> None:
         if self._is_new(("cluster-lifetime", str(record.location), str(ends))):

@@ -18,7 +18,7 @@ import numpy as np
 from ..engine.stream import Life, LifeKind, Observer
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, StateSpace
 from ..memory.address_space import Memory
-from ..sanitizer.accesses import element_size
+from ..sanitizer.access_records import element_size
 from ..sanitizer.flags import places_of
 from ..sanitizer.sanitizer import Sanitizer
 from ..threads.choices import ScheduleChoices
