@@ -87,7 +87,7 @@ class Accesses:
         """Return the record of a write and the mask of the lanes that wrote; None if nothing was written."""
         if not write.value:
             return None, 0
-        number, lane = divmod(self._examiner.sets.accesses(write.value)[0], CODES)
+        number, lane = divmod(self._examiner.sets.latest(write.value), CODES)
         record = self._world.records[number]
         return record, record.mask if lane == ALL_LANES else 1 << lane
 

@@ -523,8 +523,13 @@ class Examiner:
             for pair in distinct(pairs):
                 lane, new_lane = divmod(pair, CODES)
                 value = CODES * made + new_lane if made else 0
-                members = absolute(self.sets.members(rest), lane)
-                result[here[pairs == pair]] = self._value_of(members, value)
+                if lane == ALL_LANES:
+                    # The members name their lanes, and so does the new one.
+                    number = self.sets.extended(rest, value) if made else rest
+                    result[here[pairs == pair]] = self.sets.value(number, ALL_LANES)
+                else:
+                    members = absolute(self.sets.members(rest), lane)
+                    result[here[pairs == pair]] = self._value_of(members, value)
             return
         if made:
             rest = self.sets.extended(rest, CODES * made + SAME_LANE)

@@ -155,7 +155,7 @@ class Flags:
             value = self._value_at(shadow, place)
             if not value:
                 continue
-            number, lane = divmod(self._sets.accesses(value)[0], CODES)
+            number, lane = divmod(self._sets.latest(value), CODES)
             record = self._world.records[number]
             # A count that atomics still change is read on purpose.
             if not _is_strong(record) or record.kind is not AccessKind.WRITE or not record.mask:
@@ -206,7 +206,7 @@ class Flags:
         """Remember, for places that have become flags, the write that initialized them."""
         for place, earlier in places.items():
             value = earlier or shadow.writes_at(np.array([place]), 1)[0]
-            shadow.first[place] = self._sets.accesses(value)[0] if value else 0
+            shadow.first[place] = self._sets.latest(value) if value else 0
 
     def _strongly_written(self, shadow: Shadow, starts: Lanes, nbytes: int) -> bool:
         """True if strong writes of threads are the last ones to some of the bytes."""
@@ -293,7 +293,7 @@ class Flags:
         mask = mask_of(lanes)
         known = tuple((group.mask & mask, group.levels) for group in warp.groups if group.mask & mask)
         for value in shadow.writes_at(starts, 1):
-            self._world.records[self._sets.accesses(value)[0] // CODES].before = known
+            self._world.records[self._sets.latest(value) // CODES].before = known
 
     def _write_place(
         self, access: Access, shadow: Shadow, warp: WarpAgent, lane: int, place: int, size: int

@@ -46,6 +46,14 @@ class ValueSets:
         number, lane = divmod(-value, CODES)
         return absolute(self.members(number), lane)
 
+    def latest(self, value: int) -> int:
+        """Return the last of the accesses for which a value stands, with its lane."""
+        if value > 0:
+            return value
+        number, lane = divmod(-value, CODES)
+        last = self._sets[number][1]
+        return last - SAME_LANE + lane if last % CODES == SAME_LANE else last
+
     def last(self, number: int) -> int:
         """Return the member that was added to a set last."""
         return self._sets[number][1]
