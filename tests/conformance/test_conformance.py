@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from pyptx.isa.table import form
+from tests.tiers import one_in
 
 from .case import KernelCase
 from .collect import kernel_cases, kernel_chapters, value_cases, value_chapters
@@ -45,7 +46,7 @@ def test_value_form(chapter: str, name: str) -> None:
     assert not found, _shown(found)
 
 
-@pytest.mark.parametrize(("chapter", "name"), FORMS)
+@pytest.mark.parametrize(("chapter", "name"), one_in(3, FORMS))
 def test_value_form_by_single_lanes(chapter: str, name: str) -> None:
     chosen = [case for case in value_cases(chapter) if case.form.id == name]
     found = list(compare_values(chosen[:: max(1, len(chosen) // SAMPLE)], single=True))

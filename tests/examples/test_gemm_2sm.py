@@ -38,6 +38,7 @@ def test_right_under_every_schedule(shape: tuple[int, int, int], schedule: str, 
     assert _run(shape, schedule, seed) <= 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "options",
     [
@@ -69,6 +70,7 @@ def test_assembles_without_spills_or_warnings(epilogue: str, ptxas: Tool) -> Non
     assert not assembly.spills and not assembly.warnings and not assembly.notes
 
 
+@pytest.mark.full
 def test_one_instruction_per_mma_and_copy(ptxas: Tool, nvdisasm: Tool) -> None:
     sass = gemm.build_gemm_2sm(1024, 1024, 1024).sass()
     assert sass.count("UTCHMMA") == sass.count("UTCHMMA.2CTA") == 4
@@ -162,6 +164,7 @@ def test_the_bytes_of_one_cta_expected_only_under_random_schedules() -> None:
     assert "error" in verdicts
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])
 def test_copies_that_signal_their_own_cta(schedule: str) -> None:
     """The peer's bytes never come to the leader, who waits for ever."""
@@ -176,6 +179,7 @@ def test_copies_that_signal_their_own_cta(schedule: str) -> None:
     assert "mbarrier full" in str(report)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])
 def test_a_commit_to_the_leader_alone_starves_the_peer(schedule: str) -> None:
     first, _ = _positions("commit")
@@ -205,6 +209,7 @@ def test_a_barrier_of_the_cta_where_the_cluster_s_belongs() -> None:
         assert "data-race" in {finding.rule.name for finding in found.findings}, str(found)
 
 
+@pytest.mark.full
 def test_no_cluster_barrier_at_the_end() -> None:
     """A CTA may free tensor memory that the pair still uses, or wait for a peer that has gone."""
     arrive, wait = _positions("barrier", "arrive")[1], _positions("barrier", "wait")[1]

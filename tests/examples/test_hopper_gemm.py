@@ -106,6 +106,7 @@ def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
     assert "BRA.U.ANY" not in sass
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("epilogue", "dtype"), [("direct", f32), ("direct", bf16), ("tma", bf16)])
 def test_every_epilogue_assembles(epilogue: str, dtype: ScalarType, ptxas: Tool) -> None:
     assembly = gemm.build_gemm(1024, 1024, 1024, epilogue=epilogue, out_dtype=dtype).assemble()
@@ -186,6 +187,7 @@ def test_a_stage_handed_back_to_the_own_producer_alone() -> None:
     assert report.verdict != "clean" or not right
 
 
+@pytest.mark.full
 def test_a_stage_handed_back_before_its_products_are_done() -> None:
     def early(s: Instruction) -> Instruction:
         if _is(s, "wgmma", "wait_group") and s.operands == (Immediate(1),):
@@ -196,6 +198,7 @@ def test_a_stage_handed_back_before_its_products_are_done() -> None:
     assert not right
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("which", ["first", "last"])
 def test_a_cluster_barrier_left_out(which: str) -> None:
     """Without the first, a CTA signals barriers that do not exist yet; without the last, ones that are gone."""
@@ -233,6 +236,7 @@ def test_an_arrival_too_many_expected_is_a_deadlock() -> None:
     assert any("producer.acquire()" in location.text for _, location in finding.other if location)
 
 
+@pytest.mark.full
 def test_the_peer_s_arrivals_not_counted() -> None:
     report, right = _outcome(_counting(8), "late")
     assert report.verdict == "error" or not right

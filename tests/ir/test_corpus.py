@@ -27,14 +27,14 @@ def faults(module: Module) -> list[str]:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("source, build, arch", one_in(3, CUDA))
+@pytest.mark.parametrize("source, build, arch", one_in(5, CUDA))
 def test_cuda(source: str, arch: str, build: str, ptxas: Tool, nvdisasm: Tool) -> None:
     module = check(cuda_text(source, build, arch), ptxas, nvdisasm, arch, (BUILDS[build][1],))
     assert faults(module) == []
     assert len(module.entries) >= KERNELS[source]
 
 
-@pytest.mark.parametrize("name, capability", one_in(3, sorted(TRITON, key=lambda case: case[1])))
+@pytest.mark.parametrize("name, capability", one_in(5, sorted(TRITON, key=lambda case: case[1])))
 def test_triton(name: str, capability: int, ptxas: Tool, nvdisasm: Tool) -> None:
     arch = ARCHITECTURES[capability]
     module = check(triton_text(name, arch), ptxas, nvdisasm, arch, ("-lineinfo",))

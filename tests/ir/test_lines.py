@@ -119,6 +119,7 @@ def test_reads_back_and_is_the_plain_module_without_lines(name: str) -> None:
     assert print_module(back, lines=True).text == print_module(back).text
 
 
+@pytest.mark.full
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_machine_code_is_the_same(name: str, ptxas: Tool, nvdisasm: Tool) -> None:
@@ -239,6 +240,7 @@ def test_annotated_text_is_the_same_module(name: str) -> None:
 # --- what nvdisasm reads in the cubin -------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_calls_in_calls(ptxas: Tool, nvdisasm: Tool) -> None:
     first, second = at(10), at(11)
     module = stores(
@@ -262,6 +264,7 @@ def test_neighbors_on_one_line_called_from_several(ptxas: Tool, nvdisasm: Tool) 
     assert found == [["helper.py:7", f"kernel.py:{10 + n}"] for n in range(4)]
 
 
+@pytest.mark.full
 def test_back_to_an_earlier_call(ptxas: Tool, nvdisasm: Tool) -> None:
     first, second = inlined(4, at(10)), inlined(4, at(11))
     module = stores(*(inlined(7 + n, call, "deep") for n, call in enumerate((first, second, first))))
@@ -272,6 +275,7 @@ def test_back_to_an_earlier_call(ptxas: Tool, nvdisasm: Tool) -> None:
     ]
 
 
+@pytest.mark.full
 def test_recursion(ptxas: Tool, nvdisasm: Tool) -> None:
     """ptxas leaves out a frame on the line of its caller."""
     once = inlined(4, at(10))

@@ -38,7 +38,7 @@ ASSEMBLED = 3
 @pytest.mark.parametrize(
     "start",
     one_in(
-        3,
+        6,
         [pytest.param(n, id=f"from {FORMS[n].id}") for n in range(0, len(FORMS), CHUNK)],
     ),
 )

@@ -79,7 +79,7 @@ def test_closing_line_is_kept_when_it_is_all_there_is() -> None:
         ),
         (
             "ptxas fatal   : Unresolved extern function 'e'",
-            Message("fatal", "Unresolved extern function 'e'"),
+            Message("fatal", "Unresolved extern function 'e'", function="e"),
         ),
         (
             "ptxas error   : Entry function 'k' uses too much shared data (0x49420 bytes, 0x38c00 max)",

@@ -30,6 +30,7 @@ def test_every_form_has_a_section(pages: dict[str, str]) -> None:
     assert all(f"]({name})" in pages["index.md"] for name in pages if name != "index.md")
 
 
+@pytest.mark.full
 def test_links_have_their_anchor_on_the_page(pages: dict[str, str]) -> None:
     for name, page in pages.items():
         headings = re.findall(r"^## (.*)$", page, re.MULTILINE)
@@ -38,6 +39,7 @@ def test_links_have_their_anchor_on_the_page(pages: dict[str, str]) -> None:
         assert set(re.findall(r"\]\(#([^)]*)\)", page)) == set(anchors), name
 
 
+@pytest.mark.full
 def test_tables_are_rectangular(pages: dict[str, str]) -> None:
     for page in pages.values():
         for block in re.findall(r"(?:^\|.*\n)+", page, re.MULTILINE):
@@ -45,6 +47,7 @@ def test_tables_are_rectangular(pages: dict[str, str]) -> None:
             assert {cells(line) for line in lines} == {cells(lines[0])}, lines[0]
 
 
+@pytest.mark.full
 def test_what_a_page_says_of_a_form(pages: dict[str, str]) -> None:
     _, _, section = pages["mbarrier.md"].partition("\n## mbarrier.try_wait.parity\n")
     section = section.partition("\n## ")[0]
@@ -59,6 +62,7 @@ def test_what_a_page_says_of_a_form(pages: dict[str, str]) -> None:
     assert "Simulator: exact. Variants: 15." in section
 
 
+@pytest.mark.full
 def test_pipes_are_escaped_and_sets_stand_for_variants(pages: dict[str, str]) -> None:
     assert r"| `p{\|q}` | written |" in pages["comparison.md"]
     # ld.strong has 30,096 variants.

@@ -103,6 +103,7 @@ def test_operands_that_may_be_left_out_in_the_middle_are_overloads() -> None:
     assert all("scale_input_d" not in [p.name for p in call.parameters] for call in calls)
 
 
+@pytest.mark.full
 def test_forms_that_share_a_spelling_share_a_call() -> None:
     found = automaton("mov")
     calls = found.states[after(found, ("b64",))][0]
@@ -310,6 +311,7 @@ def complete(expression: str) -> set[str]:
     return {found.name for found in script.complete() if not found.name.startswith("__")}
 
 
+@pytest.mark.full
 def test_an_editor_completes_modifiers_in_their_order() -> None:
     assert complete("ptx.inst") >= {attribute_name(opcode) for opcode in opcodes()}
     assert complete("ptx.inst.mbarrier.try_wait.parity.acquire") == {"cta", "cluster"}
@@ -319,6 +321,7 @@ def test_an_editor_completes_modifiers_in_their_order() -> None:
     )
 
 
+@pytest.mark.full
 def test_an_editor_shows_operands() -> None:
     code = "from pyptx import ptx\nptx.inst.mbarrier.arrive.b64("
     (signature,) = jedi.Script(code, project=jedi.Project(ROOT)).get_signatures()

@@ -63,6 +63,7 @@ def test_waits_are_asked_where_something_happened(monkeypatch: pytest.MonkeyPatc
     assert calls["asked"] < 3 * calls["turns"], calls
 
 
+@pytest.mark.full
 def test_threads_that_are_held_back_are_not_drawn_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Counter[str] = Counter()
     is_held, split = Random._is_held, Random.split

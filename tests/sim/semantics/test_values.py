@@ -30,7 +30,7 @@ pytestmark = pytest.mark.smoke
 #: Cases of one kernel.
 BATCH = 48
 #: Cases of a form that are run each time; the others are for ``-m slow``.
-SAMPLE = BATCH
+SAMPLE = BATCH // 2
 
 
 def batches(form_id: str, most: int | None = None) -> Iterator[Batch]:

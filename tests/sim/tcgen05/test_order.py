@@ -90,6 +90,7 @@ def test_mmas_into_one_accumulator_in_two_threads(between: tuple[str, str], kept
 
 
 @pytest.mark.parametrize("waits", [True, False])
+@pytest.mark.full
 def test_an_mma_that_reads_what_another_accumulator_holds(waits: bool) -> None:
     """D of the first is A of the second: only a commit that was waited for orders them."""
     operands, words, product = products()
@@ -163,6 +164,7 @@ def test_a_copy_of_scales_comes_before_the_mma_behind_it() -> None:
     assert ordered(found, after)
 
 
+@pytest.mark.full
 def test_a_copy_of_scales_comes_after_the_mma_before_it() -> None:
     """Not in the manual's list; block-scaled main loops of CUTLASS overwrite the scales like this."""
     operands, words, cells, after = scales()
@@ -170,6 +172,7 @@ def test_a_copy_of_scales_comes_after_the_mma_before_it() -> None:
 
 
 @pytest.mark.parametrize(("between", "kept"), [(FENCED, True), (BARE, False)])
+@pytest.mark.full
 def test_a_copy_of_another_thread(between: tuple[str, str], kept: bool) -> None:
     operands, words, cells, after = scales()
     found = outcomes(COPY_SCALES, operands, cells, words, then=(*between, SCALED), sanitize=kept)
@@ -204,6 +207,7 @@ def test_a_shift_comes_before_the_mma_behind_it() -> None:
     assert ordered(outcomes(f"{SHIFT}\n{FROM_CELLS}", operands, cells, words), after)
 
 
+@pytest.mark.full
 def test_a_shift_comes_after_the_mma_before_it() -> None:
     operands, words, cells, after, rows = shifting()
     after[:, :32] = f32((rows @ RIGHT.T).astype(np.float64))
@@ -211,6 +215,7 @@ def test_a_shift_comes_after_the_mma_before_it() -> None:
 
 
 @pytest.mark.parametrize("refresh_last", [True, False])
+@pytest.mark.full
 def test_the_refresh_of_the_row_that_a_shift_leaves(refresh_last: bool) -> None:
     """shift and cp.4x256b keep their order, cp.4x256b and shift do not."""
     operands, words, cells, after, _ = shifting()
@@ -226,6 +231,7 @@ def test_the_refresh_of_the_row_that_a_shift_leaves(refresh_last: bool) -> None:
 # --- commit -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_a_commit_that_is_multicast_to_its_own_cta() -> None:
     """Bit 0 is the CTA of rank 0: the same as without a mask."""
     operands, words, product = products()
@@ -256,6 +262,7 @@ INIT = "mbarrier.init.shared::cta.b64 [bar+16], 1\n"
 
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("work", ["mma", "cp"])
+@pytest.mark.full
 def test_what_a_commit_covers_has_read_shared_memory(work: str, kept: bool) -> None:
     """Behind the commit, it is not covered: what it reads may be gone."""
     operands, words, cells, after, rows = shifting()
@@ -274,6 +281,7 @@ def test_what_a_commit_covers_has_read_shared_memory(work: str, kept: bool) -> N
 
 
 @pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.full
 def test_commits_of_one_thread_arrive_in_order(kept: bool) -> None:
     """Behind the second commit's signal the first one's is there; not the other way round."""
     operands, words, product = products()
@@ -301,6 +309,7 @@ RESTRICTED = OTHER.replace("arrive::one", "arrive::one.sync_restrict::shared::re
 
 @pytest.mark.parametrize("after", ["overwrite", "use"])
 @pytest.mark.sample(1)
+@pytest.mark.full
 def test_a_commit_that_tells_that_a_was_read(after: str) -> None:
     """A's memory may be used again; D is not there yet."""
     operands, words, product = products()
@@ -323,6 +332,7 @@ def test_a_commit_that_tells_that_a_was_read(after: str) -> None:
 
 
 @pytest.mark.parametrize("kept", [True, False])
+@pytest.mark.full
 def test_a_commit_covers_shifts(kept: bool) -> None:
     """A cp that is not .4x256b follows a shift only where that was waited for."""
     operands, words, cells, after, _ = shifting()

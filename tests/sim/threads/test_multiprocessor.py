@@ -198,6 +198,7 @@ def fill(
     return report, out
 
 
+@pytest.mark.full
 @every_schedule
 @pytest.mark.parametrize("columns", [512, 256, 32])
 def test_an_allocation_waits_for_the_other_cta_of_a_multiprocessor(
@@ -244,6 +245,7 @@ def test_both_hold_what_the_other_waits_for(schedule: str, seed: int) -> None:
     assert sorted(pairs) == [(i, i + 20) for i in range(20)]
 
 
+@pytest.mark.full
 def test_whole_tensor_memories_and_a_barrier_of_the_grid() -> None:
     """All 40 CTAs are there, 20 of them have all columns, and wait for those that have none."""
     report, _ = fill(512, MEET)

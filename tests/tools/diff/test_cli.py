@@ -285,6 +285,7 @@ def test_arrays_within_a_tolerance() -> None:
     assert ints is not None and (ints.elements, ints.largest) == (4, None)
 
 
+@pytest.mark.full
 def test_run_of_recorded_kernels() -> None:
     vector_add = f"{ROOT}/examples/hopper/vector_add.py:vector_add N=1000"
     refused = run(vector_add, vector_add, "--run", "--no-sass")

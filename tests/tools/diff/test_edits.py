@@ -101,6 +101,7 @@ def test_text_of_a_disguise() -> None:
 # --- unlike kernels ---------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("source", LESS_OPTIMIZED)
 def test_every_line_is_accounted_for(source: str) -> None:
     """Two builds of a source: each instruction stands in one row, in order, and is equal, changed or alone."""

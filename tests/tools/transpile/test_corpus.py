@@ -11,6 +11,7 @@ from tests.ir.corpus.cases import TRITON
 from tests.ir.corpus.sources import ARCHITECTURES, CUDA
 from tests.ir.corpus.texts import cuda_text, triton_text
 from tests.ir.forms import MODULES
+from tests.tiers import one_in
 
 
 def check(text: str) -> None:
@@ -40,11 +41,11 @@ def test_every_piece_of_the_grammar(name: str) -> None:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("source, build, arch", CUDA)
+@pytest.mark.parametrize("source, build, arch", one_in(2, CUDA))
 def test_cuda(source: str, arch: str, build: str) -> None:
     check(cuda_text(source, build, arch))
 
 
-@pytest.mark.parametrize("name, capability", TRITON)
+@pytest.mark.parametrize("name, capability", one_in(2, TRITON))
 def test_triton(name: str, capability: int) -> None:
     check(triton_text(name, ARCHITECTURES[capability]))
