@@ -1,0 +1,31 @@
+"""What the kernels of a library give to the program that counts their findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from pyptx.sim.api.report import Report
+
+__all__ = ["Kernel", "Launch"]
+
+
+class Launch(NamedTuple):
+    """One launch in the simulator: the PTX text of the module, and the report."""
+
+    text: str
+    report: Report
+
+
+class Kernel(NamedTuple):
+    """A kernel of a library with arguments and a reference.
+
+    Attributes:
+        name: what the library calls the kernel, and the configuration if there are several.
+        run: launches the kernel in the simulator under a schedule (``eager``, ``late``, ``random``) with a
+            seed, and compares the results with a reference of the library or of numpy or torch. It returns
+            all launches; it raises AssertionError where a result is wrong.
+    """
+
+    name: str
+    run: Callable[[str, int], list[Launch]]
