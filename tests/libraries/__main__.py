@@ -18,7 +18,7 @@ from tests.libraries.launches import Kernel, Launch
 from tests.sanitizer.counting import Counted, counted, tables
 
 _HERE = Path(__file__).parent
-_LIBRARIES = sorted(p.stem for p in _HERE.glob("[!_]*.py") if p.stem != "launches")
+LIBRARIES = sorted(p.stem for p in _HERE.glob("[!_]*.py") if p.stem not in ("launches", "mutate"))
 
 
 def _lines(launches: list[Launch], library: str) -> list[Counted]:
@@ -43,7 +43,7 @@ def _run(kernel: Kernel, schedule: str, seed: int) -> tuple[list[Launch], str]:
 
 
 @click.command(help=__doc__)
-@click.argument("library", type=click.Choice(_LIBRARIES))
+@click.argument("library", type=click.Choice(LIBRARIES))
 @click.option(
     "--source", type=click.Path(path_type=Path, exists=True), help="Checkout or folder of the library."
 )
