@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from pyptx.ir import parse_module
-from tests.libraries.launches import Kernel, Launch
+from tests.libraries.launches import Kernel, Launch, WrongResult
 from tests.sanitizer.counting import Counted, counted, tables
 
 _HERE = Path(__file__).parent
@@ -37,7 +37,8 @@ def _run(kernel: Kernel, schedule: str, seed: int) -> tuple[list[Launch], str]:
     try:
         return kernel.run(schedule, seed), "right"
     except AssertionError as error:
-        return [], f"WRONG: {str(error)[:300]}"
+        launches = error.launches if isinstance(error, WrongResult) else []
+        return launches, f"WRONG: {str(error)[:300]}"
     except Exception:  # the host code of a library may raise anything; the next kernel runs all the same
         return [], f"FAILED: {traceback.format_exc(limit=-3)}"
 
