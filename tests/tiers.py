@@ -14,9 +14,9 @@ them.  What a tier leaves out is counted as deselected.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -28,22 +28,10 @@ MARKS = (
     "smoke: also runs on the oldest and the newest Python that the metadata allows",
     "sample(count, by=None): how many cases of this test the fast tier runs, of each value of the parameter `by`",
     "full: takes too long for the fast tier",
+    "one_in(count): the full tier runs one in `count` of the cases of this test, the exhaustive tier all",
     "slow: takes long; runs in the exhaustive tier and with -m slow",
     "gpu: needs an NVIDIA GPU; runs with -m gpu",
 )
-
-
-def one_in(count: int, cases: Iterable[Any]) -> list[Any]:
-    """Cases of ``parametrize`` of which the full tier runs one in ``count``; the others are slow.
-
-    A case is a tuple, or what ``pytest.param`` makes.
-    """
-    marked = []
-    for number, case in enumerate(cases):
-        given = case if hasattr(case, "marks") else pytest.param(*case)
-        marks = [*given.marks, *([pytest.mark.slow] if number % count else [])]
-        marked.append(pytest.param(*given.values, id=given.id, marks=marks))
-    return marked
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -97,7 +85,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     elif tier == "exhaustive":
         chosen = _without(items, "gpu")
     else:
-        full = _without(items, "gpu", "slow")
+        full = _thinned(_without(items, "gpu", "slow"))
         fast = sample(_without(full, "full"))
         if tier == "rest":
             kept = set(fast)
@@ -117,6 +105,18 @@ def _names_a_test(config: pytest.Config) -> bool:
 
 def _without(items: Iterable[pytest.Item], *marks: str) -> list[pytest.Item]:
     return [item for item in items if not any(item.get_closest_marker(mark) for mark in marks)]
+
+
+def _thinned(items: Iterable[pytest.Item]) -> list[pytest.Item]:
+    """The items without the cases that only the exhaustive tier runs."""
+    kept, met = [], Counter[str]()
+    for item in items:
+        mark = item.get_closest_marker("one_in")
+        test = item.nodeid.partition("[")[0]
+        if mark is None or met[test] % mark.args[0] == 0:
+            kept.append(item)
+        met[test] += 1
+    return kept
 
 
 def sample(items: Iterable[pytest.Item], most: int | None = None) -> list[pytest.Item]:

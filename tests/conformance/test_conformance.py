@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from pyptx.isa.table import form
-from tests.tiers import one_in
 
 from .case import KernelCase
 from .collect import kernel_cases, kernel_chapters, value_cases, value_chapters
@@ -39,6 +38,7 @@ def _shown(differences: list[Difference]) -> str:
     return "\n".join(map(str, differences))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chapter", "name"), FORMS)
 def test_value_form(chapter: str, name: str) -> None:
     chosen = [case for case in value_cases(chapter) if case.form.id == name]
@@ -46,7 +46,8 @@ def test_value_form(chapter: str, name: str) -> None:
     assert not found, _shown(found)
 
 
-@pytest.mark.parametrize(("chapter", "name"), one_in(3, FORMS))
+@pytest.mark.one_in(6)
+@pytest.mark.parametrize(("chapter", "name"), FORMS)
 def test_value_form_by_single_lanes(chapter: str, name: str) -> None:
     chosen = [case for case in value_cases(chapter) if case.form.id == name]
     found = list(compare_values(chosen[:: max(1, len(chosen) // SAMPLE)], single=True))

@@ -145,6 +145,7 @@ def test_amounts_keep_to_what_is_defined() -> None:
 # --- cases from the table -----------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_every_variant_has_a_case() -> None:
     for chapter in value_chapters():
         names = {case.match.name for case in value_cases(chapter)}

@@ -13,7 +13,7 @@ from .compare import compare_kernel, compare_values
 VALUE_CHAPTERS = sorted(path.stem for path in (Path(__file__).parent / "data" / "values").glob("*.xz"))
 
 
-@pytest.mark.sample(1, by="chapter")
+@pytest.mark.sample(4)
 @pytest.mark.parametrize("chapter", kernel_chapters())
 def test_the_first_kernel_of_a_chapter(chapter: str) -> None:
     case = next(case for case in kernel_cases(chapter) if not case.long)

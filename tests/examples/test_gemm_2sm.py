@@ -153,6 +153,7 @@ def test_the_bytes_of_one_cta_expected_only(schedule: str) -> None:
     assert report.verdict == "error", str(report)
 
 
+@pytest.mark.full
 def test_the_bytes_of_one_cta_expected_only_under_random_schedules() -> None:
     """A schedule that brings the second half of the first slots in time shows only by what it computes, from
     the bytes of an earlier turn: some schedules are an error, and none is clean with the right product."""

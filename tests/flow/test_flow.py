@@ -103,6 +103,7 @@ def first_instruction(graph: Graph, block: int) -> int:
 # --- properties -------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(bodies(), st.sets(st.integers(0, 25)), st.sets(st.integers(0, 25)))
 def test_blocks_are_the_statements(body: str, before: set[int], after: set[int]) -> None:
@@ -126,6 +127,7 @@ def test_blocks_are_the_statements(body: str, before: set[int], after: set[int])
             assert block.taken is None
 
 
+@pytest.mark.full
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(bodies())
 def test_post_dominators(body: str) -> None:

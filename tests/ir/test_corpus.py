@@ -10,7 +10,6 @@ import pytest
 from pyptx.ir import Module, parse_module, print_module
 from pyptx.isa import check_module
 from pyptx.toolchain import Tool, assemble
-from tests.tiers import one_in
 
 from .corpus.cases import CASES, TRITON
 from .corpus.sources import ARCHITECTURES, BUILDS, CUDA, KERNELS, OPTIMIZED_ONLY
@@ -27,14 +26,16 @@ def faults(module: Module) -> list[str]:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("source, build, arch", one_in(5, CUDA))
+@pytest.mark.one_in(8)
+@pytest.mark.parametrize("source, build, arch", CUDA)
 def test_cuda(source: str, arch: str, build: str, ptxas: Tool, nvdisasm: Tool) -> None:
     module = check(cuda_text(source, build, arch), ptxas, nvdisasm, arch, (BUILDS[build][1],))
     assert faults(module) == []
     assert len(module.entries) >= KERNELS[source]
 
 
-@pytest.mark.parametrize("name, capability", one_in(5, sorted(TRITON, key=lambda case: case[1])))
+@pytest.mark.one_in(8)
+@pytest.mark.parametrize("name, capability", sorted(TRITON, key=lambda case: case[1]))
 def test_triton(name: str, capability: int, ptxas: Tool, nvdisasm: Tool) -> None:
     arch = ARCHITECTURES[capability]
     module = check(triton_text(name, arch), ptxas, nvdisasm, arch, ("-lineinfo",))
@@ -87,6 +88,7 @@ def test_corpus_is_large_enough(capability: int) -> None:
     assert sum(KERNELS.values()) + sum(capability in case.on for case in CASES.values()) >= 150
 
 
+@pytest.mark.full
 def test_a_change_of_the_code_is_seen(ptxas: Tool, nvdisasm: Tool) -> None:
     text = (
         ".version 8.0\n.target sm_90a\n.address_size 64\n.visible .entry k(.param .u64 out) {\n"

@@ -286,6 +286,7 @@ def test_recursion(ptxas: Tool, nvdisasm: Tool) -> None:
     assert found == [[f"helper.py:{line}", "helper.py:4", "kernel.py:10"] for line in (5, 6, 7, 5)]
 
 
+@pytest.mark.full
 def test_sass_with_lines_as_comments(ptxas: Tool, nvdisasm: Tool) -> None:
     cubin = assemble(print_module(stores(inlined(7, at(10)), at(12)), lines=True), ptxas=ptxas).cubin
     plain = disassemble(cubin, nvdisasm=nvdisasm)

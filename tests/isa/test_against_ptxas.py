@@ -15,7 +15,6 @@ from pyptx.isa.targets import KNOWN_TARGETS, VERSIONS, Version
 from pyptx.toolchain import Tool, check_text
 from tests.isa.near_misses import targets_in_all
 from tests.isa.samples import THOROUGH, file_of, instructions, texture_mode
-from tests.tiers import one_in
 
 FORMS = list(all_forms())
 #: Forms that are assembled together, because ptxas takes its time to start.
@@ -85,9 +84,8 @@ def _version_before(version: Version) -> Version | None:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize(
-    "forms", one_in(2, [pytest.param(chunk, id=name) for chunk, name in zip(CHUNKS, IDS, strict=True)])
-)
+@pytest.mark.one_in(3)
+@pytest.mark.parametrize("forms", CHUNKS, ids=IDS)
 def test_every_variant_assembles_from_its_version_on(forms: list[Form], ptxas: Tool, newest: Version) -> None:
     """ptxas takes every variant, and refuses it in the version before its first."""
     _check(forms, ptxas, newest)

@@ -14,6 +14,7 @@ def test_right_under_eager(kernel: str) -> None:
     assert right and report.verdict == "clean", str(report)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.full
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("schedule", ["late", "random:3"])

@@ -41,6 +41,8 @@ def results(seed: int, schedule: str) -> tuple[bool, bool]:
     return found[0][0], differ
 
 
+@pytest.mark.full
+@pytest.mark.one_in(3)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])
 @pytest.mark.parametrize("part", range(8))

@@ -244,7 +244,6 @@ def _environment() -> dict[str, str]:
 
 
 @pytest.mark.full
-@pytest.mark.full
 def test_mypy_accepts_what_is_legal_and_nothing_else(mypy: Mypy) -> None:
     legal = [
         f"{call_text(match).partition('(')[0]}.__call__"
@@ -259,7 +258,7 @@ def test_mypy_accepts_what_is_legal_and_nothing_else(mypy: Mypy) -> None:
     assert not said, f"if the types are stale, run: {COMMAND}"
 
 
-@pytest.mark.full
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize(
     "source", [_TRANSPILED, ROOT / "docs/assets/transpile/reduce.ptx"], ids=["text", "reduce"]

@@ -55,6 +55,7 @@ def transpose(kind: ScalarType, given: bool) -> Call:
     return Call("movmatrix", body)
 
 
+@pytest.mark.full
 def test_every_variant(ptxas: Tool) -> None:
     spaces = ("shared", "cta", None)
     calls = [

@@ -44,6 +44,7 @@ def _chain(seed: int) -> None:
     assert flags.all()
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
 def test_waits_are_asked_where_something_happened(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     calls: Counter[str] = Counter()

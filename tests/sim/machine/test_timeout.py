@@ -13,6 +13,7 @@ from pyptx.sim.threads.machine_state import MachineState
 HEAD = ".version 8.0\n.target sm_80\n.address_size 64\n.visible .entry k()\n{\n.reg .b32 %r1;\n"
 
 
+@pytest.mark.full
 def test_code_that_takes_long_to_make_ready() -> None:
     module = sim.load(HEAD + "mov.u32 %r1, 0;\n" + "add.u32 %r1, %r1, 1;\n" * 20_000 + "ret;\n}\n")
     started = time.monotonic()

@@ -232,6 +232,7 @@ def test_all_halves_to_narrow(name: str, source: str) -> None:
     assert got == [a << stride | b for a, b in zip(wanted, wanted[::-1], strict=True)]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "form_id",
     [

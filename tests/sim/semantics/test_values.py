@@ -109,6 +109,7 @@ def test_every_value_form_is_expected_here() -> None:
     assert {i for i, meaning in semantics().items() if meaning.per == "value"} == set(EXPECTED) | ELSEWHERE
 
 
+@pytest.mark.full
 def test_every_variant_of_every_value_form_is_a_case() -> None:
     for identifier in EXPECTED:
         covered = {case.match.name for case in cases(form(identifier))}
@@ -116,6 +117,7 @@ def test_every_variant_of_every_value_form_is_a_case() -> None:
         assert covered
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("form_id", EXPECTED)
 def test_value_form(form_id: str) -> None:
     hold(batches(form_id, SAMPLE))

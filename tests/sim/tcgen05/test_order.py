@@ -69,6 +69,7 @@ def products() -> tuple[list[Operand], dict[str, int], NDArray[Any]]:
 # --- mma and mma --------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_mmas_into_one_accumulator_in_one_thread() -> None:
     operands, words, product = products()
     cells = cells_of()
@@ -157,6 +158,7 @@ def scales() -> tuple[list[Operand], dict[str, int], Cells, Cells]:
     return [A, B, C], words, cells, after
 
 
+@pytest.mark.full
 def test_a_copy_of_scales_comes_before_the_mma_behind_it() -> None:
     operands, words, cells, after = scales()
     found = outcomes(COPY_SCALES + SCALED, operands, cells, words)

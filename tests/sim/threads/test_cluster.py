@@ -212,6 +212,7 @@ def test_threads_that_end_count_as_arrived() -> None:
     assert (out[::2, :, 0] == 7).all() and not out[1::2].any()
 
 
+@pytest.mark.full
 def test_more_clusters_than_run_at_once() -> None:
     body = EXCHANGE + LEAVE_TOGETHER
     report, out = run(text(body), grid=1200, block=64, cluster=8, memory=1 << 18)

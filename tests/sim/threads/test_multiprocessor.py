@@ -75,6 +75,7 @@ def where(
     return report, out
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("what", "per_multiprocessor"),
     [
@@ -131,6 +132,7 @@ def test_the_hosts_memory_bounds_how_many_run() -> None:
     assert report.verdict == "clean" and (out[:, 1] == 132).all()
 
 
+@pytest.mark.full
 def test_the_same_schedule_places_the_same() -> None:
     seen = [
         where(60, schedule="random", seed=5, block=768, together=1, target="sm_110a")[1] for _ in range(2)
@@ -198,6 +200,7 @@ def fill(
     return report, out
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.full
 @every_schedule
 @pytest.mark.parametrize("columns", [512, 256, 32])

@@ -45,6 +45,7 @@ def test_the_grid_synchronizes_through_its_workspace(schedule: str) -> None:
     assert (out == 9).all()
 
 
+@pytest.mark.full
 def test_a_grid_that_does_not_run_at_once_has_no_workspace() -> None:
     out = np.full(2, 7, np.uint32)
     text = """

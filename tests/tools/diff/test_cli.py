@@ -191,6 +191,7 @@ def test_header(tmp_path: Path, files: tuple[str, str, str]) -> None:
 # --- JSON -------------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_json(files: tuple[str, str, str], ptxas: Tool, nvdisasm: Tool) -> None:
     result = run(files[0], files[2], "--json")
     assert result.exit_code == 1

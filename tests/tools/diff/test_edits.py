@@ -78,6 +78,8 @@ def test_recorded_gemm() -> None:
     assert planted == EDITS.keys()
 
 
+@pytest.mark.full
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("source", SOURCES)
 def test_cuda(source: str) -> None:
     module = parse_module(cuda_text(source))
@@ -85,6 +87,7 @@ def test_cuda(source: str) -> None:
     assert len(planted) >= 13
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("name, arch", TRITON.items())
 def test_triton(name: str, arch: str) -> None:
@@ -101,6 +104,7 @@ def test_text_of_a_disguise() -> None:
 # --- unlike kernels ---------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("source", LESS_OPTIMIZED)
 def test_every_line_is_accounted_for(source: str) -> None:

@@ -11,7 +11,6 @@ from tests.ir.corpus.cases import TRITON
 from tests.ir.corpus.sources import ARCHITECTURES, CUDA
 from tests.ir.corpus.texts import cuda_text, triton_text
 from tests.ir.forms import MODULES
-from tests.tiers import one_in
 
 
 def check(text: str) -> None:
@@ -41,11 +40,13 @@ def test_every_piece_of_the_grammar(name: str) -> None:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.parametrize("source, build, arch", one_in(2, CUDA))
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("source, build, arch", CUDA)
 def test_cuda(source: str, arch: str, build: str) -> None:
     check(cuda_text(source, build, arch))
 
 
-@pytest.mark.parametrize("name, capability", one_in(2, TRITON))
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("name, capability", TRITON)
 def test_triton(name: str, capability: int) -> None:
     check(triton_text(name, ARCHITECTURES[capability]))
