@@ -16,7 +16,7 @@ from typing import ParamSpec, TypeVar
 from .errors import PyptxError
 from .source import is_author_file
 
-__all__ = ["FULL_TRACEBACK", "short_traceback"]
+__all__ = ["FULL_TRACEBACK", "short_traceback", "shortened"]
 
 #: Environment variable that makes tracebacks keep every frame.
 FULL_TRACEBACK = "PYPTX_FULL_TRACEBACK"
@@ -33,15 +33,20 @@ def short_traceback(function: Callable[_Parameters, _Result]) -> Callable[_Param
         try:
             return function(*arguments, **keywords)
         except PyptxError as error:
-            if os.environ.get(FULL_TRACEBACK, "") not in ("", "0"):
-                raise
             caught = error
         try:
-            raise caught.with_traceback(_authors(caught.__traceback__))
+            raise shortened(caught)
         finally:
             del caught  # its traceback refers to this frame: a reference cycle
 
     return call
+
+
+def shortened(error: PyptxError) -> PyptxError:
+    """Return the error with a traceback without pyptx's inner frames, to be raised outside of ``except``."""
+    if os.environ.get(FULL_TRACEBACK, "") not in ("", "0"):
+        return error
+    return error.with_traceback(_authors(error.__traceback__))
 
 
 def _authors(traceback: TracebackType | None) -> TracebackType | None:

@@ -89,7 +89,7 @@ def check_array(name: str, spec: Tile, value: Any) -> ArrayInfo:
 
     Raises:
         SpecError: ``value`` is not an array; has the wrong dtype, rank or extent; is not contiguous, or not
-            aligned to 16 bytes; or is a tensor that requires a gradient.
+            aligned to 16 bytes; has no memory; or is a tensor that requires a gradient.
     """
     if not is_array(value):
         raise SpecError(
@@ -116,6 +116,10 @@ def check_array(name: str, spec: Tile, value: Any) -> ArrayInfo:
         raise SpecError(
             f"{name} is not contiguous: shape {info.shape} with strides {info.strides} bytes",
             hint="pass numpy.ascontiguousarray(x), or x.contiguous() in torch",
+        )
+    if info.nbytes and not info.pointer:
+        raise SpecError(
+            f"{name} has no memory: its address is 0", hint="its storage was freed or never allocated"
         )
     if info.pointer % ALIGNMENT and info.nbytes:
         raise SpecError(

@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..core.arrays import ArrayInfo
-from ..core.errors import PyptxWarning, SpecError, UnsupportedError
+from ..core.errors import PyptxError, PyptxWarning, SpecError
 from ..core.source import defined_at
-from ..core.tracebacks import short_traceback
+from ..core.tracebacks import short_traceback, shortened
 from ..dsl import Scalar, Tile
 from ..dsl.trace import identifier
 from ..ir import Module, PrintedModule, print_module
 from ..isa import target
 from .arguments import KernelArguments, allocate, bind_dims, check_array, check_scalar, place_of
+from .signatures import MISS, Signatures
 from .specialize import Extent, KernelOptions, Specialization, specialize
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from ..core.waivers import Waiver
     from ..sim import Observer, Report
     from ..toolchain import Assembly
+    from .prepared import Prepared
 
 __all__ = ["Kernel", "kernel"]
 
@@ -132,7 +134,7 @@ def kernel(
 @functools.cache
 def _reserved() -> frozenset[str]:
     """Return the keywords that the kernel's methods have; a compile-time constant cannot have such a name."""
-    methods = (Kernel.__call__, Kernel.simulate, Kernel.ptx, Kernel.assemble, Kernel.sass)
+    methods = (Kernel.__call__, Kernel.prepare, Kernel.simulate, Kernel.ptx, Kernel.assemble, Kernel.sass)
     parameters = (p for method in methods for p in inspect.signature(method).parameters.values())
     return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
@@ -201,6 +203,7 @@ class Kernel:
             if isinstance(dim, str)
         }
         self._cache: dict[Any, Specialization] = {}
+        self._signatures = Signatures([isinstance(spec, Tile) for spec in options.specs])
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -478,7 +481,6 @@ class Kernel:
             )
         return simulate(special, self.options, arguments, options, (wanted, rtol, atol))
 
-    @short_traceback
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:
         """Run the kernel: with CUDA tensors on their GPU, with numpy arrays or CPU tensors in the simulator.
 
@@ -499,28 +501,71 @@ class Kernel:
         Warns:
             PyptxWarning: the simulated run has a finding for review; shown once per calling line.
         """
-        from .execute import launch, simulate
+        try:
+            done = self._signatures(arrays, out, stream, keywords)
+        except PyptxError as error:
+            failed = error
+        else:
+            return self._run(arrays, out, stream, keywords) if done is MISS else done
+        try:
+            raise shortened(failed)
+        finally:
+            del failed  # its traceback refers to this frame: a reference cycle
 
+    @short_traceback
+    def _run(self, arrays: Sequence[Any], out: Any, stream: Any, keywords: Mapping[str, Any]) -> Any:
+        """Check all arguments and run the kernel; on a GPU, keep the launch for its signature."""
         special, arguments = self._bind(arrays, out, keywords)
         place, index = place_of(self.options.names, arguments.infos)
         if place == "cuda":
-            launch(special, self.options, arguments, index, stream)
+            from .gpu import launch
+
+            ready = launch(special, self.options, arguments, index, stream)
+            if ready is not None:
+                given = () if arguments.fresh else arguments.outputs
+                self._signatures.add(arrays, given, keywords, ready)
         else:
             if stream is not None:
                 raise SpecError(
                     "stream= was given, but the arrays are in host memory: the simulator has no streams",
                     hint="pass CUDA tensors, or leave out stream=",
                 )
+            from .execute import simulate
+
             report = simulate(special, self.options, arguments).check()
             for finding in report.findings:
-                # Level 3 skips this frame and short_traceback's: the warning names the calling line.
-                warnings.warn(f"{special.entry} in the simulator: {finding}", PyptxWarning, stacklevel=3)
+                # Level 4 skips this frame, short_traceback's and the call's: the warning names the caller.
+                warnings.warn(f"{special.entry} in the simulator: {finding}", PyptxWarning, stacklevel=4)
         outputs = arguments.outputs
         return outputs if len(outputs) > 1 else outputs[0] if outputs else None
 
-    def prepare(self, *arrays: Any, **keywords: Any) -> Any:
-        """Prepare a launch that only needs to be started. Not built yet: raises :class:`UnsupportedError`."""
-        raise UnsupportedError(f"{self.options.entry}.prepare is not built yet", hint="call the kernel")
+    @short_traceback
+    def prepare(self, *arrays: Any, out: Any = None, **keywords: Any) -> Prepared:
+        """Check the arguments of a launch on a GPU, load the kernel, pack the parameters; do not launch.
+
+        The result starts the launch: ``p = k.prepare(a, b, out=c)``, then ``p()`` as often as needed, also
+        while a CUDA graph is captured, or ``p(a2, b2, out=c2)`` with arrays of the same dtypes, shapes and
+        device.
+
+        Args:
+            arrays: the inputs, in order: CUDA tensors, and numbers for scalars.
+            out: array or arrays for the outputs; allocated once if None.
+            keywords: constants and dims.
+
+        Raises:
+            SpecError: the arguments do not fit the specs, or are not on a GPU.
+            LaunchError, AssembleError: the driver refused the text.
+        """
+        from .gpu import prepare
+
+        special, arguments = self._bind(arrays, out, keywords)
+        place, index = place_of(self.options.names, arguments.infos)
+        if place != "cuda":
+            raise SpecError(
+                f"{self.options.entry}.prepare needs arrays on a GPU, got arrays in host memory",
+                hint="call the kernel to run it in the simulator",
+            )
+        return prepare(special, self.options, arguments, index, self._signatures, keywords)
 
 
 def _hashable(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""Runs a specialization in the simulator or on the GPU."""
+"""Runs a specialization in the simulator."""
 
 from __future__ import annotations
 
@@ -8,16 +8,14 @@ from typing import Any
 
 from ..core.arrays import host_bytes, is_array, to_numpy
 from ..core.errors import SpecError
-from ..dsl import Tile
-from ..layout import TensorMap
 from ..sim import Report
 from ..sim.api.options import LaunchOptions
 from ..sim.api.reference import expected_outputs
 from ..sim.api.runs import run
 from .arguments import KernelArguments
-from .specialize import KernelOptions, Specialization, tensor_map
+from .specialize import KernelOptions, Specialization, map_of
 
-__all__ = ["launch", "outputs_of", "simulate"]
+__all__ = ["outputs_of", "simulate"]
 
 #: Every byte of an output before a simulated kernel writes it: NaN in each float type, -1 in integers.
 _POISON = 0xFF
@@ -96,51 +94,12 @@ def _by_position(
     return {place: wanted[number] for number, place in places.items()}
 
 
-def _map(options: KernelOptions, index: int, value: Any) -> TensorMap:
-    spec = options.specs[index]
-    assert isinstance(spec, Tile)
-    return tensor_map(options.names[index], spec, value, dtype=spec.dtype)
-
-
 def _simulator_arguments(
     special: Specialization, options: KernelOptions, arguments: KernelArguments
 ) -> list[Any]:
     return [
-        _map(options, slot.index, arguments.values[slot.index])
+        map_of(options, slot.index, arguments.values[slot.index])
         if slot.kind == "map"
         else arguments.values[slot.index]
         for slot in special.slots
     ]
-
-
-def launch(
-    special: Specialization,
-    options: KernelOptions,
-    arguments: KernelArguments,
-    device_index: int,
-    stream: Any,
-) -> None:
-    """Enqueue one launch on the GPU, without waiting for it to finish."""
-    from ..runtime.launch import launch as enqueue
-    from ..runtime.loader import load
-    from ..runtime.tensor_maps import encode
-
-    key = ("cuda", device_index)
-    loaded = special.loaded.get(key)
-    if loaded is None:
-        loaded = special.loaded[key] = load(
-            special.lined,
-            special.entry,
-            dynamic_smem=special.launch.dynamic_smem,
-            device_index=device_index,
-        )
-    packed: list[Any] = []
-    for slot in special.slots:
-        value, info = arguments.values[slot.index], arguments.infos[slot.index]
-        if info is None:
-            packed.append((value, slot.param.type))
-        elif slot.kind == "map":
-            packed.append(encode(_map(options, slot.index, value), info.pointer, device_index))
-        else:
-            packed.append(info.pointer)
-    enqueue(loaded, special.launch, packed, stream)

@@ -17,7 +17,7 @@ from ..dsl import ParameterSlot, Scalar, Tile, record
 from ..ir import Directive, Launch, Module, PrintedModule, print_module
 from ..layout import TensorMap
 
-__all__ = ["Extent", "KernelOptions", "Specialization", "evaluate", "specialize"]
+__all__ = ["Extent", "KernelOptions", "Specialization", "evaluate", "map_of", "specialize"]
 
 #: One to three numbers in x, y, z order, or a function of dims and constants that gives them.
 Extent = int | Sequence[int] | Callable[..., "int | Sequence[int]"]
@@ -194,6 +194,13 @@ def tensor_map(name: str, spec: Tile, array: Any, **options: Any) -> TensorMap:
         raise SpecError(
             f"the tensor map of {name}: {error.message}", hint=error.hint, see=error.see
         ) from None
+
+
+def map_of(options: KernelOptions, index: int, array: Any) -> TensorMap:
+    """Return the tensor map of kernel parameter ``index``. Raises :class:`SpecError` if TMA refuses it."""
+    spec = options.specs[index]
+    assert isinstance(spec, Tile)
+    return tensor_map(options.names[index], spec, array, dtype=spec.dtype)
 
 
 def _directives(options: KernelOptions, block: tuple[int, int, int]) -> list[Directive]:

@@ -23,7 +23,18 @@ from ..ir import Launch
 from .driver import check, device_context, driver
 from .loader import LoadedKernel
 
-__all__ = ["PackedArguments", "launch", "pack", "stream_handle"]
+__all__ = [
+    "PackedArguments",
+    "allow_cluster",
+    "check_fit",
+    "configuration",
+    "current_stream",
+    "describe_launch",
+    "launch",
+    "pack",
+    "scalar_bytes",
+    "stream_handle",
+]
 
 _TENSOR_MAP_BYTES = 128
 _ALIGNMENT = 64  # of a tensor map; no other parameter needs more
@@ -57,7 +68,8 @@ class PackedArguments:
         self.address = ctypes.addressof(self._pointers)
 
 
-def _scalar_bytes(value: Any, type: ScalarType, where: str) -> bytes:
+def scalar_bytes(value: Any, type: ScalarType, where: str) -> bytes:
+    """Return a number as the bytes of a type. Raises SpecError, which names ``where``, if it does not fit."""
     if (type.kind in "usb" and type.bits <= 64) or type.lanes > 1:
         try:
             number = operator.index(value)
@@ -84,7 +96,7 @@ def _scalar_bytes(value: Any, type: ScalarType, where: str) -> bytes:
 def _argument_bytes(argument: Any, index: int) -> bytes:
     where = f"kernel argument {index}"
     if isinstance(argument, tuple) and len(argument) == 2 and isinstance(argument[1], ScalarType):
-        return _scalar_bytes(argument[0], argument[1], where)
+        return scalar_bytes(argument[0], argument[1], where)
     if isinstance(argument, (int, np.integer)) and not isinstance(argument, bool):
         pointer = int(argument)
         if not 0 <= pointer < 1 << 64:
@@ -111,6 +123,15 @@ def pack(args: Sequence[Any]) -> PackedArguments:
     return PackedArguments([_argument_bytes(argument, index) for index, argument in enumerate(args)])
 
 
+def current_stream(device_index: int) -> int:
+    """Return the handle of torch's current stream on a GPU; 0 if torch does not use CUDA yet."""
+    torch = sys.modules.get("torch")
+    if torch is None or not torch.cuda.is_initialized():
+        return 0
+    handle: int = torch._C._cuda_getCurrentRawStream(device_index)
+    return handle
+
+
 def stream_handle(stream: Any, device_index: int) -> int:
     """Return the driver's handle of ``stream``.
 
@@ -123,10 +144,7 @@ def stream_handle(stream: Any, device_index: int) -> int:
         SpecError: ``stream`` is something else.
     """
     if stream is None:
-        torch = sys.modules.get("torch")
-        if torch is not None and torch.cuda.is_initialized():
-            return int(torch.cuda.current_stream(device_index).cuda_stream)
-        return 0
+        return current_stream(device_index)
     handle = getattr(stream, "cuda_stream", stream)
     if isinstance(handle, int) and not isinstance(handle, bool):
         return handle
@@ -140,11 +158,13 @@ def stream_handle(stream: Any, device_index: int) -> int:
 _check_extents = lru_cache(maxsize=1024)(Launch.check)
 
 
-def _check_kernel(kernel: LoadedKernel, launch: Launch, packed: PackedArguments) -> None:
-    if packed.sizes != kernel.parameter_bytes:
+def check_fit(kernel: LoadedKernel, launch: Launch, sizes: tuple[int, ...]) -> None:
+    """Raise SpecError if parameters of these sizes, or the configuration, do not fit the kernel."""
+    _check_extents(launch)
+    if sizes != kernel.parameter_bytes:
         raise SpecError(
             f"{kernel.entry!r} takes {len(kernel.parameter_bytes)} parameters of {kernel.parameter_bytes} "
-            f"bytes, got {len(packed.sizes)} of {packed.sizes} bytes"
+            f"bytes, got {len(sizes)} of {sizes} bytes"
         )
     if launch.dynamic_smem > kernel.dynamic_smem:
         raise SpecError(
@@ -159,6 +179,42 @@ def _check_kernel(kernel: LoadedKernel, launch: Launch, packed: PackedArguments)
             f"registers allows at most {kernel.max_threads}",
             hint="check .maxntid or .reqntid, or use fewer registers",
         )
+
+
+def describe_launch(kernel: LoadedKernel, launch: Launch) -> str:
+    """The driver's call for messages, with the resources that it asks for."""
+    return (
+        f"cuLaunchKernelEx of {kernel.entry!r} with grid {launch.grid}, block {launch.block}, "
+        f"cluster {launch.cluster}, {launch.dynamic_smem} bytes of dynamic shared memory, "
+        f"{kernel.registers} registers per thread"
+    )
+
+
+def configuration(launch: Launch) -> Any:
+    """Return the driver's ``CUlaunchConfig`` of a launch, on the default stream."""
+    module = driver()
+    config = module.CUlaunchConfig()
+    config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
+    config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
+    config.sharedMemBytes = launch.dynamic_smem
+    config.hStream = 0
+    config.numAttrs = 0
+    if launch.cluster != (1, 1, 1):
+        attribute = module.CUlaunchAttribute()
+        attribute.id = module.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
+        size = attribute.value.clusterDim
+        size.x, size.y, size.z = launch.cluster
+        config.attrs = [attribute]
+        config.numAttrs = 1
+    return config
+
+
+def allow_cluster(kernel: LoadedKernel, launch: Launch) -> None:
+    """Allow clusters of more than 8 CTAs, if the launch has them. The kernel's context must be current."""
+    if math.prod(launch.cluster) > 8:
+        module = driver()
+        allowed = module.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
+        check(module.cuFuncSetAttribute(kernel.function, allowed, 1), "cuFuncSetAttribute")
 
 
 def launch(
@@ -176,30 +232,13 @@ def launch(
         SpecError: the arguments do not fit the kernel's parameters, or extents are outside the limits.
         LaunchError: the driver refused the launch, or an earlier kernel failed.
     """
-    _check_extents(launch)
     packed = args if isinstance(args, PackedArguments) else pack(args)
-    _check_kernel(kernel, launch, packed)
-    module = driver()
-    config = module.CUlaunchConfig()
-    config.gridDimX, config.gridDimY, config.gridDimZ = launch.grid
-    config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
-    config.sharedMemBytes = launch.dynamic_smem
+    check_fit(kernel, launch, packed.sizes)
+    config = configuration(launch)
     config.hStream = stream_handle(stream, kernel.device_index)
-    config.numAttrs = 0
-    if launch.cluster != (1, 1, 1):
-        attribute = module.CUlaunchAttribute()
-        attribute.id = module.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        size = attribute.value.clusterDim
-        size.x, size.y, size.z = launch.cluster
-        config.attrs = [attribute]
-        config.numAttrs = 1
     with device_context(kernel.device_index):
-        if math.prod(launch.cluster) > 8:
-            allowed = module.CUfunction_attribute.CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED
-            check(module.cuFuncSetAttribute(kernel.function, allowed, 1), "cuFuncSetAttribute")
+        allow_cluster(kernel, launch)
         check(
-            module.cuLaunchKernelEx(config, kernel.function, packed.address, 0),
-            f"cuLaunchKernelEx of {kernel.entry!r} with grid {launch.grid}, block {launch.block}, "
-            f"cluster {launch.cluster}, {launch.dynamic_smem} bytes of dynamic shared memory, "
-            f"{kernel.registers} registers per thread",
+            driver().cuLaunchKernelEx(config, kernel.function, packed.address, 0),
+            describe_launch(kernel, launch),
         )

@@ -5,13 +5,14 @@ Owns the translation of a :class:`~pyptx.layout.TensorMap` into the driver's opa
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 from ..core.errors import SpecError
 from ..layout import TensorMap
 from .driver import describe_status, device_context, driver
 
-__all__ = ["encode"]
+__all__ = ["encode", "image"]
 
 
 def encode(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> Any:
@@ -58,3 +59,25 @@ def encode(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> Any:
             see="tensor-tensormap",
         )
     return encoded
+
+
+_BYTES = 128
+#: Distance of two addresses that are encoded to see where an address lies in a map.
+_APART = 1 << 30
+
+
+def image(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> bytes | None:
+    """Return the 128 bytes of the driver's map, if the address is their first 8 bytes and nowhere else.
+
+    Two maps that the driver encodes for different addresses show it.  None if it does not hold: then each
+    launch must encode its maps.
+
+    Raises:
+        SpecError, LaunchError: as :func:`encode`.
+    """
+    first, second = (
+        ctypes.string_at(encode(tensor_map, address, device_index).getPtr(), _BYTES)
+        for address in (pointer, pointer ^ _APART)
+    )
+    held = [int.from_bytes(raw[:8], "little") for raw in (first, second)]
+    return first if held == [pointer, pointer ^ _APART] and first[8:] == second[8:] else None

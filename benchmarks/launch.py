@@ -1,0 +1,147 @@
+"""Measure what a launch costs on the host: kernels of pyptx beside torch, Triton and the bare driver.
+
+Every row launches an empty kernel, or adds two matrices of 1,024 x 8 numbers.  A burst is 500 launches
+between two synchronizations, so that the queue never fills; the sustained column launches 20,000 in a row.
+
+    python benchmarks/launch.py
+"""
+
+from __future__ import annotations
+
+import contextlib
+import statistics
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from pyptx import Layout, Tile, f32, kernel, ptx
+from pyptx.runtime.launch import current_stream
+
+BURST, BURSTS, SUSTAINED = 500, 40, 20_000
+LENGTH = 1024
+
+
+def empty_kernel(maps: int) -> Any:
+    """A kernel of two inputs and an output that does nothing; the first ``maps`` have tensor maps."""
+    mapped = Tile(LENGTH, 8, f32, Layout.TMA_32B, tma_box=(8, 8))
+    plain = Tile(LENGTH, 8, f32)
+    tiles = [mapped if number < maps else plain for number in range(3)]
+
+    @kernel(in_specs=tiles[:2], out_specs=tiles[2:], block=32, arch="sm_90a", name=f"empty{maps}")
+    def empty(A: Any, B: Any, C: Any) -> None:
+        ptx.ret()
+
+    return empty
+
+
+@kernel(in_specs=[Tile("M", 8, f32)] * 2, out_specs=[Tile("M", 8, f32)], block=32, arch="sm_90a")
+def any_length(A: Any, B: Any, C: Any) -> None:
+    """A kernel for every number of rows."""
+    ptx.ret()
+
+
+def cost(torch: Any, call: Callable[[], Any]) -> tuple[float, float]:
+    """Microseconds of a call on the host: the median burst, and the sustained rate."""
+    for _ in range(BURST):
+        call()
+    bursts = []
+    for _ in range(BURSTS):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for _ in range(BURST):
+            call()
+        bursts.append((time.perf_counter() - begin) / BURST * 1e6)
+    torch.cuda.synchronize()
+    begin = time.perf_counter()
+    for _ in range(SUSTAINED):
+        call()
+    torch.cuda.synchronize()
+    return statistics.median(bursts), (time.perf_counter() - begin) / SUSTAINED * 1e6
+
+
+def bare(torch: Any, a: Any, b: Any, c: Any) -> Callable[[], Any]:
+    """``cuLaunchKernelEx`` through cuda.bindings with everything made before."""
+    from pyptx.ir import Launch
+    from pyptx.runtime.driver import driver
+    from pyptx.runtime.launch import configuration, pack
+    from pyptx.runtime.loader import load
+
+    loaded = load(empty_kernel(0).ptx(), "empty0", dynamic_smem=0, device_index=0)
+    packed = pack([a.data_ptr(), b.data_ptr(), c.data_ptr()])
+    config = configuration(Launch((1, 1, 1), (32, 1, 1)))
+    config.hStream = torch.cuda.current_stream().cuda_stream
+    launch, function = driver().cuLaunchKernelEx, loaded.function
+    return lambda address=packed.address, _keep=packed: launch(config, function, address, 0)
+
+
+def rows(torch: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """The calls by name."""
+    a, b, c = (torch.ones(LENGTH, 8, device="cuda") for _ in range(3))
+    yield "cuLaunchKernelEx through cuda.bindings, all prebuilt", bare(torch, a, b, c)
+    yield "torch.add(a, b, out=c)", lambda: torch.add(a, b, out=c)
+    yield "a + b of torch", lambda: a + b
+    with contextlib.suppress(ImportError):
+        yield "Triton", triton_call(a, b, c)
+    for maps in range(4):
+        k = empty_kernel(maps)
+        p = k.prepare(a, b, out=c)
+        with_maps = f", {maps} tensor maps" if maps else ""
+        yield f"p(){with_maps}", p
+        yield f"p(a, b, out=c){with_maps}", lambda p=p: p(a, b, out=c)
+        yield f"k(a, b, out=c){with_maps}", lambda k=k: k(a, b, out=c)
+        yield f"k(a, b){with_maps}", lambda k=k: k(a, b)
+
+
+def triton_call(a: Any, b: Any, c: Any) -> Callable[[], Any]:
+    """An empty kernel of Triton with three pointers."""
+    from _triton_empty import empty
+
+    return lambda: empty[(1,)](a, b, c, num_warps=1)
+
+
+def parts(torch: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
+    """What a call of a kernel with three arrays does, part by part."""
+    a, b, c = (torch.ones(LENGTH, 8, device="cuda") for _ in range(3))
+    k = empty_kernel(0)
+    k(a, b, out=c)
+    signatures = k._signatures
+    key, flat = signatures.read((a, b), c, {})
+    ready = signatures._ready[key]
+    frame = ready.plan.frame(flat, 0)
+    yield "read the signature of three tensors", lambda: signatures.read((a, b), c, {})
+    yield "look it up", lambda: signatures._ready.get(key)
+    yield "current stream", lambda: current_stream(0)
+    yield "store three addresses", lambda: ready.plan._fill(frame, flat, 0)
+    yield "cuLaunchKernelEx and its status", lambda: ready.plan.start(frame)
+    yield "allocate an output", lambda: torch.empty_like(a)
+
+
+def main() -> None:
+    try:
+        import torch
+    except ImportError:
+        print("not measured: torch is not installed")
+        return
+    if not torch.cuda.is_available():
+        print("not measured: no GPU")
+        return
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}: microseconds on the host\n")
+    print(f"{'':54}  burst  sustained")
+    for name, call in rows(torch):
+        burst, sustained = cost(torch, call)
+        print(f"{name:54} {burst:6.2f}  {sustained:9.2f}")
+    print("\nparts of k(a, b, out=c)")
+    for name, call in parts(torch):
+        print(f"{name:54} {cost(torch, call)[0]:6.2f}")
+    arrays = [[torch.ones(64 + n, 8, device="cuda") for _ in range(3)] for n in range(11)]
+    any_length(*arrays[0][:2], out=arrays[0][2])
+    seconds = []
+    for a, b, c in arrays[1:]:
+        begin = time.perf_counter()
+        any_length(a, b, out=c)
+        seconds.append(time.perf_counter() - begin)
+    print(f"\na number of rows never seen before: {statistics.median(seconds) * 1e6:.0f} us")
+
+
+if __name__ == "__main__":
+    main()

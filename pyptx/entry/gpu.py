@@ -1,0 +1,180 @@
+"""Launches specializations on GPUs.
+
+Owns the plan of each specialization on each GPU, and the values that a call gives to the plan.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from ..core.arrays import ArrayInfo
+from ..core.errors import SpecError, UnsupportedError
+from ..dsl import ParameterSlot, Scalar
+from ..runtime.launch import launch as enqueue
+from ..runtime.launch import stream_handle
+from ..runtime.loader import LoadedKernel, load
+from ..runtime.plan import Address, MapImage, Number, Parameter, Plan
+from ..runtime.tensor_maps import encode, image
+from .arguments import KernelArguments, check_scalar
+from .prepared import Prepared
+from .signatures import Ready, Signatures
+from .specialize import KernelOptions, Specialization, map_of
+
+__all__ = ["launch", "prepare"]
+
+
+def launch(
+    special: Specialization,
+    options: KernelOptions,
+    arguments: KernelArguments,
+    device_index: int,
+    stream: Any,
+) -> Ready | None:
+    """Enqueue one launch, without waiting for it to finish; return what launches of the same signature need.
+
+    None if such a launch must be packed anew.
+    """
+    plan = _plan_of(special, options, arguments, device_index)
+    if plan is not None:
+        plan(_values_of(special, arguments), stream_handle(stream, device_index))
+        return _ready_of(special, options, arguments, plan)
+    packed: list[Any] = []
+    for slot in special.slots:
+        value, info = arguments.values[slot.index], arguments.infos[slot.index]
+        if info is None:
+            packed.append((value, slot.param.type))
+        elif slot.kind == "map":
+            packed.append(encode(map_of(options, slot.index, value), info.pointer, device_index))
+        else:
+            packed.append(info.pointer)
+    enqueue(_loaded(special, device_index), special.launch, packed, stream)
+    return None
+
+
+def prepare(
+    special: Specialization,
+    options: KernelOptions,
+    arguments: KernelArguments,
+    device_index: int,
+    signatures: Signatures,
+    constants: Mapping[str, Any],
+) -> Prepared:
+    """Load the kernel and pack the parameters for launches that only need to be started."""
+    plan = _plan_of(special, options, arguments, device_index)
+    if plan is None:
+        raise UnsupportedError(
+            f"{options.entry}.prepare: pyptx does not know where this driver keeps a tensor map's address",
+            hint="call the kernel",
+        )
+    inputs, outputs = arguments.values[: options.inputs], arguments.outputs
+    known = {
+        signatures.key(inputs, outputs, constants): _ready_of(
+            special, options, replace(arguments, fresh=False), plan
+        ),
+        signatures.key(inputs, None, constants): _ready_of(
+            special, options, replace(arguments, fresh=True), plan
+        ),
+    }
+
+    def find(given: Sequence[Any], out: Any) -> tuple[Ready, list[Any]]:
+        read = signatures.read(given, out, constants)
+        ready = None if read is None else known.get(read[0])
+        if read is None or ready is None:
+            raise SpecError(
+                f"{options.entry} was prepared for "
+                + ", ".join(
+                    _described(name, info) for name, info in zip(options.names, arguments.infos, strict=True)
+                )
+                + "; these differ, are not contiguous or aligned to 16 bytes, or require gradients",
+                hint="call the kernel, which says what is wrong, or prepare another launch",
+            )
+        return ready, read[1]
+
+    returned = outputs if len(outputs) > 1 else outputs[0] if outputs else None
+    return Prepared(options.entry, plan, _values_of(special, arguments), arguments.values, returned, find)
+
+
+def _described(name: str, info: ArrayInfo | None) -> str:
+    return (
+        name if info is None else f"{name} {info.type}{list(info.shape)} on {info.device}:{info.device_index}"
+    )
+
+
+def _ready_of(
+    special: Specialization, options: KernelOptions, arguments: KernelArguments, plan: Plan
+) -> Ready:
+    """Return what launches with the signature of these arguments need."""
+    made = arguments.outputs if arguments.fresh else ()
+    inputs = arguments.values[: options.inputs]
+    outputs = tuple(_allocator(tensor, inputs) for tensor in made)
+    return Ready(plan, tuple(slot.index for slot in special.slots), plan.kernel.device_index, outputs)
+
+
+def _allocator(tensor: Any, inputs: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
+    """Return a function of a call's inputs that allocates a tensor like this one."""
+    torch = sys.modules["torch"]
+    for number, each in enumerate(inputs):
+        if isinstance(each, torch.Tensor) and (each.shape, each.dtype) == (tensor.shape, tensor.dtype):
+            return lambda given: torch.empty_like(given[number])
+    empty = partial(torch.empty, tensor.shape, dtype=tensor.dtype, device=tensor.device)
+    return lambda given: empty()
+
+
+def _loaded(special: Specialization, device_index: int) -> LoadedKernel:
+    """Return the kernel on a GPU; the first use loads it."""
+    key = ("cuda", device_index)
+    loaded: LoadedKernel | None = special.loaded.get(key)
+    if loaded is None:
+        loaded = special.loaded[key] = load(
+            special.lined,
+            special.entry,
+            dynamic_smem=special.launch.dynamic_smem,
+            device_index=device_index,
+        )
+    return loaded
+
+
+def _values_of(special: Specialization, arguments: KernelArguments) -> list[Any]:
+    """Return the address or the number for each parameter of the entry."""
+    infos = (arguments.infos[slot.index] for slot in special.slots)
+    values = (arguments.values[slot.index] for slot in special.slots)
+    return [value if info is None else info.pointer for value, info in zip(values, infos, strict=True)]
+
+
+def _plan_of(
+    special: Specialization, options: KernelOptions, arguments: KernelArguments, device_index: int
+) -> Plan | None:
+    """Return the launch of a specialization on a GPU, made at its first use.
+
+    None if this driver keeps addresses elsewhere in tensor maps than known: then each launch packs anew.
+    """
+    key = ("plan", device_index)
+    if key not in special.loaded:
+        parameters = [_parameter(slot, options, arguments, device_index) for slot in special.slots]
+        special.loaded[key] = (
+            None
+            if None in parameters
+            else Plan(
+                _loaded(special, device_index), special.launch, [p for p in parameters if p is not None]
+            )
+        )
+    plan: Plan | None = special.loaded[key]
+    return plan
+
+
+def _parameter(
+    slot: ParameterSlot, options: KernelOptions, arguments: KernelArguments, device_index: int
+) -> Parameter | None:
+    """Return how the plan fills a parameter of the entry; None for a tensor map that cannot be patched."""
+    spec, info = options.specs[slot.index], arguments.infos[slot.index]
+    if isinstance(spec, Scalar):
+        return Number(spec.type, partial(check_scalar, options.names[slot.index], spec))
+    assert info is not None
+    if slot.kind == "pointer":
+        return Address()
+    raw = image(map_of(options, slot.index, arguments.values[slot.index]), info.pointer, device_index)
+    return None if raw is None else MapImage(raw)
