@@ -9,12 +9,14 @@ between two synchronizations, so that the queue never fills; the sustained colum
 from __future__ import annotations
 
 import contextlib
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from pyptx import Layout, Tile, f32, kernel, ptx
+from pyptx.runtime import quick
 from pyptx.runtime.launch import current_stream
 
 BURST, BURSTS, SUSTAINED = 500, 40, 20_000
@@ -82,14 +84,16 @@ def rows(torch: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "a + b of torch", lambda: a + b
     with contextlib.suppress(ImportError):
         yield "Triton", triton_call(a, b, c)
-    for maps in range(4):
-        k = empty_kernel(maps)
-        p = k.prepare(a, b, out=c)
-        with_maps = f", {maps} tensor maps" if maps else ""
-        yield f"p(){with_maps}", p
-        yield f"p(a, b, out=c){with_maps}", lambda p=p: p(a, b, out=c)
-        yield f"k(a, b, out=c){with_maps}", lambda k=k: k(a, b, out=c)
-        yield f"k(a, b){with_maps}", lambda k=k: k(a, b)
+    for path, pure in (("", "0"), (" (pure Python)", "1")):
+        os.environ[quick.PURE] = pure
+        for maps in (0, 3) if pure == "1" else range(4):
+            k = empty_kernel(maps)
+            p = k.prepare(a, b, out=c)
+            with_maps = f", {maps} tensor maps" if maps else ""
+            yield f"p(){with_maps}{path}", p
+            yield f"p(a, b, out=c){with_maps}{path}", lambda p=p: p(a, b, out=c)
+            yield f"k(a, b, out=c){with_maps}{path}", lambda k=k: k(a, b, out=c)
+            yield f"k(a, b){with_maps}{path}", lambda k=k: k(a, b)
 
 
 def triton_call(a: Any, b: Any, c: Any) -> Callable[[], Any]:

@@ -502,6 +502,10 @@ class Kernel:
             PyptxWarning: the simulated run has a finding for review; shown once per calling line.
         """
         try:
+            if not keywords:
+                done = self._signatures.quick(arrays, out, stream)
+                if done is not MISS:
+                    return done
             done = self._signatures(arrays, out, stream, keywords)
         except PyptxError as error:
             failed = error
@@ -565,7 +569,7 @@ class Kernel:
                 f"{self.options.entry}.prepare needs arrays on a GPU, got arrays in host memory",
                 hint="call the kernel to run it in the simulator",
             )
-        return prepare(special, self.options, arguments, index, self._signatures, keywords)
+        return prepare(special, self.options, arguments, index)
 
 
 def _hashable(value: object) -> bool:

@@ -6,18 +6,19 @@ Owns the plan of each specialization on each GPU, and the values that a call giv
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
 
 from ..core.arrays import ArrayInfo
-from ..core.errors import SpecError, UnsupportedError
-from ..dsl import ParameterSlot, Scalar
+from ..core.errors import UnsupportedError
+from ..dsl import ParameterSlot, Scalar, Tile
 from ..runtime.launch import launch as enqueue
 from ..runtime.launch import stream_handle
 from ..runtime.loader import LoadedKernel, load
 from ..runtime.plan import Address, MapImage, Number, Parameter, Plan
+from ..runtime.quick import fixed
 from ..runtime.tensor_maps import encode, image
 from .arguments import KernelArguments, check_scalar
 from .prepared import Prepared
@@ -56,12 +57,7 @@ def launch(
 
 
 def prepare(
-    special: Specialization,
-    options: KernelOptions,
-    arguments: KernelArguments,
-    device_index: int,
-    signatures: Signatures,
-    constants: Mapping[str, Any],
+    special: Specialization, options: KernelOptions, arguments: KernelArguments, device_index: int
 ) -> Prepared:
     """Load the kernel and pack the parameters for launches that only need to be started."""
     plan = _plan_of(special, options, arguments, device_index)
@@ -71,31 +67,21 @@ def prepare(
             hint="call the kernel",
         )
     inputs, outputs = arguments.values[: options.inputs], arguments.outputs
-    known = {
-        signatures.key(inputs, outputs, constants): _ready_of(
-            special, options, replace(arguments, fresh=False), plan
-        ),
-        signatures.key(inputs, None, constants): _ready_of(
-            special, options, replace(arguments, fresh=True), plan
-        ),
-    }
-
-    def find(given: Sequence[Any], out: Any) -> tuple[Ready, list[Any]]:
-        read = signatures.read(given, out, constants)
-        ready = None if read is None else known.get(read[0])
-        if read is None or ready is None:
-            raise SpecError(
-                f"{options.entry} was prepared for "
-                + ", ".join(
-                    _described(name, info) for name, info in zip(options.names, arguments.infos, strict=True)
-                )
-                + "; these differ, are not contiguous or aligned to 16 bytes, or require gradients",
-                hint="call the kernel, which says what is wrong, or prepare another launch",
-            )
-        return ready, read[1]
-
-    returned = outputs if len(outputs) > 1 else outputs[0] if outputs else None
-    return Prepared(options.entry, plan, _values_of(special, arguments), arguments.values, returned, find)
+    signatures = Signatures([isinstance(spec, Tile) for spec in options.specs])
+    for fresh, out in ((False, outputs), (True, None)):
+        ready = _ready_of(special, options, replace(arguments, fresh=fresh), plan)
+        signatures.add(inputs, out, {}, ready)
+    infos = zip(options.names, arguments.infos, strict=True)
+    places = tuple(slot.index for slot in special.slots)
+    flat = [v if i is None else i.pointer for v, i in zip(arguments.values, arguments.infos, strict=True)]
+    return Prepared(
+        f"{options.entry}, prepared for {', '.join(_described(name, info) for name, info in infos)}",
+        plan,
+        _values_of(special, arguments),
+        arguments,
+        signatures,
+        fixed(plan, places, flat),
+    )
 
 
 def _described(name: str, info: ArrayInfo | None) -> str:

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from ..core.errors import SpecError
 from ..core.tracebacks import short_traceback
 from ..runtime.launch import current_stream, stream_handle
 from ..runtime.plan import Frame, Plan
-from .signatures import Ready
+from .arguments import KernelArguments
+from .signatures import MISS, Signatures
 
 __all__ = ["Prepared"]
 
@@ -23,40 +25,51 @@ class Prepared:
         outputs: what :meth:`__call__` returns: the output array, a tuple of several, or None.
     """
 
-    __slots__ = ("_arguments", "_device", "_find", "_frames", "_name", "_plan", "_values", "outputs")
+    __slots__ = (
+        "_arguments",
+        "_described",
+        "_device",
+        "_frames",
+        "_plan",
+        "_signatures",
+        "_start",
+        "_values",
+        "outputs",
+    )
 
     def __init__(
         self,
-        name: str,
+        described: str,
         plan: Plan,
         values: Sequence[Any],
-        arguments: Sequence[Any],
-        outputs: Any,
-        find: Callable[[Sequence[Any], Any], tuple[Ready, list[Any]]],
+        arguments: KernelArguments,
+        signatures: Signatures,
+        start: Callable[[Any], bool],
     ) -> None:
         """Keep a launch.
 
         Args:
-            name: of the kernel.
+            described: the kernel and its arguments, for messages.
             plan: the launch.
             values: the address or the number for each parameter of the entry.
-            arguments: the arrays, which must live as long as their addresses are used.
-            outputs: those of the arguments.
-            find: returns, for other inputs and outputs, the launch of their signature, with their addresses
-                and numbers; raises SpecError if the signature is another one.
+            arguments: the arguments, which must live as long as their addresses are used.
+            signatures: the launch, ready for other arguments of the same signature.
+            start: the compiled path: launches on a stream, or returns False.
         """
-        self._name = name
+        self._described = described
         self._plan = plan
         self._device = plan.kernel.device_index
         self._values = tuple(values)
-        self._arguments = tuple(arguments)
-        self._find = find
-        self.outputs = outputs
+        self._arguments = arguments
+        self._signatures = signatures
+        self._start = start
+        outputs = arguments.outputs
+        self.outputs = outputs if len(outputs) > 1 else outputs[0] if outputs else None
         #: The parameters in memory, for each stream; the launches of a stream share them.
         self._frames: dict[int, Frame] = {}
 
     def __repr__(self) -> str:
-        return f"<{self._name} prepared for GPU {self._device}>"
+        return f"<{self._described}>"
 
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None) -> Any:
         """Enqueue one launch, without waiting for it to finish.
@@ -74,7 +87,10 @@ class Prepared:
             LaunchError: the driver refused the launch, or an earlier kernel failed.
         """
         if arrays or out is not None:
-            return self._with(arrays, out, stream)
+            done = self._signatures.quick(arrays, out, stream)
+            return self._with(arrays, out, stream) if done is MISS else done
+        if self._start(stream):
+            return self.outputs
         handle = current_stream(self._device) if stream is None else stream_handle(stream, self._device)
         frame = self._frames.get(handle)
         if frame is None:
@@ -86,5 +102,11 @@ class Prepared:
 
     @short_traceback
     def _with(self, arrays: Sequence[Any], out: Any, stream: Any) -> Any:
-        ready, flat = self._find(arrays, out)
-        return ready.launch(arrays, flat, out, stream)
+        done = self._signatures(arrays, out, stream, {})
+        if done is MISS:
+            raise SpecError(
+                f"{self._described}: these arrays differ, are not contiguous or aligned to 16 bytes, "
+                "or require gradients",
+                hint="call the kernel, which says what is wrong, or prepare another launch",
+            )
+        return done

@@ -11,11 +11,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..runtime.launch import current_stream, stream_handle
 from ..runtime.plan import Plan
+from ..runtime.quick import entry, exchange_api, native
 from .arguments import ALIGNMENT
+
+if TYPE_CHECKING:
+    from ..runtime._quick import Table
 
 __all__ = ["MISS", "Ready", "Signatures"]
 
@@ -60,6 +64,11 @@ class Ready:
         return out
 
 
+def _miss(given: Sequence[Any], out: Any, stream: Any) -> Any:
+    """The compiled path, where there is none."""
+    return MISS
+
+
 class Signatures:
     """The launches of one kernel that are ready.
 
@@ -67,7 +76,7 @@ class Signatures:
         arrays: for each parameter of the kernel, whether it is an array.
     """
 
-    __slots__ = ("_arrays", "_grad_enabled", "_kinds", "_ready")
+    __slots__ = ("_arrays", "_grad_enabled", "_kinds", "_ready", "_table", "quick")
 
     def __init__(self, arrays: Sequence[bool]) -> None:
         self._arrays = tuple(arrays)
@@ -75,6 +84,9 @@ class Signatures:
         #: The classes of torch whose objects have memory of their own.
         self._kinds: tuple[type, ...] = ()
         self._grad_enabled: Callable[[], bool] = bool
+        #: The compiled path, and its call for a kernel's inputs, outputs and stream, without constants.
+        self._table: Table | None = None
+        self.quick: Callable[[Sequence[Any], Any, Any], Any] = _miss
 
     def __call__(self, given: Sequence[Any], out: Any, stream: Any, keywords: Mapping[str, Any]) -> Any:
         """Launch, and return what the kernel's call returns; :data:`MISS` if nothing was launched.
@@ -145,6 +157,10 @@ class Signatures:
         while len(self._ready) >= _MOST:
             del self._ready[next(iter(self._ready))]
         self._ready[key] = ready
+        if self._table is not None and not keywords:
+            compiled = entry(ready.plan, ready.places)
+            if compiled is not None:
+                self._table.add(tuple(given), out, compiled, ready.outputs)
 
     def key(self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """Return the signature of a call whose arguments were checked; None if each call needs checks."""
@@ -154,6 +170,11 @@ class Signatures:
                 return None
             self._kinds = (torch.Tensor, torch.nn.Parameter)
             self._grad_enabled = torch.is_grad_enabled
+            module, api = native(), exchange_api(torch)
+            if module is not None and api is not None and len(self._arrays) <= module.MOST_PARAMETERS:
+                flags = bytes(self._arrays)
+                self._table = module.Table(*self._kinds, self._grad_enabled, api, flags, MISS)
+                self.quick = self._table.call
         outs = () if out is None else out if isinstance(out, (tuple, list)) else (out,)
         arrays: list[Any] = [value for value in (*given, *outs) if value.__class__ in self._kinds]
         if any(value.is_complex() for value in arrays):

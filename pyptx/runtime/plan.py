@@ -123,6 +123,7 @@ class Plan:
     Attributes:
         kernel: the loaded kernel.
         launch: grid, block, cluster and dynamic shared memory.
+        parameters: how each parameter of the entry is filled.
     """
 
     __slots__ = (
@@ -130,10 +131,10 @@ class Plan:
         "_enqueue",
         "_frames",
         "_function",
-        "_parameters",
         "_success",
         "kernel",
         "launch",
+        "parameters",
     )
 
     def __init__(self, kernel: LoadedKernel, launch: Launch, parameters: Sequence[Parameter]) -> None:
@@ -153,7 +154,7 @@ class Plan:
         self._function = kernel.function
         self.kernel = kernel
         self.launch = launch
-        self._parameters = tuple(parameters)
+        self.parameters = tuple(parameters)
         self._encoders = tuple((n, _word_of(p)) for n, p in enumerate(parameters) if isinstance(p, Number))
         self._enqueue = module.cuLaunchKernelEx
         self._success = module.CUresult.CUDA_SUCCESS
@@ -166,7 +167,7 @@ class Plan:
         Raises:
             SpecError: a number does not fit its type.
         """
-        frame = Frame(self._parameters, self.launch)
+        frame = Frame(self.parameters, self.launch)
         self._fill(frame, values, stream)
         return frame
 
@@ -196,7 +197,7 @@ class Plan:
         try:
             frame = self._frames.pop()
         except IndexError:
-            frame = Frame(self._parameters, self.launch)
+            frame = Frame(self.parameters, self.launch)
         self._fill(frame, values, stream)
         self.start(frame)
         self._frames.append(frame)

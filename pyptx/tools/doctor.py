@@ -17,6 +17,7 @@ import click
 
 from ..core.errors import LaunchError, ToolNotFoundError
 from ..runtime import driver
+from ..runtime.quick import native
 from ..toolchain import Tool, check_text, find_nvdisasm, find_ptxas
 from .show import Section, show_sections
 
@@ -33,7 +34,7 @@ def examine() -> dict[str, Any]:
 
     Keys: ``python``, ``platform``, ``cpus``, ``packages`` (name to version or None), ``ptxas`` and
     ``nvdisasm`` (``path``, ``version``, ``found``, for ptxas ``targets``; or ``error``), ``driver``
-    (``gpus``, or ``error``), ``works`` (``emit``, ``assemble``, ``simulate``, ``launch``: ``ok`` and
+    (``gpus``, or ``error``), ``launch_path`` (``compiled`` or ``python``), ``works`` (``emit``, ``assemble``, ``simulate``, ``launch``: ``ok`` and
     ``why``).
     """
     report: dict[str, Any] = {
@@ -44,6 +45,7 @@ def examine() -> dict[str, Any]:
         "ptxas": _tool(find_ptxas),
         "nvdisasm": _tool(find_nvdisasm),
         "driver": _driver(),
+        "launch_path": "python" if native() is None else "compiled",
     }
     report["works"] = {
         "emit": {"ok": True, "why": "needs Python alone"},
@@ -121,6 +123,10 @@ def _sections(report: dict[str, Any]) -> list[Section]:
         ("system", f"{report['platform']}, {report['cpus']} CPUs"),
     ]
     packages = [(name, version or "not installed") for name, version in report["packages"].items()]
+    compiled = report["launch_path"] == "compiled"
+    machine.append(
+        ("launch path", "compiled" if compiled else "Python (slower: no C compiler at installation)")
+    )
     tools = []
     for name in ("ptxas", "nvdisasm"):
         facts = report[name]

@@ -11,6 +11,7 @@ from pyptx.core.errors import PyptxError, SpecError
 from pyptx.core.types import f32, s32, u64
 from pyptx.dsl import Reg, Scalar, Tile, TileParam, ptx, reg
 from pyptx.entry import Kernel, kernel
+from pyptx.runtime import quick
 from tests.examples.loading import load_example
 
 pytestmark = pytest.mark.gpu
@@ -42,6 +43,15 @@ def axpy(shift: int = 0) -> Kernel:
         ptx.inst.st.global_.f32(ptx.addr(z.ptr + offset), total)
 
     return axpy
+
+
+@pytest.fixture(autouse=True, params=["compiled", "pure"])
+def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Both launch paths must give the same."""
+    monkeypatch.setenv(quick.PURE, "1" if request.param == "pure" else "0")
+    if request.param == "compiled" and quick.native() is None:
+        pytest.skip("pyptx.runtime._quick is not built here (docs/install.md)")
+    return str(request.param)
 
 
 @pytest.fixture
@@ -205,7 +215,7 @@ def test_prepared(torch: Any) -> None:
     assert torch.equal(p(y, x, 3.0, 2), other)
     assert p() is z
     for wrong in ((x,), (x, y.double(), 1.0, 1), (x[: N // 2], y[: N // 2], 1.0, 1), (x.cpu(), y, 1.0, 1)):
-        with pytest.raises(SpecError, match=r"was prepared for x f32\[256\] on cuda:0"):
+        with pytest.raises(SpecError, match=r"prepared for x f32\[256\] on cuda:0"):
             p(*wrong, out=z)
     fresh = k.prepare(x, y, 2.0, 1)
     assert fresh() is fresh.outputs and torch.equal(fresh(), 2 * x + y + 1)
@@ -239,6 +249,18 @@ def test_four_threads_on_four_streams(torch: Any) -> None:
     for thread in threads:
         thread.join()
     assert not wrong
+
+
+def test_torch_compile(torch: Any) -> None:
+    k = axpy()
+
+    @torch.compile
+    def sum_of(x: Any, y: Any) -> Any:
+        return k(x + 1, y, 2.0, 3) * 2
+
+    for start in range(3):
+        x, y = numbers(torch, start), numbers(torch, 3 * start)
+        assert torch.equal(sum_of(x, y), ((x + 1) * 2 + y + 3) * 2)
 
 
 def test_the_kernels_context_is_used_whatever_is_current(torch: Any) -> None:

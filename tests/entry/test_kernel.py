@@ -18,7 +18,6 @@ from pyptx.core.errors import (
     SimulationError,
     SpecError,
     TargetError,
-    UnsupportedError,
 )
 from pyptx.core.types import b32, bf16, f32, s32, u8, u32, u64
 from pyptx.dsl import Layout, Reg, Scalar, Tile, TileParam, ptx, reg, smem
@@ -558,9 +557,12 @@ def test_tensor_maps_go_by_value() -> None:
     assert copy.assemble(M=16, K=128).spills == 0
 
 
-def test_prepare_is_not_built() -> None:
-    with refused(UnsupportedError, "prepare"):
-        scaled_add().prepare(1)  # refused
+def test_prepare_checks_the_arguments_and_needs_a_gpu() -> None:
+    k = scaled_add()
+    with refused(SpecError, "axpy takes 4 inputs"):
+        k.prepare(1)  # refused
+    with refused(SpecError, "axpy.prepare needs arrays on a GPU"):
+        k.prepare(numbers(8), numbers(8), 1.0, 8)  # refused
 
 
 # --- torch ----------------------------------------------------------------------------------------

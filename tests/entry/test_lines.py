@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from types import CodeType
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pytest
@@ -217,19 +218,19 @@ def test_keywords_of_methods_are_not_constants() -> None:
 
 
 def test_the_driver_gets_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
-    import pyptx.runtime.launch as launching
-    import pyptx.runtime.loader as loading
     from pyptx.core.arrays import describe
-    from pyptx.entry import execute
+    from pyptx.entry import gpu
     from pyptx.entry.arguments import KernelArguments
 
     given: list[Any] = []
-    monkeypatch.setattr(loading, "load", lambda printed, entry, **options: given.append(printed))
-    monkeypatch.setattr(launching, "launch", lambda *arguments: None)
+    plan = mock.Mock()
+    monkeypatch.setattr(gpu, "load", lambda printed, entry, **options: given.append(printed))
+    monkeypatch.setattr(gpu, "Plan", lambda *arguments: plan)
     k = made(sample)
     array = np.zeros(32, np.uint32)
     arguments = KernelArguments((array,), (describe(array),), (array,), False)
-    execute.launch(k.specialize(), k.options, arguments, 0, None)
+    gpu.launch(k.specialize(), k.options, arguments, 0, 5)
+    plan.assert_called_once_with([array.ctypes.data], 5)
     (printed,) = given
     assert printed.text == k.ptx(lines=True) and printed.lines == k.printed().lines
 

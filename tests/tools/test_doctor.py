@@ -13,6 +13,7 @@ from click.testing import CliRunner, Result
 
 from pyptx.core.errors import LaunchError
 from pyptx.runtime import driver
+from pyptx.runtime.quick import PURE, native
 from pyptx.toolchain import Tool
 from pyptx.tools import doctor
 from pyptx.tools.cli import COMMANDS, cli
@@ -54,6 +55,7 @@ def test_json(ptxas: Tool, no_driver: None) -> None:
         "targets": ["sm_90a", "sm_100a"],
     }
     assert report["driver"] == {"error": "no CUDA driver on this machine"}
+    assert report["launch_path"] == ("python" if native() is None else "compiled")
     assert report["packages"]["numpy"] == np.__version__ and "pyptx" in report["packages"]
     assert {what: answer["ok"] for what, answer in report["works"].items()} == {
         "emit": True,
@@ -132,3 +134,8 @@ def test_a_command_is_loaded_when_it_is_called() -> None:
     probe = "import sys, pyptx.tools.cli; print('pyptx.tools.doctor' in sys.modules, 'rich' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
     assert done.stdout.split() == ["False", "False"]
+
+
+def test_the_path_of_launches(monkeypatch: pytest.MonkeyPatch, no_driver: None) -> None:
+    monkeypatch.setenv(PURE, "1")
+    assert "Python (slower: no C compiler" in run("doctor").stdout

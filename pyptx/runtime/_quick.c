@@ -1,0 +1,681 @@
+/* Launches of kernels whose arguments differ from those of an earlier launch in addresses and numbers alone.
+ *
+ * The twin of pyptx/entry/signatures.py and pyptx/runtime/plan.py for torch tensors: Table.call() reads the arguments
+ * through torch's DLPack exchange API, compares them with the signatures that it knows, and calls cuLaunchKernelEx.
+ * Whatever is unusual, a failed launch included, returns MISS; the Python path then says what is wrong.
+ *
+ * One extension serves every Python from 3.10 on (limited API).
+ */
+#define PY_SSIZE_T_CLEAN
+#define Py_LIMITED_API 0x030A0000
+#include <Python.h>
+#include <stdint.h>
+#include <string.h>
+
+/* --- the binary interfaces of others ------------------------------------------------------------------------- */
+
+/* DLPack 1.x, https://dmlc.github.io/dlpack/latest/c_api.html */
+typedef struct { int32_t type, id; } Device;
+typedef struct { uint8_t code, bits; uint16_t lanes; } DataType;
+typedef struct {
+    void *data;
+    Device device;
+    int32_t ndim;
+    DataType dtype;
+    int64_t *shape, *strides;
+    uint64_t byte_offset;
+} Tensor;
+typedef struct {
+    struct { uint32_t major, minor; } version;
+    void *previous;
+    void *allocator, *managed_from_object, *managed_to_object;
+    int (*tensor_from_object)(void *, Tensor *);
+    int (*current_stream)(int32_t, int32_t, void **);
+} ExchangeApi;
+enum { CUDA = 2, FLOAT = 2, BFLOAT = 4, COMPLEX = 5 };
+
+/* CUlaunchConfig of cuda.h */
+typedef struct {
+    unsigned int grid[3], block[3], shared;
+    void *stream, *attributes;
+    unsigned int attribute_count;
+} Config;
+typedef int (*LaunchKernelEx)(const Config *, void *, void **, void **);
+
+/* --- a launch that is ready ---------------------------------------------------------------------------------- */
+
+enum { MOST_PARAMETERS = 64, ROOM = 128, MOST_ENTRIES = 64 };
+/* Kinds of parameters. A number has its bits in the low byte; ADDRESS and MAP have 64. */
+enum { ADDRESS, MAP, UNSIGNED, SIGNED, SINGLE, DOUBLE };
+
+typedef struct {
+    int kind, bits, place;
+    unsigned char image[ROOM];
+} Parameter;
+
+typedef struct {
+    PyObject_HEAD
+    LaunchKernelEx launch;
+    void *function;
+    Config config;
+    int device, count;
+    Parameter *parameters;
+    PyObject *keep; /* what config.attributes and function live in */
+} Entry;
+
+typedef union {
+    uint64_t word;
+    int64_t whole;
+    double wide;
+    float narrow;
+} Value;
+
+/* Encode a Python number. Returns 0 if it is of another type, or does not fit. */
+static int encode(PyObject *number, const Parameter *parameter, Value *value)
+{
+    value->word = 0;
+    if (parameter->kind == SINGLE || parameter->kind == DOUBLE) {
+        if (!PyFloat_Check(number))
+            return 0;
+        double wide = PyFloat_AsDouble(number);
+        if (parameter->kind == DOUBLE) {
+            value->wide = wide;
+            return 1;
+        }
+        value->narrow = (float)wide;
+        /* A finite number that float cannot hold is an error of the caller. */
+        return wide - wide != 0.0 || value->narrow - value->narrow == 0.0f;
+    }
+    if (!PyLong_CheckExact(number))
+        return 0;
+    if (parameter->kind == UNSIGNED && parameter->bits == 64) {
+        value->word = PyLong_AsUnsignedLongLong(number);
+        if (!PyErr_Occurred())
+            return 1;
+        PyErr_Clear();
+        return 0;
+    }
+    int overflow = 0;
+    long long whole = PyLong_AsLongLongAndOverflow(number, &overflow);
+    if (overflow || (whole == -1 && PyErr_Occurred())) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (parameter->bits < 64) {
+        long long least = parameter->kind == SIGNED ? -(1LL << (parameter->bits - 1)) : 0;
+        long long most = (1LL << (parameter->bits - (parameter->kind == SIGNED))) - 1;
+        if (whole < least || whole > most)
+            return 0;
+    }
+    value->whole = whole;
+    return 1;
+}
+
+/* Lay out the parameters at memory, of ROOM bytes each on a multiple of 64. */
+static void lay(const Entry *entry, const Value *values, unsigned char *memory, void **pointers)
+{
+    for (int n = 0; n < entry->count; n++) {
+        const Parameter *parameter = &entry->parameters[n];
+        unsigned char *here = memory + (size_t)n * ROOM;
+        if (parameter->kind == MAP)
+            memcpy(here, parameter->image, ROOM);
+        memcpy(here, &values[parameter->place], sizeof(Value));
+        pointers[n] = here;
+    }
+}
+
+static int enqueue(const Entry *entry, void **pointers, void *stream)
+{
+    Config config = entry->config;
+    int status;
+    config.stream = stream;
+    Py_BEGIN_ALLOW_THREADS
+    status = entry->launch(&config, entry->function, pointers, NULL);
+    Py_END_ALLOW_THREADS
+    return status;
+}
+
+/* Entry(launch, function, config, device, parameters, keep): parameters are (kind, bits, place, image or None). */
+static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    unsigned long long launch, function;
+    const char *config;
+    Py_ssize_t size;
+    int device;
+    PyObject *parameters, *keep;
+    (void)keywords;
+    if (!PyArg_ParseTuple(arguments, "KKy#iO!O", &launch, &function, &config, &size, &device, &PyTuple_Type,
+                          &parameters, &keep))
+        return NULL;
+    Py_ssize_t count = PyTuple_Size(parameters);
+    if (size != (Py_ssize_t)sizeof(Config) || count > MOST_PARAMETERS) {
+        PyErr_SetString(PyExc_ValueError, "another CUlaunchConfig than expected, or too many parameters");
+        return NULL;
+    }
+    allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
+    Entry *entry = (Entry *)allocate(type, 0);
+    if (entry == NULL)
+        return NULL;
+    entry->launch = (LaunchKernelEx)(uintptr_t)launch;
+    entry->function = (void *)(uintptr_t)function;
+    memcpy(&entry->config, config, sizeof(Config));
+    entry->device = device;
+    entry->parameters = PyMem_Calloc((size_t)count + 1, sizeof(Parameter));
+    if (entry->parameters == NULL) {
+        Py_DECREF(entry);
+        return PyErr_NoMemory();
+    }
+    Py_INCREF(keep);
+    entry->keep = keep;
+    for (Py_ssize_t n = 0; n < count; n++) {
+        Parameter *parameter = &entry->parameters[n];
+        const char *image = NULL;
+        Py_ssize_t length = 0;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(parameters, n), "iiiz#", &parameter->kind, &parameter->bits,
+                              &parameter->place, &image, &length)) {
+            Py_DECREF(entry);
+            return NULL;
+        }
+        if (parameter->place < 0 || parameter->place >= MOST_PARAMETERS || (image && length != ROOM)) {
+            Py_DECREF(entry);
+            PyErr_SetString(PyExc_ValueError, "a parameter's place or tensor map is wrong");
+            return NULL;
+        }
+        if (image)
+            memcpy(parameter->image, image, ROOM);
+        entry->count++;
+    }
+    return (PyObject *)entry;
+}
+
+static void entry_free(Entry *entry)
+{
+    PyTypeObject *type = Py_TYPE(entry);
+    PyMem_Free(entry->parameters);
+    Py_XDECREF(entry->keep);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(entry);
+    Py_DECREF(type);
+}
+
+/* --- torch --------------------------------------------------------------------------------------------------- */
+
+typedef struct {
+    PyObject *tensor, *parameter; /* the types */
+    PyObject *grad_enabled;
+    PyObject *requires_grad, *is_neg, *cuda_stream; /* names */
+    const ExchangeApi *api;
+} Torch;
+
+/* Read a tensor. Returns 0 if the full checks must look at it. */
+static int read_tensor(const Torch *torch, PyObject *object, Tensor *tensor)
+{
+    PyObject *type = (PyObject *)Py_TYPE(object);
+    if (type != torch->tensor && type != torch->parameter)
+        return 0;
+    if (torch->api->tensor_from_object(object, tensor) != 0) {
+        PyErr_Clear();
+        return 0;
+    }
+    if (tensor->device.type != CUDA || tensor->data == NULL || tensor->byte_offset != 0)
+        return 0;
+    if (tensor->dtype.code == COMPLEX)
+        return 0;
+    int64_t step = 1;
+    for (int axis = tensor->ndim; axis-- > 0;) {
+        if (tensor->shape[axis] == 0)
+            return 0;
+        if (tensor->strides != NULL && tensor->shape[axis] != 1 && tensor->strides[axis] != step)
+            return 0;
+        step *= tensor->shape[axis];
+    }
+    PyObject *answer = PyObject_GetAttr(object, torch->requires_grad);
+    int plain = answer == Py_False;
+    Py_XDECREF(answer);
+    if (!plain && answer != NULL) {
+        answer = PyObject_CallObject(torch->grad_enabled, NULL);
+        plain = answer == Py_False;
+        Py_XDECREF(answer);
+    }
+    if (plain && (tensor->dtype.code == FLOAT || tensor->dtype.code == BFLOAT)) {
+        answer = PyObject_CallMethodObjArgs(object, torch->is_neg, NULL);
+        plain = answer == Py_False;
+        Py_XDECREF(answer);
+    }
+    if (PyErr_Occurred())
+        PyErr_Clear();
+    return plain;
+}
+
+/* --- the signatures of a kernel ------------------------------------------------------------------------------ */
+
+typedef struct {
+    DataType dtype;
+    Device device;
+    int32_t ndim;
+    int64_t *shape;
+} Expected;
+
+typedef struct {
+    int given, count;       /* number of inputs, and of inputs and outputs that the caller gives */
+    Expected *arrays;       /* for each of count; of numbers, the ndim is -1 */
+    Entry *entry;
+    PyObject *allocators;   /* tuple of functions of the inputs, or an empty tuple */
+} Signature;
+
+typedef struct {
+    PyObject_HEAD
+    Torch torch;
+    PyObject *miss;
+    int parameters;
+    unsigned char is_array[MOST_PARAMETERS];
+    int count, next, last;
+    Signature signatures[MOST_ENTRIES];
+} Table;
+
+static void clear_signature(Signature *signature)
+{
+    if (signature->arrays != NULL)
+        for (int n = 0; n < signature->count; n++)
+            PyMem_Free(signature->arrays[n].shape);
+    PyMem_Free(signature->arrays);
+    Py_CLEAR(signature->entry);
+    Py_CLEAR(signature->allocators);
+    memset(signature, 0, sizeof *signature);
+}
+
+/* Table(Tensor, Parameter, is_grad_enabled, exchange_api, is_array, miss) */
+static PyObject *table_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    PyObject *tensor, *parameter, *grad_enabled, *capsule, *miss;
+    const char *is_array;
+    Py_ssize_t parameters;
+    (void)keywords;
+    if (!PyArg_ParseTuple(arguments, "OOOOy#O", &tensor, &parameter, &grad_enabled, &capsule, &is_array,
+                          &parameters, &miss))
+        return NULL;
+    const ExchangeApi *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    if (api == NULL)
+        return NULL;
+    if (api->version.major != 1 || api->tensor_from_object == NULL || api->current_stream == NULL ||
+        parameters > MOST_PARAMETERS) {
+        PyErr_SetString(PyExc_ValueError, "another DLPack exchange API than version 1, or too many parameters");
+        return NULL;
+    }
+    Table *table = (Table *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (table == NULL)
+        return NULL;
+    Torch *torch = &table->torch;
+    Py_INCREF(torch->tensor = tensor);
+    Py_INCREF(torch->parameter = parameter);
+    Py_INCREF(torch->grad_enabled = grad_enabled);
+    Py_INCREF(table->miss = miss);
+    torch->api = api;
+    torch->requires_grad = PyUnicode_InternFromString("requires_grad");
+    torch->is_neg = PyUnicode_InternFromString("is_neg");
+    torch->cuda_stream = PyUnicode_InternFromString("cuda_stream");
+    table->parameters = (int)parameters;
+    memcpy(table->is_array, is_array, (size_t)parameters);
+    return (PyObject *)table;
+}
+
+static void table_free(Table *table)
+{
+    PyTypeObject *type = Py_TYPE(table);
+    Torch *torch = &table->torch;
+    for (int n = 0; n < table->count; n++)
+        clear_signature(&table->signatures[n]);
+    Py_XDECREF(torch->tensor);
+    Py_XDECREF(torch->parameter);
+    Py_XDECREF(torch->grad_enabled);
+    Py_XDECREF(torch->requires_grad);
+    Py_XDECREF(torch->is_neg);
+    Py_XDECREF(torch->cuda_stream);
+    Py_XDECREF(table->miss);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(table);
+    Py_DECREF(type);
+}
+
+typedef struct {
+    PyObject *objects[MOST_PARAMETERS]; /* borrowed */
+    int given, count;
+} Arguments;
+
+/* The arguments of a call: its inputs, then its outputs. Returns 0 if there are too many. */
+static int gather(const Table *table, PyObject *given, PyObject *out, Arguments *found)
+{
+    found->given = found->count = 0;
+    if (!PyTuple_CheckExact(given) || PyTuple_Size(given) > table->parameters)
+        return 0;
+    found->given = found->count = (int)PyTuple_Size(given);
+    for (int n = 0; n < found->given; n++)
+        found->objects[n] = PyTuple_GetItem(given, n);
+    if (out == Py_None)
+        return 1;
+    if (!PyTuple_CheckExact(out) && !PyList_CheckExact(out)) {
+        if (found->count == table->parameters)
+            return 0;
+        found->objects[found->count++] = out;
+        return 1;
+    }
+    Py_ssize_t more = PyTuple_CheckExact(out) ? PyTuple_Size(out) : PyList_Size(out);
+    if (more > table->parameters - found->count)
+        return 0;
+    for (Py_ssize_t n = 0; n < more; n++)
+        found->objects[found->count++] = PyTuple_CheckExact(out) ? PyTuple_GetItem(out, n) : PyList_GetItem(out, n);
+    return 1;
+}
+
+static int is_like(const Tensor *tensor, const Expected *expected)
+{
+    return memcmp(&tensor->dtype, &expected->dtype, sizeof(DataType)) == 0 &&
+           memcmp(&tensor->device, &expected->device, sizeof(Device)) == 0 && tensor->ndim == expected->ndim &&
+           memcmp(tensor->shape, expected->shape, (size_t)tensor->ndim * sizeof(int64_t)) == 0;
+}
+
+/* Table.add(given, out, entry, allocators): keep a launch for calls with arguments like these. False if it cannot. */
+static PyObject *table_add(Table *table, PyObject *const *arguments, Py_ssize_t count)
+{
+    Arguments found;
+    if (count != 4) {
+        PyErr_SetString(PyExc_TypeError, "add takes given, out, entry, allocators");
+        return NULL;
+    }
+    if (!gather(table, arguments[0], arguments[1], &found))
+        Py_RETURN_FALSE;
+    Signature made = {found.given, found.count, NULL, NULL, NULL};
+    made.arrays = PyMem_Calloc((size_t)found.count + 1, sizeof(Expected));
+    if (made.arrays == NULL)
+        return PyErr_NoMemory();
+    for (int n = 0; n < found.count; n++) {
+        Tensor tensor;
+        Expected *expected = &made.arrays[n];
+        if (!table->is_array[n])
+            continue;
+        if (!read_tensor(&table->torch, found.objects[n], &tensor)) {
+            clear_signature(&made);
+            Py_RETURN_FALSE;
+        }
+        *expected = (Expected){tensor.dtype, tensor.device, tensor.ndim, NULL};
+        expected->shape = PyMem_Calloc((size_t)tensor.ndim + 1, sizeof(int64_t));
+        if (expected->shape == NULL) {
+            clear_signature(&made);
+            return PyErr_NoMemory();
+        }
+        memcpy(expected->shape, tensor.shape, (size_t)tensor.ndim * sizeof(int64_t));
+    }
+    Py_INCREF(made.entry = (Entry *)arguments[2]);
+    Py_INCREF(made.allocators = arguments[3]);
+    Signature *place = &table->signatures[table->next];
+    clear_signature(place);
+    *place = made;
+    table->last = table->next;
+    table->next = (table->next + 1) % MOST_ENTRIES;
+    table->count += table->count < MOST_ENTRIES;
+    Py_RETURN_TRUE;
+}
+
+/* The signature of tensors that were read; the one of the last call first. */
+static Signature *find(Table *table, const Arguments *given, const Tensor *tensors)
+{
+    for (int turn = 0; turn < table->count; turn++) {
+        int number = (table->last + turn) % table->count;
+        Signature *signature = &table->signatures[number];
+        if (signature->given != given->given || signature->count != given->count)
+            continue;
+        int n = 0;
+        while (n < given->count && (!table->is_array[n] || is_like(&tensors[n], &signature->arrays[n])))
+            n++;
+        if (n == given->count) {
+            table->last = number;
+            return signature;
+        }
+    }
+    return NULL;
+}
+
+/* The handle of a stream: None is torch's current one. Returns 0 for other objects than torch's and integers. */
+static int stream_of(const Torch *torch, PyObject *stream, int device, void **handle)
+{
+    if (stream == Py_None) {
+        if (torch->api->current_stream(CUDA, device, handle) == 0)
+            return 1;
+        PyErr_Clear();
+        return 0;
+    }
+    PyObject *number = PyLong_CheckExact(stream) ? (Py_INCREF(stream), stream)
+                                                 : PyObject_GetAttr(stream, torch->cuda_stream);
+    int known = number != NULL && PyLong_CheckExact(number);
+    if (known)
+        *handle = PyLong_AsVoidPtr(number);
+    Py_XDECREF(number);
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    return known;
+}
+
+/* Allocate the outputs, and read their addresses. Returns a tuple, or NULL with an error. */
+static PyObject *allocate_outputs(const ExchangeApi *api, PyObject *allocators, PyObject *given, Value *values)
+{
+    Py_ssize_t count = PyTuple_Size(allocators);
+    PyObject *outputs = PyTuple_New(count);
+    for (Py_ssize_t n = 0; outputs != NULL && n < count; n++) {
+        Tensor tensor;
+        PyObject *made = PyObject_CallFunctionObjArgs(PyTuple_GetItem(allocators, n), given, NULL);
+        if (made == NULL) {
+            Py_CLEAR(outputs);
+            break;
+        }
+        PyTuple_SetItem(outputs, n, made);
+        if (api->tensor_from_object(made, &tensor) != 0) {
+            Py_CLEAR(outputs);
+            break;
+        }
+        values[n].word = (uint64_t)(uintptr_t)tensor.data;
+    }
+    return outputs;
+}
+
+/* What the kernel's call returns: None, the output, or a tuple of several. Steals the tuple. */
+static PyObject *returned(PyObject *outputs)
+{
+    Py_ssize_t count = PyTuple_Size(outputs);
+    if (count > 1)
+        return outputs;
+    PyObject *only = count == 1 ? PyTuple_GetItem(outputs, 0) : Py_None;
+    Py_INCREF(only);
+    Py_DECREF(outputs);
+    return only;
+}
+
+/* Table.call(given, out, stream): launch and return the outputs, or MISS. */
+static PyObject *table_call(Table *table, PyObject *const *arguments, Py_ssize_t count)
+{
+    Arguments found;
+    Tensor tensors[MOST_PARAMETERS];
+    Value values[2 * MOST_PARAMETERS];
+    uint64_t addresses = 0;
+    void *stream = NULL;
+    if (count != 3) {
+        PyErr_SetString(PyExc_TypeError, "call takes given, out, stream");
+        return NULL;
+    }
+    Py_INCREF(table->miss);
+    if (table->count == 0 || !gather(table, arguments[0], arguments[1], &found))
+        return table->miss;
+    for (int n = 0; n < found.count; n++) {
+        if (!table->is_array[n])
+            continue;
+        if (!read_tensor(&table->torch, found.objects[n], &tensors[n]))
+            return table->miss;
+        values[n].word = (uint64_t)(uintptr_t)tensors[n].data;
+        addresses |= values[n].word;
+    }
+    Signature *signature = addresses % 16 ? NULL : find(table, &found, tensors);
+    if (signature == NULL)
+        return table->miss;
+    Entry *entry = signature->entry;
+    for (int n = 0; n < entry->count; n++) {
+        const Parameter *parameter = &entry->parameters[n];
+        int number = parameter->kind >= UNSIGNED;
+        if (number && !encode(found.objects[parameter->place], parameter, &values[parameter->place]))
+            return table->miss;
+    }
+    if (!stream_of(&table->torch, arguments[2], entry->device, &stream))
+        return table->miss;
+    PyObject *outputs, *allocators = signature->allocators;
+    Py_INCREF(entry); /* another thread may replace the signature while Python or the driver works */
+    if (PyTuple_Size(allocators) > 0) {
+        Py_INCREF(allocators);
+        outputs = allocate_outputs(table->torch.api, allocators, arguments[0], values + found.count);
+        Py_DECREF(allocators);
+    } else {
+        outputs = PyTuple_New(found.count - found.given);
+        for (int n = found.given; outputs != NULL && n < found.count; n++) {
+            Py_INCREF(found.objects[n]);
+            PyTuple_SetItem(outputs, n - found.given, found.objects[n]);
+        }
+    }
+    if (outputs == NULL) {
+        Py_DECREF(entry);
+        Py_DECREF(table->miss);
+        return NULL;
+    }
+    unsigned char room[MOST_PARAMETERS * ROOM + 64];
+    void *pointers[MOST_PARAMETERS];
+    lay(entry, values, room + (64 - (uintptr_t)room % 64) % 64, pointers);
+    int status = enqueue(entry, pointers, stream);
+    Py_DECREF(entry);
+    if (status != 0) {
+        Py_DECREF(outputs);
+        return table->miss;
+    }
+    Py_DECREF(table->miss);
+    return returned(outputs);
+}
+
+/* --- a prepared launch --------------------------------------------------------------------------------------- */
+
+typedef struct {
+    PyObject_HEAD
+    Torch torch; /* of which only the exchange API and the name of the handle are used */
+    Entry *entry;
+    unsigned char *room;
+    void *pointers[MOST_PARAMETERS];
+} Fixed;
+
+/* Fixed(entry, exchange_api, values): values are the numbers and addresses of the arguments, by place. */
+static PyObject *fixed_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
+{
+    PyObject *entry, *capsule, *given;
+    Value values[MOST_PARAMETERS];
+    (void)keywords;
+    if (!PyArg_ParseTuple(arguments, "OOO!", &entry, &capsule, &PyTuple_Type, &given))
+        return NULL;
+    const ExchangeApi *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
+    if (api == NULL)
+        return NULL;
+    const Entry *launch = (Entry *)entry;
+    for (int n = 0; n < launch->count; n++) {
+        const Parameter *parameter = &launch->parameters[n];
+        PyObject *value = parameter->place < PyTuple_Size(given) ? PyTuple_GetItem(given, parameter->place) : NULL;
+        Parameter word = *parameter;
+        if (word.kind < UNSIGNED)
+            word = (Parameter){.kind = UNSIGNED, .bits = 64};
+        if (value == NULL || !encode(value, &word, &values[parameter->place])) {
+            PyErr_SetString(PyExc_ValueError, "a value is missing, is of another type, or does not fit");
+            return NULL;
+        }
+    }
+    Fixed *fixed = (Fixed *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (fixed == NULL)
+        return NULL;
+    fixed->torch.api = api;
+    fixed->torch.cuda_stream = PyUnicode_InternFromString("cuda_stream");
+    Py_INCREF(fixed->entry = (Entry *)entry);
+    fixed->room = PyMem_Calloc(1, (size_t)launch->count * ROOM + 64);
+    if (fixed->room == NULL) {
+        Py_DECREF(fixed);
+        return PyErr_NoMemory();
+    }
+    lay(launch, values, fixed->room + (64 - (uintptr_t)fixed->room % 64) % 64, fixed->pointers);
+    return (PyObject *)fixed;
+}
+
+static void fixed_free(Fixed *fixed)
+{
+    PyTypeObject *type = Py_TYPE(fixed);
+    PyMem_Free(fixed->room);
+    Py_XDECREF(fixed->entry);
+    Py_XDECREF(fixed->torch.cuda_stream);
+    ((freefunc)PyType_GetSlot(type, Py_tp_free))(fixed);
+    Py_DECREF(type);
+}
+
+/* Fixed.start(stream): True, or False if nothing was launched. */
+static PyObject *fixed_start(Fixed *fixed, PyObject *stream)
+{
+    void *handle = NULL;
+    if (!stream_of(&fixed->torch, stream, fixed->entry->device, &handle))
+        Py_RETURN_FALSE;
+    if (enqueue(fixed->entry, fixed->pointers, handle) != 0)
+        Py_RETURN_FALSE;
+    Py_RETURN_TRUE;
+}
+
+/* --- the module ---------------------------------------------------------------------------------------------- */
+
+#define SLOT(name, function) {name, (void *)(uintptr_t)(function)}
+
+static PyType_Slot entry_slots[] = {SLOT(Py_tp_new, entry_new), SLOT(Py_tp_dealloc, entry_free), {0, NULL}};
+static PyType_Spec entry_spec = {"pyptx.runtime._quick.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT, entry_slots};
+
+static PyMethodDef table_methods[] = {
+    {"add", (PyCFunction)(void (*)(void))table_add, METH_FASTCALL, "Keep a launch for calls with such arguments."},
+    {"call", (PyCFunction)(void (*)(void))table_call, METH_FASTCALL, "Launch, or return MISS."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot table_slots[] = {SLOT(Py_tp_new, table_new), SLOT(Py_tp_dealloc, table_free),
+                                    {Py_tp_methods, table_methods}, {0, NULL}};
+static PyType_Spec table_spec = {"pyptx.runtime._quick.Table", sizeof(Table), 0, Py_TPFLAGS_DEFAULT, table_slots};
+
+static PyMethodDef fixed_methods[] = {
+    {"start", (PyCFunction)(void (*)(void))fixed_start, METH_O, "Launch on a stream."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot fixed_slots[] = {SLOT(Py_tp_new, fixed_new), SLOT(Py_tp_dealloc, fixed_free),
+                                    {Py_tp_methods, fixed_methods}, {0, NULL}};
+static PyType_Spec fixed_spec = {"pyptx.runtime._quick.Fixed", sizeof(Fixed), 0, Py_TPFLAGS_DEFAULT, fixed_slots};
+
+static int fill(PyObject *module)
+{
+    struct { const char *name; PyType_Spec *spec; } types[] = {
+        {"Entry", &entry_spec}, {"Table", &table_spec}, {"Fixed", &fixed_spec}};
+    for (size_t n = 0; n < sizeof types / sizeof *types; n++) {
+        PyObject *type = PyType_FromSpec(types[n].spec);
+        if (type == NULL || PyModule_AddObjectRef(module, types[n].name, type) < 0) {
+            Py_XDECREF(type);
+            return -1;
+        }
+        Py_DECREF(type);
+    }
+    struct { const char *name; int value; } constants[] = {
+        {"ADDRESS", ADDRESS}, {"MAP", MAP}, {"UNSIGNED", UNSIGNED}, {"SIGNED", SIGNED}, {"SINGLE", SINGLE},
+        {"DOUBLE", DOUBLE}, {"MOST_PARAMETERS", MOST_PARAMETERS}, {"CONFIG_BYTES", (int)sizeof(Config)}};
+    for (size_t n = 0; n < sizeof constants / sizeof *constants; n++)
+        if (PyModule_AddIntConstant(module, constants[n].name, constants[n].value) < 0)
+            return -1;
+    return 0;
+}
+
+static PyModuleDef_Slot module_slots[] = {SLOT(Py_mod_exec, fill), {0, NULL}};
+static struct PyModuleDef module = {
+    PyModuleDef_HEAD_INIT, "_quick", "Launches of kernels with arguments like those of an earlier launch.", 0, NULL,
+    module_slots, NULL, NULL, NULL,
+};
+
+PyMODINIT_FUNC PyInit__quick(void)
+{
+    return PyModuleDef_Init(&module);
+}

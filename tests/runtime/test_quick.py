@@ -1,0 +1,337 @@
+"""The compiled launch path, without a GPU: a driver and a DLPack exchange API of this file's own, made with ctypes."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import struct
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pyptx.core.errors import SpecError
+from pyptx.core.types import TYPES
+from pyptx.runtime.launch import scalar_bytes
+from pyptx.runtime.quick import native
+
+MISS = object()
+CUDA, CPU = 2, 1
+F32 = (2, 32, 1)
+#: What the fake of ``CUlaunchConfig`` holds: grid, block, shared memory, stream, attributes, their number.
+CONFIG = struct.Struct("<7I4xQQI4x")
+
+
+class DLTensor(ctypes.Structure):
+    _fields_ = [
+        ("data", ctypes.c_void_p), ("device_type", ctypes.c_int32), ("device_id", ctypes.c_int32),
+        ("ndim", ctypes.c_int32), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.c_void_p), ("strides", ctypes.c_void_p), ("byte_offset", ctypes.c_uint64),
+    ]  # fmt: skip
+
+
+class Tensor:
+    """A tensor of the fake library."""
+
+    def __init__(self, address: int, shape: tuple[int, ...] = (4, 8), **options: Any) -> None:
+        steps = [1]
+        for extent in shape[:0:-1]:
+            steps.insert(0, steps[0] * extent)
+        self.address = address
+        self.dtype: tuple[int, int, int] = options.get("dtype", F32)
+        self.device: tuple[int, int] = options.get("device", (CUDA, 0))
+        self.requires_grad = options.get("requires_grad", False)
+        self.negative = options.get("negative", False)
+        self.readable = options.get("readable", True)
+        self.offset: int = options.get("offset", 0)
+        self.rank = len(shape)
+        self.shape = (ctypes.c_int64 * len(shape))(*shape)
+        self.strides = (ctypes.c_int64 * len(shape))(*options.get("strides", steps))
+
+    def is_neg(self) -> bool:
+        return bool(self.negative)
+
+
+class Parameter(Tensor):
+    pass
+
+
+class Subclass(Tensor):
+    pass
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.POINTER(DLTensor))
+def tensor_from_object(tensor: Any, found: Any) -> int:
+    if not tensor.readable:
+        return -1
+    out = found.contents
+    out.data, (out.device_type, out.device_id), out.ndim = tensor.address, tensor.device, tensor.rank
+    out.code, out.bits, out.lanes = tensor.dtype
+    out.shape, out.strides = ctypes.addressof(tensor.shape), ctypes.addressof(tensor.strides)
+    out.byte_offset = tensor.offset
+    return 0
+
+
+@ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_int32, ctypes.c_int32, ctypes.POINTER(ctypes.c_void_p))
+def current_stream(type: int, device: int, found: Any) -> int:
+    assert type == CUDA
+    found[0] = 0x5000 + device
+    return 0
+
+
+class Api(ctypes.Structure):
+    _fields_ = [
+        ("major", ctypes.c_uint32), ("minor", ctypes.c_uint32), ("previous", ctypes.c_void_p),
+        ("others", ctypes.c_void_p * 3), ("tensor", ctypes.c_void_p), ("stream", ctypes.c_void_p),
+    ]  # fmt: skip
+
+
+def _api(major: int = 1) -> tuple[Any, Api]:
+    table = Api(major, 3)
+    table.tensor = ctypes.cast(tensor_from_object, ctypes.c_void_p).value
+    table.stream = ctypes.cast(current_stream, ctypes.c_void_p).value
+    new = ctypes.pythonapi.PyCapsule_New
+    new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+    return new(ctypes.addressof(table), NAME, None), table
+
+
+NAME = ctypes.create_string_buffer(b"dlpack_exchange_api").raw.rstrip(b"\0")
+CAPSULE, _TABLE = _api()
+
+
+@dataclass
+class Driver:
+    """What was launched: stream, and 128 bytes of each parameter."""
+
+    parameters: int
+    status: int = 0
+    launched: list[tuple[int, list[bytes]]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        @ctypes.CFUNCTYPE(
+            ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.POINTER(ctypes.c_void_p), ctypes.c_void_p
+        )
+        def launch(config: Any, function: Any, pointers: Any, extra: Any) -> int:
+            fields = CONFIG.unpack(ctypes.string_at(config, CONFIG.size))
+            assert function == 0xF00 and extra is None and fields[:7] == (1, 2, 3, 4, 5, 6, 7)
+            assert all(pointers[n] % 64 == 0 for n in range(self.parameters))
+            if self.status == 0:
+                memory = [ctypes.string_at(pointers[n], 128) for n in range(self.parameters)]
+                self.launched.append((fields[7], memory))
+            return self.status
+
+        self._launch = launch
+        self.address = ctypes.cast(launch, ctypes.c_void_p).value or 0
+
+
+@pytest.fixture
+def quick() -> Any:
+    module = native()
+    if module is None:
+        if os.environ.get("CI"):
+            pytest.fail("CI must build pyptx.runtime._quick: it needs cc and Python.h")
+        pytest.skip("pyptx.runtime._quick is not built here")
+    return module
+
+
+def entry(quick: Any, driver: Driver, parameters: tuple[Any, ...], device: int = 0) -> Any:
+    config = CONFIG.pack(1, 2, 3, 4, 5, 6, 7, 0, 0, 0)
+    return quick.Entry(driver.address, 0xF00, config, device, parameters, None)
+
+
+def table(quick: Any, arrays: str, grad_enabled: Any = lambda: True) -> Any:
+    """``arrays`` has a letter for each argument: a for an array, n for a number."""
+    flags = bytes(letter == "a" for letter in arrays)
+    return quick.Table(Tensor, Parameter, grad_enabled, CAPSULE, flags, MISS)
+
+
+def word(raw: bytes) -> int:
+    return int.from_bytes(raw[:8], "little")
+
+
+def test_addresses_maps_and_streams(quick: Any) -> None:
+    driver = Driver(3)
+    image = bytes(range(128))
+    kinds = ((quick.MAP, 64, 1, image), (quick.ADDRESS, 64, 0, None), (quick.ADDRESS, 64, 2, None))
+    k = table(quick, "aaa")
+    a, b, c = Tensor(0x1000), Tensor(0x2000), Tensor(0x3000)
+    assert k.call((a, b), c, None) is MISS
+    assert k.add((a, b), c, entry(quick, driver, kinds), ())
+    other = Tensor(0x4000)
+    assert k.call((a, other), c, None) is c
+    assert k.call((b, a), [c], 7) is c
+    stream = type("Stream", (), {"cuda_stream": 9})()
+    assert k.call((b, a), (c,), stream) is c
+    streams, memory = zip(*driver.launched, strict=True)
+    assert streams == (0x5000, 7, 9)
+    assert [[word(p) for p in each] for each in memory] == [
+        [0x4000, 0x1000, 0x3000], [0x1000, 0x2000, 0x3000], [0x1000, 0x2000, 0x3000]
+    ]  # fmt: skip
+    assert all(each[0][8:] == image[8:] for each in memory)
+    assert k.call((a, b), c, "main") is MISS and k.call((a, b), c, True) is MISS
+    driver.status = 719
+    assert k.call((a, b), c, None) is MISS
+    assert len(driver.launched) == 3
+
+
+def test_the_device_of_the_entry_gives_the_stream(quick: Any) -> None:
+    driver, k, a = Driver(1), table(quick, "a"), Tensor(0x1000, device=(CUDA, 3))
+    assert k.add((), a, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),), device=3), ())
+    assert k.call((), a, None) is a and driver.launched[0][0] == 0x5003
+    assert k.call((), Tensor(0x1000), None) is MISS
+
+
+WRONG = {
+    "dtype": Tensor(0x1000, dtype=(2, 16, 1)),
+    "kind of dtype": Tensor(0x1000, dtype=(0, 32, 1)),
+    "shape": Tensor(0x1000, (8, 4)),
+    "rank": Tensor(0x1000, (32,)),
+    "rank of one": Tensor(0x1000, (4, 8, 1)),
+    "strides": Tensor(0x1000, strides=(16, 1)),
+    "transposed": Tensor(0x1000, strides=(1, 4)),
+    "device": Tensor(0x1000, device=(CUDA, 1)),
+    "host": Tensor(0x1000, device=(CPU, 0)),
+    "alignment": Tensor(0x1004),
+    "no memory": Tensor(0),
+    "gradient": Tensor(0x1000, requires_grad=True),
+    "negated view": Tensor(0x1000, negative=True),
+    "no plain tensor": Tensor(0x1000, readable=False),
+    "byte offset": Tensor(0x1000, offset=64),
+    "subclass": Subclass(0x1000),
+    "number": 5,
+    "none": None,
+}
+
+
+@pytest.mark.parametrize("what", WRONG)
+@pytest.mark.parametrize("place", range(3))
+def test_whatever_differs_is_left_to_the_checks(quick: Any, what: str, place: int) -> None:
+    driver, k = Driver(1), table(quick, "aaa")
+    right = [Tensor(0x1000), Tensor(0x2000), Tensor(0x3000)]
+    assert k.add(tuple(right[:2]), right[2], entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), ())
+    given = list(right)
+    given[place] = WRONG[what]
+    if what == "none" and place == 2:
+        given = [*right[:2], [None]]  # an output that is None is one that the kernel allocates
+    assert k.call(tuple(given[:2]), given[2], None) is MISS
+    assert not driver.launched
+    assert k.call(tuple(right[:2]), right[2], None) is right[2]
+
+
+def test_numbers_of_arguments(quick: Any) -> None:
+    driver, k, a = Driver(1), table(quick, "aaa"), Tensor(0x1000)
+    assert k.add((a, a), a, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), ())
+    for inputs, out in (
+        ((a,), a),
+        ((a, a), None),
+        ((a, a, a), None),
+        ((a, a, a), a),
+        ((a, a), (a, a)),
+        ((), []),
+    ):
+        assert k.call(inputs, out, None) is MISS
+    # An input more and an output fewer have the same tensors, but are another call.
+    assert k.call((a,), (a, a), None) is MISS
+    assert k.call([a, a], a, None) is MISS
+    assert not driver.launched
+
+
+def test_gradients_count_where_autograd_is_on(quick: Any) -> None:
+    enabled = [False]
+    driver, k = Driver(1), table(quick, "a", lambda: enabled[0])
+    a = Parameter(0x1000, requires_grad=True)
+    assert k.add((a,), None, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), ())
+    assert k.call((a,), None, None) is None
+    enabled[0] = True
+    assert k.call((a,), None, None) is MISS
+    assert len(driver.launched) == 1
+
+
+def test_outputs_that_the_call_allocates(quick: Any) -> None:
+    driver, k = Driver(3), table(quick, "aaa")
+    kinds = tuple((quick.ADDRESS, 64, place, None) for place in range(3))
+    makers = (lambda given: Tensor(given[0].address + 0x100), lambda given: Tensor(0x9000))
+    assert k.add((Tensor(0x1000),), None, entry(quick, driver, kinds), makers)
+    first, second = k.call((Tensor(0x2000),), None, None)
+    assert (first.address, second.address) == (0x2100, 0x9000)
+    assert [word(p) for p in driver.launched[0][1]] == [0x2000, 0x2100, 0x9000]
+    only = table(quick, "aa")
+    assert only.add((Tensor(0x1000),), None, entry(quick, driver, kinds[:2] + kinds[:1]), makers[:1])
+    assert only.call((Tensor(0x2000),), None, None).address == 0x2100
+
+    def fails(given: Any) -> Any:
+        raise MemoryError("no memory on the device")
+
+    assert k.add((Tensor(0x1000, (2, 2)),), None, entry(quick, driver, kinds), (fails, fails))
+    with pytest.raises(MemoryError, match="no memory on the device"):
+        k.call((Tensor(0x1000, (2, 2)),), None, None)
+
+
+def test_many_signatures(quick: Any) -> None:
+    """The table keeps the newest 64; an evicted signature misses, and never finds another's entry."""
+    drivers, k = [Driver(1) for _ in range(100)], table(quick, "a")
+    for n, driver in enumerate(drivers):
+        assert k.add(
+            (Tensor(0x1000, (n + 1,)),), None, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), ()
+        )
+    for n in (99, 36, 70, 36, 99, 50):
+        assert k.call((Tensor(0x1000, (n + 1,)),), None, None) is None
+    assert [len(d.launched) for d in drivers] == [{99: 2, 36: 2, 70: 1, 50: 1}.get(n, 0) for n in range(100)]
+    assert all(k.call((Tensor(0x1000, (n + 1,)),), None, None) is MISS for n in range(36))
+
+
+KINDS = {"u8": "UNSIGNED", "u32": "UNSIGNED", "u64": "UNSIGNED", "s16": "SIGNED", "s32": "SIGNED", "s64": "SIGNED", "f32": "SINGLE", "f64": "DOUBLE"}  # fmt: skip
+NUMBERS = st.one_of(
+    st.integers(-(1 << 70), 1 << 70), st.sampled_from([0, -1, 255, 256, 1 << 31, (1 << 32) - 1, 1 << 63, -(1 << 63)]),
+    st.floats(), st.sampled_from([1e39, 3.5e38, -1e39, 1e-46, float("inf")]),
+)  # fmt: skip
+
+
+@given(st.sampled_from(list(KINDS)), NUMBERS)
+def test_numbers_are_encoded_as_by_python_or_missed(name: str, value: Any) -> None:
+    module = native()
+    if module is None:
+        return
+    kind, driver = TYPES[name], Driver(1)
+    k = table(module, "n")
+    assert k.add((0,), None, entry(module, driver, ((getattr(module, KINDS[name]), kind.bits, 0, None),)), ())
+    done = k.call((value,), None, None)
+    try:
+        expected = scalar_bytes(value, kind, "a number")
+    except SpecError:
+        assert done is MISS and not driver.launched
+        return
+    if done is MISS:  # Python takes some numbers of other classes: whole numbers for floats
+        assert isinstance(value, int) and name.startswith("f")
+        return
+    assert driver.launched[0][1][0][: kind.nbytes] == expected
+
+
+def test_fixed(quick: Any) -> None:
+    driver = Driver(2)
+    kinds = ((quick.ADDRESS, 64, 1, None), (quick.SIGNED, 32, 0, None))
+    fixed = quick.Fixed(entry(quick, driver, kinds, device=2), CAPSULE, (-5, 0x1230))
+    assert fixed.start(None) and fixed.start(11)
+    assert not fixed.start("main")
+    assert [stream for stream, _ in driver.launched] == [0x5002, 11]
+    assert [(word(a), word(n) & 0xFFFF_FFFF) for _, (a, n) in driver.launched] == [
+        (0x1230, (1 << 32) - 5)
+    ] * 2
+    driver.status = 1
+    assert not fixed.start(None)
+    for values in ((1 << 31, 0x1230), (1.0, 0x1230), (5,), ()):
+        with pytest.raises(ValueError, match="a value is missing, is of another type, or does not fit"):
+            quick.Fixed(entry(quick, driver, kinds), CAPSULE, values)
+
+
+def test_other_versions_are_refused(quick: Any) -> None:
+    capsule, kept = _api(major=2)
+    with pytest.raises(ValueError, match="another DLPack exchange API than version 1"):
+        quick.Table(Tensor, Parameter, bool, capsule, b"\1", MISS)
+    assert kept.major == 2
+    with pytest.raises(ValueError, match="another CUlaunchConfig"):
+        quick.Entry(1, 2, b"\0" * 48, 0, (), None)
+    with pytest.raises(ValueError, match="too many parameters"):
+        quick.Entry(1, 2, b"\0" * 56, 0, ((quick.ADDRESS, 64, 0, None),) * 65, None)
