@@ -34,8 +34,8 @@ def examine() -> dict[str, Any]:
 
     Keys: ``python``, ``platform``, ``cpus``, ``packages`` (name to version or None), ``ptxas`` and
     ``nvdisasm`` (``path``, ``version``, ``found``, for ptxas ``targets``; or ``error``), ``driver``
-    (``gpus``, or ``error``), ``launch_path`` (``compiled`` or ``python``), ``works`` (``emit``, ``assemble``, ``simulate``, ``launch``: ``ok`` and
-    ``why``).
+    (``gpus``, or ``error``), ``launch_path`` (``compiled`` or ``python``), ``works`` (``emit``,
+    ``assemble``, ``simulate``, ``launch``: ``ok`` and ``why``).
     """
     report: dict[str, Any] = {
         "python": platform.python_version(),
