@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import struct
+import sys
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -335,3 +337,40 @@ def test_other_versions_are_refused(quick: Any) -> None:
         quick.Entry(1, 2, b"\0" * 48, 0, (), None)
     with pytest.raises(ValueError, match="too many parameters"):
         quick.Entry(1, 2, b"\0" * 56, 0, ((quick.ADDRESS, 64, 0, None),) * 65, None)
+
+
+def test_no_reference_is_kept_or_lost(quick: Any) -> None:
+    driver = Driver(3)
+    kinds = (*((quick.ADDRESS, 64, place, None) for place in range(2)), (quick.SINGLE, 32, 2, None))
+    k = table(quick, "aana")
+    a, b, out, number = Tensor(0x1000), Tensor(0x2000), Tensor(0x3000), 1.5
+    maker = lambda given: Tensor(0x4000)  # noqa: E731
+    made, makers = entry(quick, driver, kinds), (maker,)
+    assert k.add((a, b, number), out, made, ()) and k.add((a, b, number), None, made, makers)
+    fixed = quick.Fixed(made, CAPSULE, (0x1000, 0x2000, 1.5))
+
+    def calls() -> None:
+        given = (a, b, number)
+        assert k.call(given, out, None) is out and k.call(given, [out], 3) is out
+        assert k.call(given, None, None).address == 0x4000
+        assert k.call((b, a, 1 << 40), out, None) is MISS and k.call((a, None, number), out, None) is MISS
+        assert k.call(given, out, "main") is MISS and fixed.start(None) and not fixed.start(object())
+        driver.status = 1
+        assert k.call(given, out, None) is MISS and k.call(given, None, None) is MISS
+        driver.status = 0
+        assert quick.Fixed(made, CAPSULE, (0x1000, 0x2000, 1.5)).start(7)
+        driver.launched.clear()
+
+    calls()
+    kept = (MISS, a, b, out, maker, makers, made, CAPSULE, Tensor, Parameter, None, True)
+    before = [sys.getrefcount(each) for each in kept]
+    for _ in range(200):
+        calls()
+    after = [sys.getrefcount(each) for each in kept]
+    assert all(abs(now - then) < 20 for now, then in zip(after, before, strict=True)), (before, after)
+    for n in range(200):  # signatures that are replaced let go of what they held
+        k.add((a, b, number), Tensor(0x1000, (n + 1,)), made, ())
+    assert sys.getrefcount(made) < before[6] + 70
+    k = fixed = None
+    gc.collect()
+    assert sys.getrefcount(made) <= before[6] and sys.getrefcount(maker) <= before[4]
