@@ -19,6 +19,7 @@ from ..core.errors import OperandError, SpecError, TraceError
 from ..core.types import TYPES, ScalarType, b8, pred, u64
 from ..ir import Address, Immediate, Param, Register, Symbol
 from ..layout import SWIZZLE_BYTES
+from .dims import Dims, Shape
 from .operands import Addr
 from .registers import Reg, owned, result
 from .trace import Plan, Trace, current, identifier
@@ -166,7 +167,7 @@ class TileParam(Valueless):
         index: int,
         name: str,
         spec: Tile,
-        shape: tuple[int, ...],
+        shape: Shape,
         symbol: str,
         pointer: str,
     ) -> None:
@@ -336,7 +337,7 @@ class Parameters:
     """The parameters of one recording: the arguments of the function, and the declarations of the entry."""
 
     def __init__(
-        self, trace: Trace, names: Sequence[str], specs: Sequence[Tile | Scalar], dims: dict[str, int]
+        self, trace: Trace, names: Sequence[str], specs: Sequence[Tile | Scalar], dims: Dims
     ) -> None:
         self._trace = trace
         self._taken: set[str] = {"WARP_SZ", trace.name}
@@ -368,9 +369,9 @@ class Parameters:
         """Return every name in use so far."""
         return set(self._taken)
 
-    def _tile(self, index: int, name: str, spec: Tile, dims: dict[str, int]) -> TileParam:
+    def _tile(self, index: int, name: str, spec: Tile, dims: Dims) -> TileParam:
         symbol, pointer = self._symbols[index], self._pointers[index]
-        return TileParam(self._trace, index, name, spec, spec.shape(dims), symbol, pointer)
+        return TileParam(self._trace, index, name, spec, Shape(spec.dims, dims), symbol, pointer)
 
     def _scalar(self, index: int, name: str, spec: Scalar) -> Reg:
         """Make a register that the prologue loads in the type's own size, if an instruction uses it."""

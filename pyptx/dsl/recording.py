@@ -26,6 +26,7 @@ from ..ir import (
     registers_of,
 )
 from ..isa import check_kernel, required_version, target
+from .dims import Dims
 from .params import Parameters, ParameterSlot, Scalar, Tile
 from .smem import Shared
 from .trace import Trace
@@ -66,13 +67,16 @@ def record(
 ) -> Recording:
     """Run ``body`` with its parameters and keyword ``constants``, and make a module of the recording.
 
+    ``dims`` may be :class:`.Dims`, which then know what the body has read.
+
     A ``ret`` is added if the body does not end with an unguarded ``ret``, ``exit`` or ``trap``.
 
     Raises:
         PyptxError: a mistake in the body, reported at its line.
     """
     trace = Trace(entry, target(arch), location)
-    parameters = Parameters(trace, names, specs, dict(dims or {}))
+    values = dims if isinstance(dims, Dims) else Dims(dims or {})
+    parameters = Parameters(trace, names, specs, values)
     shared = Shared(trace, parameters.free_symbol("smem"), smem, extern_smem)
     trace.state["smem"] = shared
     trace.builder.take(*sorted(parameters.symbols()))

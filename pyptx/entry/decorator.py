@@ -24,7 +24,7 @@ from ..ir import Module, PrintedModule, print_module
 from ..isa import target
 from .arguments import KernelArguments, allocate, bind_dims, check_array, check_scalar, place_of
 from .signatures import MISS, Signatures
-from .specialize import Extent, KernelOptions, Specialization, specialize
+from .specialize import Extent, KernelOptions, Recorded, Specialization, record_for, specialize
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -182,9 +182,9 @@ def _parameters(
 class Kernel:
     """A kernel, which can be called with arrays or printed as PTX. Made by :func:`kernel`.
 
-    Keywords of its methods are compile-time constants and dims, by name.  A specialization is recorded once
-    for each set of dims and constants; if the function reads other values (globals, closures), later changes
-    of them have no effect.
+    Keywords of its methods are compile-time constants and dims, by name.  The function is recorded once for
+    each set of constants and of dims that it reads (``A.shape[0]``, a constant with the name of a dim); if
+    the function reads other values (globals, closures), later changes of them have no effect.
     """
 
     def __init__(self, function: Callable[..., None], options: KernelOptions) -> None:
@@ -203,6 +203,8 @@ class Kernel:
             if isinstance(dim, str)
         }
         self._cache: dict[Any, Specialization] = {}
+        #: What was recorded, by the constants.
+        self._recordings: dict[Any, list[Recorded]] = {}
         self._signatures = Signatures([isinstance(spec, Tile) for spec in options.specs])
         functools.update_wrapper(self, function)
 
@@ -231,6 +233,8 @@ class Kernel:
     @short_traceback
     def specialize(self, **keywords: Any) -> Specialization:
         """Record the kernel for these dims and constants, or return it from the cache.
+
+        Dims that differ only in what the recording has not read share one recording.
 
         Raises:
             SpecError: a keyword is unknown, a constant or dim has no value, or a constant is not hashable.
@@ -276,7 +280,13 @@ class Kernel:
                 hint="pass tuples instead of lists, numbers instead of arrays",
             ) from None
         if found is None:
-            found = self._cache[key] = specialize(self.options, self.function, dims, values)
+            # A recording serves all dims that differ in what it has not read.
+            recordings = self._recordings.setdefault(key[1], [])
+            recorded = next((each for each in recordings if each.serves(dims)), None)
+            if recorded is None:
+                recorded = record_for(self.options, self.function, dims, values)
+                recordings.append(recorded)
+            found = self._cache[key] = specialize(self.options, recorded, dims)
         return found
 
     @short_traceback

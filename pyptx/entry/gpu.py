@@ -138,17 +138,16 @@ def _plan_of(
 
     None if this driver keeps addresses elsewhere in tensor maps than known: then each launch packs anew.
     """
-    key = ("plan", device_index)
-    if key not in special.loaded:
+    if device_index not in special.plans:
         parameters = [_parameter(slot, options, arguments, device_index) for slot in special.slots]
-        special.loaded[key] = (
+        special.plans[device_index] = (
             None
             if None in parameters
             else Plan(
                 _loaded(special, device_index), special.launch, [p for p in parameters if p is not None]
             )
         )
-    plan: Plan | None = special.loaded[key]
+    plan: Plan | None = special.plans[device_index]
     return plan
 
 

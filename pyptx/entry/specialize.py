@@ -1,12 +1,12 @@
 """Specializations: a kernel recorded for given dims and constants, printed and ready to run.
 
-Owns :class:`Specialization` and the function that makes one from the kernel's options.
+Owns :class:`Recorded`, :class:`Specialization`, and the functions that make them from the kernel's options.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -14,10 +14,20 @@ from typing import Any
 from ..core.errors import SpecError
 from ..core.source import SourceLocation
 from ..dsl import ParameterSlot, Scalar, Tile, record
+from ..dsl.dims import Dims
 from ..ir import Directive, Launch, Module, PrintedModule, print_module
 from ..layout import TensorMap
 
-__all__ = ["Extent", "KernelOptions", "Specialization", "evaluate", "map_of", "specialize"]
+__all__ = [
+    "Extent",
+    "KernelOptions",
+    "Recorded",
+    "Specialization",
+    "evaluate",
+    "map_of",
+    "record_for",
+    "specialize",
+]
 
 #: One to three numbers in x, y, z order, or a function of dims and constants that gives them.
 Extent = int | Sequence[int] | Callable[..., "int | Sequence[int]"]
@@ -43,25 +53,28 @@ class KernelOptions:
 
 
 @dataclass(frozen=True, eq=False)
-class Specialization:
-    """A kernel recorded for given dims and constants.
+class Recorded:
+    """A kernel recorded for some dims and constants: it serves all dims that differ in what was not read.
 
     Attributes:
+        entry: name of the kernel.
         module: the IR.
-        launch: grid, block, cluster and dynamic shared memory.
-        slots: the entry's parameters, each with the kernel parameter that provides its value.
-        dims: values of the named dims.
-        constants: values of the keyword-only parameters.
+        block: threads of a CTA.
+        dynamic_smem: bytes of dynamic shared memory.
         static_smem: bytes of static shared memory.
+        slots: the entry's parameters, each with the kernel parameter that provides its value.
+        constants: values of the keyword-only parameters.
+        read: values of the dims that the text depends on.
     """
 
     entry: str
     module: Module
-    launch: Launch
-    slots: tuple[ParameterSlot, ...]
-    dims: dict[str, int]
-    constants: dict[str, Any]
+    block: tuple[int, int, int]
+    dynamic_smem: int
     static_smem: int
+    slots: tuple[ParameterSlot, ...]
+    constants: dict[str, Any]
+    read: dict[str, int]
     #: The module as loaded by the simulator, ptxas and the driver, by backend and device.
     loaded: dict[Any, Any] = field(default_factory=dict, repr=False)
 
@@ -74,6 +87,86 @@ class Specialization:
     def lined(self) -> PrintedModule:
         """The PTX text with ``.loc``, for ptxas and the driver. Line numbers are those of the plain text."""
         return print_module(self.module, lines=True)
+
+    def serves(self, dims: Mapping[str, int]) -> bool:
+        """True if the text is the same for these dims."""
+        return all(dims.get(name) == value for name, value in self.read.items())
+
+
+@dataclass(frozen=True, eq=False)
+class Specialization:
+    """A kernel for given dims and constants.
+
+    Attributes:
+        recorded: the recording, which specializations of other dims may share.
+        launch: grid, block, cluster and dynamic shared memory.
+        dims: values of the named dims.
+        plans: launches that are ready, by device.
+    """
+
+    recorded: Recorded
+    launch: Launch
+    dims: dict[str, int]
+    plans: dict[int, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def entry(self) -> str:
+        """Name of the kernel."""
+        return self.recorded.entry
+
+    @property
+    def module(self) -> Module:
+        """The IR."""
+        return self.recorded.module
+
+    @property
+    def slots(self) -> tuple[ParameterSlot, ...]:
+        """The entry's parameters, each with the kernel parameter that provides its value."""
+        return self.recorded.slots
+
+    @property
+    def constants(self) -> dict[str, Any]:
+        """Values of the keyword-only parameters."""
+        return self.recorded.constants
+
+    @property
+    def static_smem(self) -> int:
+        """Bytes of static shared memory."""
+        return self.recorded.static_smem
+
+    @property
+    def loaded(self) -> dict[Any, Any]:
+        """The module as loaded by the simulator, ptxas and the driver, by backend and device."""
+        return self.recorded.loaded
+
+    @property
+    def printed(self) -> PrintedModule:
+        """The plain PTX text, for people to read and compare, with its table of lines."""
+        return self.recorded.printed
+
+    @property
+    def lined(self) -> PrintedModule:
+        """The PTX text with ``.loc``, for ptxas and the driver."""
+        return self.recorded.lined
+
+
+class _Values(Mapping[str, Any]):
+    """Dims and constants by name, for the functions that ``@kernel`` takes; reading a dim is remembered."""
+
+    def __init__(self, dims: Dims, constants: Mapping[str, Any]) -> None:
+        self._dims, self._constants = dims, constants
+
+    def __getitem__(self, name: str) -> Any:
+        return self._constants[name] if name in self._constants else self._dims[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._constants or name in self._dims
+
+    def __iter__(self) -> Iterator[str]:
+        return iter({**dict.fromkeys(self._dims), **dict.fromkeys(self._constants)})
+
+    def __len__(self) -> int:
+        return len(list(iter(self)))
 
 
 def evaluate(what: str, option: Any, values: Mapping[str, Any]) -> Any:
@@ -115,23 +208,39 @@ def extent(what: str, option: Extent, values: Mapping[str, Any]) -> tuple[int, i
         ) from None
 
 
-def specialize(
+def specialize(options: KernelOptions, recorded: Recorded, dims: dict[str, int]) -> Specialization:
+    """Return a recorded kernel for these dims, which :meth:`Recorded.serves`.
+
+    Raises:
+        SpecError: TMA refuses a tensor map, or extents exceed the hardware's limits.
+    """
+    _check_dims(options, dims)
+    _check_maps(options, dims)
+    values = {**dims, **recorded.constants}
+    cluster = extent("cluster", options.cluster, values)
+    grid = extent("grid", options.grid, values)
+    launch = Launch(grid, recorded.block, cluster, recorded.dynamic_smem)
+    launch.check()
+    return Specialization(recorded, launch, dims)
+
+
+def record_for(
     options: KernelOptions, body: Callable[..., object], dims: dict[str, int], constants: dict[str, Any]
-) -> Specialization:
-    """Record the kernel function ``body`` for these dims and constants, and return the specialization.
+) -> Recorded:
+    """Record the kernel function ``body`` for these dims and constants.
 
     Raises:
         SpecError: a dim has no value, TMA refuses a tensor map, or extents exceed the hardware's limits.
         SharedMemoryError: the kernel needs more shared memory than a CTA of the target has.
         PyptxError: the body makes a mistake; the error has its line.
     """
-    values = {**dims, **constants}
+    known = Dims(dims)
+    values = _Values(known, constants)
     _check_dims(options, dims)
     _check_maps(options, dims)
     block = extent("block", options.block, values)
-    cluster = extent("cluster", options.cluster, values)
-    grid = extent("grid", options.grid, values)
-    Launch(grid, block, cluster).check()
+    whole = {**dims, **constants}
+    Launch(extent("grid", options.grid, whole), block, extent("cluster", options.cluster, whole)).check()
     smem = evaluate("smem", options.smem, values)
     if smem is not None and (not _is_whole(smem) or smem < 0):
         raise SpecError(f"smem is {smem!r}: expected a number of bytes, at least 0")
@@ -141,21 +250,23 @@ def specialize(
         options.specs,
         entry=options.entry,
         arch=options.arch,
-        dims=dims,
+        dims=known,
         constants=constants,
         directives=_directives(options, block),
         smem=smem or 0,
         extern_smem=options.extern_smem,
         location=options.location,
     )
-    return Specialization(
+    read = known.read | (constants.keys() & dims.keys())
+    return Recorded(
         entry=options.entry,
         module=recording.module,
-        launch=Launch(grid, block, cluster, recording.dynamic_smem),
-        slots=recording.slots,
-        dims=dims,
-        constants=constants,
+        block=block,
+        dynamic_smem=recording.dynamic_smem,
         static_smem=recording.static_smem,
+        slots=recording.slots,
+        constants=constants,
+        read={name: dims[name] for name in read},
     )
 
 

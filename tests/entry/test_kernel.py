@@ -144,7 +144,7 @@ def test_specializations_are_recorded_once() -> None:
     assert k.specialize(N=8) is not first and k.specialize(N=4, STAGES=2) is not first
     # Equal values of different types are different constants.
     assert len({id(k.specialize(N=4, flag=v)) for v in (1, True, 1.0)}) == 3
-    assert calls == [4, 4, 2, 4, 4, 4]
+    assert calls == [4, 2, 4, 4, 4]  # N is not read
 
 
 def test_a_scalar_never_compiles_anew() -> None:
@@ -627,3 +627,72 @@ def test_tensor_maps_on_the_gpu() -> None:
     x = torch.randn(64, 256, dtype=torch.bfloat16, device="cuda")
     copied = tma_copy("sm_90a")(x)
     assert copied[0, 0] == 2 and torch.equal(copied.view(-1)[1:], x.view(-1)[1:])
+
+
+# --- one recording for several dims -----------------------------------------------------------------
+
+
+def rows_of(read: list[int], **options: Any) -> Kernel:
+    """B = A + A, a CTA for each row; ``read`` gets the rows of each recording that reads them."""
+
+    @kernel(
+        in_specs=(Tile("M", "N", f32),),
+        out_specs=(Tile("M", "N", f32),),
+        **{"grid": lambda M: M, "block": lambda N: N, **options},
+    )
+    def double(A: TileParam, B: TileParam, *, CHECKED: bool = False) -> None:
+        read.append(A.shape[0] if CHECKED else A.shape[1])
+        row, column = ptx.special.ctaid.x(), ptx.special.tid.x()
+        x = reg.scalar(f32)
+        ptx.inst.ld.global_.f32(x, A.at(row, column))
+        ptx.inst.st.global_.f32(B.at(row, column), x + x)
+
+    return double
+
+
+def test_dims_that_the_body_does_not_read_share_a_recording() -> None:
+    recorded: list[int] = []
+    k = rows_of(recorded)
+    for rows, columns in ((4, 32), (8, 32), (4, 64), (5, 32), (7, 64), (4, 32)):
+        x = numbers(rows * columns).reshape(rows, columns)
+        assert np.array_equal(k(x), x + x)
+        assert k.specialize(M=rows, N=columns).launch.grid == (rows, 1, 1)
+    assert recorded == [32, 64]
+    first, other = k.specialize(M=4, N=32), k.specialize(M=8, N=32)
+    assert first is not other and first.module is other.module and first.printed is other.printed
+    assert k.assemble(M=4, N=32) is k.assemble(M=9, N=32)
+
+
+def test_dims_that_the_body_reads_have_a_recording_each() -> None:
+    recorded: list[int] = []
+    k = rows_of(recorded)
+    for rows in (4, 5, 4):
+        x = numbers(rows * 32).reshape(rows, 32)
+        assert np.array_equal(k(x, CHECKED=True), x + x)
+    assert recorded == [4, 5]
+    k(x)
+    assert recorded == [4, 5, 32]  # another constant
+
+
+@pytest.mark.parametrize("option", ["block", "smem"])
+def test_dims_that_options_of_the_text_read_have_a_recording_each(option: str) -> None:
+    recorded: list[int] = []
+    functions: dict[str, Any] = {"block": lambda M: 8 * M, "smem": lambda dims: 16 * dims["M"]}
+    k = rows_of(recorded, **{"block": 32, option: functions[option]})
+    texts = {k.ptx(M=rows, N=32) for rows in (4, 8, 4)}
+    assert len(recorded) == 2 and len(texts) == 2
+
+
+def test_a_constant_with_the_name_of_a_dim_is_read() -> None:
+    @kernel(in_specs=(Tile("M", f32),), out_specs=(Tile("M", f32),), grid=lambda M: M)
+    def fill(A: TileParam, B: TileParam, *, M: int) -> None:
+        ptx.inst.st.global_.u32(B.at(0), M)
+
+    assert fill.specialize(M=4).recorded is not fill.specialize(M=5).recorded
+
+
+def test_the_limits_of_other_dims_are_checked() -> None:
+    k = rows_of([], grid=lambda M: (1, M))
+    assert k.specialize(M=65535, N=32).launch.grid == (1, 65535, 1)
+    with refused(SpecError, "grid (1, 65536, 1) is outside"):
+        k.specialize(M=65536, N=32)  # refused
