@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 
@@ -11,6 +12,13 @@ from pyptx.core.errors import LaunchError, ToolNotFoundError
 from pyptx.toolchain import Tool, find_nvdisasm, find_ptxas
 
 pytest_plugins = ("tests.tiers", "tests.compilers")
+
+with contextlib.suppress(ImportError):  # the smoke tier does not need it
+    import hypothesis
+
+    # A busy machine is no failure.
+    hypothesis.settings.register_profile("pyptx", deadline=None)
+    hypothesis.settings.load_profile("pyptx")
 
 
 def _why_no_gpu() -> str:
