@@ -63,6 +63,8 @@ class Sanitizer(Observer):
         self._speculation: dict[int, Speculation] = {}
         #: Two stores to the same bytes, and the bytes before the second store.
         self._stored: list[tuple[Conflict, NDArray[np.int64], NDArray[np.uint8]]] = []
+        #: Number of the last record before the access that is checked.
+        self._before = 0
 
     # --- events ---------------------------------------------------------------------------------
 
@@ -92,6 +94,7 @@ class Sanitizer(Observer):
         self._judge_stores()
         if access.semantics is not MemoryOrder.WEAK:
             self._history.flag(self.world.records.last, access)
+        self._before = self.world.records.last
         self.accesses.access(access)
 
     def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
@@ -161,7 +164,11 @@ class Sanitizer(Observer):
         copies = record.proxy is earlier.proxy is Proxy.ASYNC and current.space is StateSpace.GLOBAL
         # Warps that execute one store together: the last one may leave what was there before.
         access = current.access
-        differs = again and access is not None and stores_alike(access) is False
+        alike = stores_alike(access) if again and access is not None else None
+        if alike and earlier.number > self._before:
+            # Warps of a team that store one value: memory holds none of their stores yet.
+            return
+        differs = alike is False
         if conflict.rule == "data-race" and stores and (again or copies) and not differs:
             offsets = conflict.offsets
             self._stored.append((conflict, offsets, _bytes_at(offsets, check.shadow)))

@@ -18,12 +18,13 @@ ld.param.u64 out, [out_param]; mov.u32 tid, %tid.x; setp.eq.u32 p, tid, 0;
 """
 
 
-def _run(body: str) -> Report:
-    return sim.load(_HEAD + body + "ret;\n}\n").launch(grid=1, block=64, args=[np.zeros(32, np.uint32)])
+def _run(body: str, threads: int = 64) -> Report:
+    text = _HEAD.replace("reqntid 64", f"reqntid {threads}") + body + "ret;\n}\n"
+    return sim.load(text).launch(grid=1, block=threads, args=[np.zeros(32, np.uint32)])
 
 
-def _rules(body: str) -> list[str]:
-    return [finding.rule.name for finding in _run(body).findings]
+def _rules(body: str, threads: int = 64) -> list[str]:
+    return [finding.rule.name for finding in _run(body, threads).findings]
 
 
 #: Lane 0 of warp 0 alone learns what warp 1 did.
@@ -43,6 +44,16 @@ def test_lanes_that_know_different_things_may_store_one_value() -> None:
 
 def test_lanes_that_know_different_things_and_store_different_values_collide() -> None:
     assert "store-collision" in _rules(_LEARNS + "setp.lt.u32 q, tid, 32; @q st.shared.b32 [tile], tid;")
+
+
+def test_warps_whose_lanes_know_different_things_may_store_one_value() -> None:
+    # Triton does so where several warps hold the same part of a row, and some lanes load no element.
+    loads = """
+    .reg .b32 at; .reg .b64 own; and.b32 at, tid, 31; mad.wide.u32 own, at, 4, out;
+    setp.lt.u32 q, at, 16; @q ld.global.b32 at, [own];
+    """
+    assert _rules(loads + "st.shared.b32 [tile], 5;", 128) == []
+    assert "data-race" in _rules(loads + "shr.u32 at, tid, 5; st.shared.b32 [tile], at;", 128)
 
 
 def _copies(value: str) -> str:
