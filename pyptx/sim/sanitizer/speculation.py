@@ -282,6 +282,8 @@ class _Flow:
         if compute is None or made[0].modifiers[-1] not in _TYPES:
             return None
         values = [self._value(each, thread) for each in made[0].operands[1:]]
+        if made[0].opcode == "and" and 0 in values:
+            return 0
         known = [value for value in values if value is not None]
         return compute(made[0].modifiers, *known) if len(known) == len(values) else None
 

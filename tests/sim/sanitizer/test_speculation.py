@@ -90,8 +90,14 @@ _OWN = "mov.u32 w, %ctaid.x; mul.wide.u32 wide, w, 4; add.u64 out, out, wide;"
             + "ld.global.u32 x, [out]; and.b32 y, tid, 63; setp.lt.s32 q, y, 1; @q st.global.u32 [out], x;",
             "",
         ),
+        (
+            _OWN
+            + "ld.global.u32 y, [out+16]; setp.eq.u32 q, y, 0; and.pred r, p, q;"
+            + "ld.global.u32 x, [out]; @r st.global.u32 [out], x;",
+            "",
+        ),
     ],
-    ids=["scalar", "volatile", "through a call", "computed guard"],
+    ids=["scalar", "volatile", "through a call", "computed guard", "guard that depends on memory, too"],
 )
 def test_only_the_writer_uses_the_value(body: str, function: str) -> None:
     assert _rules(body, function) == {"speculative-load"}
