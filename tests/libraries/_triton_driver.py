@@ -143,7 +143,7 @@ def _tensor_map(given: Any, about: dict[str, Any]) -> TensorMap:
     common = {
         "element": element.name,
         "shape": shape,
-        "strides": [step * about["elem_size"] for step in given.strides],
+        "strides": [*(step * about["elem_size"] for step in given.strides[:-1]), element.nbytes],
         "swizzle": _SWIZZLES[about["swizzle"]],
         "l2_promotion": "128B",
         "oob_fill": "nan" if given.padding == "nan" else "zeros",
@@ -305,8 +305,10 @@ class _CudaIsTheHost(TorchFunctionMode):
             return args[0]
         if func == torch.Tensor.is_cuda.__get__:
             return True
-        given = tuple(map(_host_device, args))
-        result = func(*given, **{key: _host_device(value) for key, value in (kwargs or {}).items()})
+        named = {key: _host_device(value) for key, value in (kwargs or {}).items()}
+        if type(named.get("device")) is int:
+            named["device"] = "cpu"
+        result = func(*map(_host_device, args), **named)
         if func is torch.Tensor.data_ptr:
             _DRIVER.run.addresses[result] = args[0]
         return result
