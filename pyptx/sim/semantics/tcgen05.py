@@ -181,7 +181,7 @@ def issue(s: Split, group: tuple[CTA, ...], steps: list[Step]) -> None:
 def cp(s: Split, op: Op, lane: int, address: int, descriptor: int) -> None:
     group = group_of(s, op)
     cta, chosen = s.warp.cta, op.chosen
-    operation = cta.machine.operation(s, Engine.CP, group=GroupKind.TCGEN05_COMMIT)
+    operation = cta.machine.operation(s, Engine.CP, takes_padding=True, group=GroupKind.TCGEN05_COMMIT)
     shape = chosen["shape"]
     work = Copy(group, address, descriptor, shape, chosen.get("multicast"), chosen.get("src_fmt"))
     mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)

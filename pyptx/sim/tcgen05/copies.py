@@ -6,11 +6,14 @@ gives the layout. The lanes that receive each row are those of CUTLASS's ``cute/
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..copies.copied import Copied
+from ..engine.events import AsyncOperation
 from ..memory.access import AccessKind
 from ..memory.segments import Actor
 from .addresses import cell_at
@@ -40,7 +43,7 @@ _FORMATS = {"b4x16_p64": ("e2m1", 2), "b6x16_p32": ("e3m2", 0)}
 class Copy:
     """One ``tcgen05.cp``: each of its CTAs copies from its own shared memory to its own tensor memory."""
 
-    __slots__ = ("address", "ctas", "data", "format", "lanes", "nbytes", "rows", "word")
+    __slots__ = ("address", "copied", "ctas", "format", "lanes", "nbytes", "rows", "word")
 
     def __init__(
         self,
@@ -55,11 +58,14 @@ class Copy:
         height, _, width = shape.partition("x")
         self.rows, self.lanes = _SHAPES[multicast or height]
         self.nbytes = int(width.removesuffix("b")) // 8
-        self.data: list[NDArray[np.uint8]] = []
+        #: What was read and is not written yet: the tile of each CTA.
+        self.copied: list[Copied] = []
 
-    def read(self, actor: Actor) -> None:
+    def read(self, operation: AsyncOperation) -> None:
         """Read each CTA's tile from its shared memory."""
-        self.data = [self._tile(cta, actor) for cta in self.ctas]
+        self.copied = [
+            Copied(cta.machine, operation, partial(self._tile, cta, operation)) for cta in self.ctas
+        ]
 
     def _tile(self, cta: CTA, actor: Actor) -> NDArray[np.uint8]:
         element, up = _FORMATS[self.format] if self.format else ("", 0)
@@ -71,15 +77,19 @@ class Copy:
         return np.asarray(words[self.rows])
 
     def write(self, actor: Actor) -> None:
-        """Write the tiles that were read to the cells of each CTA."""
+        """Write the tiles that were read to each CTA's cells; an undefined byte makes its cell undefined."""
         lane, first = cell_at(self.ctas[0], self.address, actor)
         lanes = self.lanes + lane
         columns = self.nbytes // 4
-        for cta, data in zip(self.ctas, self.data, strict=True):
+        where = lanes[:, None], first + np.arange(columns)
+        for cta, copied in zip(self.ctas, self.copied, strict=True):
             tensor = cta.unit(TensorMemory)
             tensor.check(AccessKind.WRITE, lanes, first, columns, actor)
-            tensor.cells[lanes[:, None], first + np.arange(columns)] = np.ascontiguousarray(data).view("<u4")
-        self.data = []
+            tensor.cells[where] = np.ascontiguousarray(copied.data).view("<u4")
+            if copied.flags is not None:
+                undefined = np.ascontiguousarray(copied.flags).view("<u4") != 0
+                tensor.storage.store_undefined(*where, undefined, copied.origin)
+        self.copied = []
 
 
 def shift_down(ctas: tuple[CTA, ...], address: int, actor: Actor, quarters: int = 1) -> None:

@@ -93,3 +93,41 @@ def test_the_extreme_of_what_was_loaded() -> None:
     load = "tcgen05.ld.red.sync.aligned.32x32b.x8.max.u32 {r0..r7}, r8, [tl] // load\n"
     used(*run(WRITE + load + WAIT + STORE.format("r8")))
     unused(*run(WRITE + load + WAIT + STORE.format("r1")))
+
+
+#: Copies 32 rows of 16 bytes to columns 0 to 3. Only the first word of each row has a value.
+COPY = """
+.shared b8 tile[512] 128
+.reg u64 descriptor
+mov.u32 m, tile
+shl.b32 n, t, 4
+add.u32 n, n, m
+setp.lt.u32 p, t, 32
+@p st.shared.b32 [n], t
+setp.eq.u32 p, t, 0
+@p mbarrier.init.shared::cta.b64 [bar+16], 1
+fence.proxy.async.shared::cta
+bar.sync 0
+@!p bra COPIED
+cvt.u64.u32 descriptor, m
+shr.u64 descriptor, descriptor, 4
+or.b64 descriptor, descriptor, 0x400800000000
+tcgen05.cp.cta_group::1.32x128b.warpx4 [tm], descriptor // load
+tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 [bar+16]
+COPIED:
+mbarrier.try_wait.parity.shared::cta.b64 q, [bar+16], 0
+@!q bra COPIED
+tcgen05.fence::after_thread_sync
+tcgen05.ld.sync.aligned.32x32b.x4.b32 {r0, r1, r2, r3}, [tl]
+tcgen05.wait::ld.sync.aligned
+"""
+
+
+@pytest.mark.parametrize("schedule", [*SCHEDULES, "starve:cp"])
+def test_copies_of_unwritten_bytes(schedule: str) -> None:
+    """The copy is no use of the bytes."""
+    unused(*run(COPY + STORE.format("r0"), schedule))
+    assert "byte 4 of 512" in used(*run(COPY + STORE.format("r1"), schedule))
+    over = "tcgen05.st.sync.aligned.32x32b.x2.b32 [tl], {t, t}\ntcgen05.wait::st.sync.aligned\n"
+    back = "tcgen05.ld.sync.aligned.32x32b.x2.b32 {r0, r1}, [tl]\n" + WAIT
+    unused(*run(COPY + over + back + STORE.format("r1"), schedule))
