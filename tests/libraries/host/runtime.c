@@ -214,6 +214,12 @@ cudaError_t cudaMemset(void *to, int value, size_t bytes) {
 cudaError_t cudaMemsetAsync(void *to, int value, size_t bytes, cudaStream_t stream) {
     return cudaMemset(to, value, bytes);
 }
+cudaError_t cudaPointerGetAttributes(struct cudaPointerAttributes *attributes, const void *start) {
+    memset(attributes, 0, sizeof *attributes);
+    attributes->type = cudaMemoryTypeDevice;
+    attributes->devicePointer = attributes->hostPointer = (void *)start;
+    return cudaSuccess;
+}
 
 /* --- tensor maps ----------------------------------------------------------------------------------- */
 
