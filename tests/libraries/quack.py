@@ -1,16 +1,17 @@
 """Kernels of quack: normalizations, softmax, cross entropy, top-k, rotary embeddings and GEMMs.
 
 Source: a checkout of github.com/Dao-AILab/quack. To be installed: what :mod:`tests.libraries.cute_dsl` names.
-Results are compared with torch on the CPU.
+Results are compared with torch on the CPU. The GEMMs with an activation are not here: they need version 4.7.0 of
+the DSL.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import torch
 
@@ -27,11 +28,12 @@ def kernels(source: Path | None) -> Iterator[Kernel]:
     for arch in ("sm_90a", "sm_100a"):
         for run in (_rmsnorm, _rmsnorm_backward, _layernorm, _softmax, _cross_entropy, _topk, _rotary):
             yield kernel(f"{run.__name__[1:]} {arch}", arch, partial(_main, source.resolve(), run))
-        for run in (_gemm, _gemm_batched, _gemm_add, _gemm_act, _gemm_gated, _gemm_symmetric):
+        for run in (_gemm, _gemm_batched, _gemm_add, _gemm_symmetric):
             yield kernel(f"{run.__name__[1:]} {arch}", arch, partial(_main, source.resolve(), run))
 
 
 def _main(source: Path, run: Callable[[], None]) -> None:
+    os.environ["QUACK_CACHE_ENABLED"] = "0"  # a compiled file has none of the changes to the DSL
     sys.path.insert(0, str(source))
     torch.manual_seed(0)
     run()
@@ -142,25 +144,6 @@ def _gemm_add() -> None:
     a, b = _operands()
     c = _random(256, 192)
     _close(gemm_add(a, b.mT, c, tuned=False), a.float() @ b.float().mT + c.float())
-
-
-def _gemm_act() -> None:
-    from quack.gemm_interface import gemm_act
-
-    a, b = _operands()
-    before, after = gemm_act(a, b.mT, activation="relu", tuned=False)
-    _close(before, a.float() @ b.float().mT)
-    _close(after, torch.relu(a.float() @ b.float().mT))
-
-
-def _gemm_gated() -> None:
-    from quack.gemm_interface import gemm_gated
-
-    a, b = _operands()
-    before, after = gemm_gated(a, b.mT, activation="swiglu", tuned=False)
-    product: Any = a.float() @ b.float().mT
-    _close(before, product)
-    _close(after, torch.nn.functional.silu(product[:, ::2]) * product[:, 1::2])
 
 
 def _gemm_symmetric() -> None:

@@ -77,7 +77,7 @@ class HostMemory(TorchFunctionMode):
         # where they are, since a launch has their addresses already.
         for value in gc.get_objects():
             if type(value) in _PLAIN:
-                self._keep(value)
+                self.keep(value)
         for storage in self._kept.values():
             yield storage.data_ptr(), storage.nbytes()
 
@@ -97,15 +97,17 @@ class HostMemory(TorchFunctionMode):
                 found = found.clone()
         for leaf in (found, *args) if isinstance(found, torch.Tensor) else tree_leaves((found, args)):
             if type(leaf) in _PLAIN:
-                self._keep(leaf)
+                self.keep(leaf)
         return found
 
-    def _keep(self, tensor: torch.Tensor, *, move: bool = True) -> None:
+    def keep(self, tensor: torch.Tensor, *, move: bool = True) -> None:
         """Keep the memory of a tensor; move it if a GPU's allocator would not have placed it there."""
         if tensor.layout is not torch.strided or tensor.device.type != "cpu" or not tensor.numel():
             return
         storage = torch._C.TensorBase.untyped_storage(tensor)
         address = storage.data_ptr()
+        if address in self._kept:
+            return
         if move and address % _ALIGNMENT:
             if address not in self._moved:
                 # The old memory is kept, so that its address does not appear again.

@@ -13,6 +13,8 @@ from typing import Any
 import torch
 from torch.utils._pytree import tree_map
 
+from tests.libraries.cute.device import HostMemory
+
 __all__ = ["tensors_for_cuda"]
 
 _CUDA = 2
@@ -33,8 +35,11 @@ class _OnCuda:
         return _CUDA, 0
 
 
-def tensors_for_cuda() -> None:
-    """Let DLPack say that tensors of torch are on a GPU, also for compiled functions and TVM FFI."""
+def tensors_for_cuda(memory: HostMemory) -> None:
+    """Let DLPack say that tensors of torch are on a GPU, also for compiled functions and TVM FFI.
+
+    ``memory`` keeps each of them.
+    """
     import tvm_ffi
     from cutlass.cutlass_dsl import tvm_ffi_provider
 
@@ -43,6 +48,7 @@ def tensors_for_cuda() -> None:
     pointer.restype, pointer.argtypes = ctypes.c_void_p, (ctypes.py_object, ctypes.c_char_p)
 
     def marked(tensor: torch.Tensor, **_: Any) -> Any:
+        memory.keep(tensor, move=False)
         capsule = to_dlpack(tensor)
         ctypes.c_int.from_address(pointer(capsule, b"dltensor") + _DEVICE_TYPE).value = _CUDA
         return capsule

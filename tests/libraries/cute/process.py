@@ -62,7 +62,7 @@ def _run(host: Callable[[], None], arch: str, schedule: str, seed: int) -> list[
         digits = arch.removeprefix("sm_").rstrip("af")
         pretend(memory, (int(digits[:-1]), int(digits[-1])))
         _adapt_dsl()
-        tensors_for_cuda()
+        tensors_for_cuda(memory)
         os.chdir(folder)
         warnings.simplefilter("ignore")
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
@@ -90,4 +90,7 @@ def _adapt_dsl() -> None:
     """Let CuTe DSL not ask a driver how many clusters the GPU holds."""
     from cutlass.utils import HardwareInfo
 
-    HardwareInfo.get_max_active_clusters = lambda info, size, stream=None: max(1, MULTIPROCESSORS // size)
+    def clusters(info: HardwareInfo, cluster_size: int, stream: object = None) -> int:
+        return max(1, MULTIPROCESSORS // cluster_size)
+
+    HardwareInfo.get_max_active_clusters = clusters

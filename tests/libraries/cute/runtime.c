@@ -75,3 +75,5 @@ void cuda_dialect_unload_library_once(void **library) { *library = 0; }
 // Errors reach Python by another way: runtime.py keeps the exceptions of its functions.
 void CuteDSLRT_TVMFFISetRaisedCudaError(void) {}
 void CuteDSLRT_TVMFFISetRaisedCudaLaunchError(void) {}
+void cuda_dialect_assert_success(int status) {}
+void cuda_dialect_print_on_error(int status) {}
