@@ -77,7 +77,6 @@ _TESTS = [
     Test(_CORE, "test_gather_2d_native", 2),
     Test(_CORE, "test_scatter_3d_native", 1),
     Test(_CORE, "test_tmem_reduction", 3),
-    Test(_CORE, "test_clc_basic", 2),
     Test(_CORE, "test_mma_scaled_tcgen05_copy", 6),
     Test(_DESCRIPTORS, "test_tensor_descriptor_load", 3),
     Test(_DESCRIPTORS, "test_tensor_descriptor_store", 3),
