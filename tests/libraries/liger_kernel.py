@@ -20,14 +20,12 @@ _NORM = {"bs": 2, "sl": 5, "hd": 300}
 _LOSS = {"B": 2, "T": 9, "V": 500}
 _LINEAR = {"B": 2, "T": 6, "H": 64, "V": 300}
 _MLP = {"bsz": 1, "seq_len": 9, "hidden_size": 64, "intermediate_size": 200}
-_HEADS = {"bsz": 1, "seq_len": 9, "num_q_heads": 4, "num_kv_heads": 2, "head_dim": 64}
 
 _TESTS = [
     Test("test_rms_norm", "test_correctness", 3, _NORM),
-    Test("test_fused_add_rms_norm", "test_correctness", 2, _NORM),
     Test("test_modulated_rms_norm", "test_correctness", 2, _NORM),
     Test("test_poly_norm", "test_correctness", 1, _NORM),
-    Test("test_layer_norm", "test_liger_layer_norm", 2, {"batch_size": 2, "seq_len": 5, "hidden_size": 300}),
+    Test("test_layer_norm", "test_liger_layer_norm", 1, {"batch_size": 2, "seq_len": 5, "hidden_size": 300}),
     Test("test_group_norm", "test_liger_group_norm", 2, {"batch_size": 2, "num_channels": 6, "num_groups": 3, "hidden_size": 100}),
     Test("test_dyt", "test_liger_dyt_correctness", 2, {"B": 2, "T": 5, "hidden_size": 300}),
     Test("test_softmax", "test_liger_softmax", 2, {"shape": (9, 300)}),
@@ -44,8 +42,6 @@ _TESTS = [
     Test("test_swiglu", "test_correctness_functional", 2, {}),
     Test("test_swiglu", "test_correctness_llamamlp", 1, _MLP),
     Test("test_relu_squared", "test_liger_relu_squared_correctness", 2, {"shape": (9, 300)}),
-    Test("test_rope", "test_correctness", 2, _HEADS),
-    Test("test_llama4_rope", "test_correctness", 1, _HEADS),
     Test("test_qwen2vl_mrope", "test_functional_correctness", 1, {}),
     Test("test_embedding", "test_embedding_correctness", 1, {"num_embeddings": 100, "embedding_dim": 64, "padding_idx": None}),
     Test("test_grpo_loss", "test_grpo_loss", 2, _LOSS),
