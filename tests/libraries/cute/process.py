@@ -80,6 +80,8 @@ def _run(host: Callable[[], None], arch: str, schedule: str, seed: int) -> list[
             ) from None
     if runtime.errors:
         raise RuntimeError(runtime.errors[0])
+    if not runtime.launches:
+        raise RuntimeError("the host code has launched no kernel")
     bad = [str(launch.report) for launch in runtime.launches if launch.report.verdict == "incomplete"]
     if bad:
         raise RuntimeError(bad[0])
