@@ -25,6 +25,8 @@ def exit_advice(
     issue = getattr(operation.observed, "issue", None)
     if not isinstance(issue, Issue):
         return "", Remedy("wait for the operation before the last thread of its CTA ends")
+    if not history.holds(issue):  # commits and waits behind the issue may be forgotten
+        return "", Remedy(f"wait for the {issue.short} before the last thread of its CTA ends")
     if issue.group is GroupKind.BULK:
         return _bulk(history, issue)
     if issue.group is GroupKind.TCGEN05_COMMIT:

@@ -128,6 +128,10 @@ class History:
             found = self._events[cta] = deque(maxlen=_KEPT)
         return found
 
+    def holds(self, issue: Issue) -> bool:
+        """True if the issue, and so all that came behind it, is still kept."""
+        return any(event is issue for event in self._events.get(issue.cta, ()))
+
     def before(self, cta: tuple[int, int], end: Issue | int | None) -> Iterator[Event]:
         """Yield the events of a CTA before an issue, or before a record; without an end, all."""
         for event in self._events.get(cta, ()):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from pyptx.core.remedies import Place
 from tests.sanitizer.twins.corpus import TWINS
+from tests.sim.build import Kernel
 
 #: A twin; words of why its accesses are not ordered; the remedy in the DSL and a part of the one in PTX.
 CASES = [
@@ -101,3 +103,36 @@ def test_an_edit_names_line_and_place() -> None:
     assert edit is not None and edit.place is Place.BEFORE and edit.ptx == "fence.proxy.async.shared::cta;"
     text = twin.text("wrong").splitlines()
     assert "bar" in text[edit.location.line - 1]
+
+
+def test_nothing_is_said_of_commits_that_are_forgotten() -> None:
+    """A CTA's last 192 events are kept: of an operation before them no text says that no commit follows."""
+    text = """
+        .shared b8 tile[16] 16
+        .reg u32 t i
+        .reg pred p
+        mov.u32 t, tile
+        st.shared.u32 [t], 1
+        st.shared.u32 [t+4], 1
+        st.shared.u32 [t+8], 1
+        st.shared.u32 [t+12], 1
+        fence.proxy.async.shared::cta
+        cp.async.bulk.global.shared::cta.bulk_group [out], [t], 16
+        cp.async.bulk.commit_group
+        mov.u32 i, 0
+        LOOP:
+        bar.sync 0
+        add.u32 i, i, 1
+        setp.lt.u32 p, i, MANY
+        @p bra LOOP
+        cp.async.bulk.wait_group 1
+        ret
+        """
+    out = np.zeros(4, np.uint32)
+    whys = {}
+    for many in (1, 300):
+        report = Kernel(text.replace("MANY", str(many)), "out:u64").run(out, block=1, schedule="late")
+        (finding,) = [f for f in report.findings if f.rule.name == "exit-in-flight"]
+        whys[many] = finding.why
+        assert "wait for" in finding.advice.advice
+    assert "leaves out the newest 1 groups" in whys[1] and whys[300] == ""
