@@ -34,11 +34,16 @@ __device__ inline float curand_normal(curandState_t *state) {
 __device__ inline double curand_normal_double(curandState_t *state) { return curand_normal(state); }
 """
 
+_GEMM = ("--iterations=0", "--alpha=1", "--beta=1")
 #: For each example: its file, and the words of its command line.
 _EXAMPLES = {
     "48_hopper_warp_specialized_gemm/48_hopper_warp_specialized_gemm": (
-        *("--iterations=0", "--alpha=1", "--beta=1", "--m=256", "--n=128", "--k=128"),
+        *_GEMM,
+        "--m=256",
+        "--n=128",
+        "--k=128",
     ),
+    "70_blackwell_gemm/70_blackwell_fp16_gemm": (*_GEMM, "--m=512", "--n=256", "--k=192"),
 }
 
 
