@@ -213,8 +213,10 @@ def broken_rule(record: Record, lane: int, current: Current, my_lane: int, view:
     if not record.mask and in_level(Level.WIDE):
         # The data of st.async, whose completion releases at cluster scope.
         return "relaxed-handover"
-    if record.barrier and current.kind is AccessKind.INVAL and in_level(Level.MATCHED):
-        # libcu++ counts by match.any the lanes that leave, and then invalidates the mbarriers.
+    used = record.barrier and record.kind not in (AccessKind.INIT, AccessKind.INVAL)
+    if used and current.kind is AccessKind.INVAL and (in_level(Level.EXECUTION) or in_level(Level.MATCHED)):
+        # libcu++ counts by match.any the lanes that leave, and then invalidates the mbarriers; compilers
+        # invalidate them when a commit behind the last wait has arrived, and arrive from peers at CTA scope.
         return "relaxed-handover"
     return "data-race"
 

@@ -198,7 +198,7 @@ CASES = (
         "mbarrier_inval",
         "mbarrier.arrive !bar; mbarrier.wait !bar2; mbarrier.inval !bar"
         " | mbarrier.wait !bar; mbarrier.arrive !bar2 .relaxed.cta",
-        RACE,
+        RELAXED,
         "",
     ),
     Case("lifetime_start", f"st s@1; {_CLUSTER} || {_CLUSTER}", LIFETIME, ""),

@@ -87,7 +87,7 @@ class Judge:
     def _pair(self, a: Access, b: Access, off: int, order: _Order) -> str | None:
         causal = order.causal
         if a.role != "data" or b.role != "data":
-            return self._mbarrier_pair(a, b, off, causal)
+            return self._mbarrier_pair(a, b, off, order)
         if _one_store(a, b) and not off & bits("store_collision"):
             return "store-collision"
         if _morally_strong(self.graph, a, b, off):
@@ -119,14 +119,20 @@ class Judge:
             for later in self.graph.accesses
         )
 
-    def _mbarrier_pair(self, a: Access, b: Access, off: int, causal: list[int]) -> str | None:
+    def _mbarrier_pair(self, a: Access, b: Access, off: int, order: _Order) -> str | None:
+        causal = order.causal
         if a.role == b.role == "use":
             return None
         for role in ("init", "inval"):
             if role in (a.role, b.role) and off & bits(f"mbarrier_{role}"):
                 return None
         ordered = causal[a.source] >> b.target & 1 or causal[b.source] >> a.target & 1
-        return None if ordered else "data-race"
+        if ordered:
+            return None
+        first, second = (a, b) if b.role == "inval" else (b, a)
+        behind = order.executed[first.source] >> second.target & 1
+        left = first.role == "use" and second.role == "inval" and behind
+        return "relaxed-handover" if left else "data-race"
 
     def _proxies(self, first: Access, second: Access, off: int, causal: list[int]) -> str | None:
         """The rule that two accesses break although the first is before the second."""

@@ -115,6 +115,7 @@ WITNESSES: dict[str, str] = {
     "tensor memory: dealloc needs no fence": "freed-behind-a-barrier-without-fences/right",
     "match.sync orders execution": "invalidated-behind-match/wrong",
     "an mbarrier may be invalidated behind match.sync": "invalidated-behind-match/wrong",
+    "an mbarrier may be invalidated behind relaxed order": "mbarrier.arrive !bar; mbarrier.wait !bar2; mbarrier.inval !bar | mbarrier.wait !bar; mbarrier.arrive !bar2 .relaxed.cta",
     "a guess may race with a swap": "guess-loaded-by-an-ordinary-load/wrong",
     "a load may race if its thread does not use it": "scalar-loaded-by-all-threads/wrong",
     "accesses that race are kept": "st s | st s; bar.sync #1 %64 | bar.sync #1 %64; ld s",
