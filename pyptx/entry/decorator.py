@@ -517,16 +517,14 @@ class Kernel:
                 if done is not MISS:
                     return done
             done = self._signatures(arrays, out, stream, keywords)
+            return self._run(arrays, out, stream, keywords) if done is MISS else done
         except PyptxError as error:
             failed = error
-        else:
-            return self._run(arrays, out, stream, keywords) if done is MISS else done
         try:
             raise shortened(failed)
         finally:
             del failed  # its traceback refers to this frame: a reference cycle
 
-    @short_traceback
     def _run(self, arrays: Sequence[Any], out: Any, stream: Any, keywords: Mapping[str, Any]) -> Any:
         """Check all arguments and run the kernel; on a GPU, keep the launch for its signature."""
         special, arguments = self._bind(arrays, out, keywords)
@@ -548,8 +546,8 @@ class Kernel:
 
             report = simulate(special, self.options, arguments).check()
             for finding in report.findings:
-                # Level 4 skips this frame, short_traceback's and the call's: the warning names the caller.
-                warnings.warn(f"{special.entry} in the simulator: {finding}", PyptxWarning, stacklevel=4)
+                # Level 3 skips this frame and the call's: the warning names the calling line.
+                warnings.warn(f"{special.entry} in the simulator: {finding}", PyptxWarning, stacklevel=3)
         outputs = arguments.outputs
         return outputs if len(outputs) > 1 else outputs[0] if outputs else None
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from ..core.errors import SpecError
-from ..core.tracebacks import short_traceback
+from ..core.errors import PyptxError, SpecError
+from ..core.tracebacks import shortened
 from ..runtime.launch import current_stream, stream_handle
 from ..runtime.plan import Frame, Plan
 from .arguments import KernelArguments
@@ -87,8 +87,15 @@ class Prepared:
             LaunchError: the driver refused the launch, or an earlier kernel failed.
         """
         if arrays or out is not None:
-            done = self._signatures.quick(arrays, out, stream)
-            return self._with(arrays, out, stream) if done is MISS else done
+            try:
+                done = self._signatures.quick(arrays, out, stream)
+                return self._with(arrays, out, stream) if done is MISS else done
+            except PyptxError as error:
+                failed = error
+            try:
+                raise shortened(failed)
+            finally:
+                del failed  # its traceback refers to this frame: a reference cycle
         if self._start(stream):
             return self.outputs
         handle = current_stream(self._device) if stream is None else stream_handle(stream, self._device)
@@ -100,7 +107,6 @@ class Prepared:
         self._plan.start(frame)
         return self.outputs
 
-    @short_traceback
     def _with(self, arrays: Sequence[Any], out: Any, stream: Any) -> Any:
         done = self._signatures(arrays, out, stream, {})
         if done is MISS:

@@ -262,6 +262,7 @@ def test_cycles_end() -> None:
     refused(body, "node.next.x")
 
 
+@pytest.mark.full
 def test_large_data_costs_little() -> None:
     """What a loop looks at is bounded, and lists of numbers are passed over by the types in them."""
 

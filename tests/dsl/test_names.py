@@ -187,6 +187,7 @@ def _kernel() -> None:
             ptx.bra(f"start_{n}", pred=~(tid == 2))
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("seed", ["0", "1", "77"])
 def test_the_text_is_the_same_in_every_process(seed: str) -> None:
     program = "from tests.dsl import helpers, test_names; print(helpers.text_of(test_names._kernel))"

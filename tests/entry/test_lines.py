@@ -195,6 +195,7 @@ def test_a_cubin_with_and_without_lines(ptxas: Tool, nvdisasm: Tool) -> None:
     assert lined.registers == lined.resources[0].registers > 0 and lined.shared == lined.spills == 0
 
 
+@pytest.mark.full
 def test_sass_with_lines(ptxas: Tool, nvdisasm: Tool) -> None:
     k = made(sample)
     plain, lined = k.sass(), k.sass(lines=True)

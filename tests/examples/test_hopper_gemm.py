@@ -175,6 +175,7 @@ def _outcome(module: Module, schedule: str) -> tuple[sim.Report, bool]:
     return report, gemm.worst_error(a, b, d) <= 1
 
 
+@pytest.mark.full
 def test_a_stage_handed_back_to_the_own_producer_alone() -> None:
     """The producer does not wait for the peer's readers, and its half of B overwrites what they still read."""
 

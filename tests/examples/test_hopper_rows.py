@@ -72,6 +72,7 @@ def test_a_wrong_normalization_is_seen() -> None:
     assert rmsnorm.worst_error(x, weight, rmsnorm.expected(x, weight).astype(np.float32)) <= 1
 
 
+@pytest.mark.full
 def test_memory_is_moved_16_bytes_at_a_time(ptxas: Tool, nvdisasm: Tool) -> None:
     for dtype, steps in ((f32, 4), (bf16, 4)):
         kernel = rmsnorm.build_rmsnorm(8192, dtype=dtype)

@@ -64,6 +64,7 @@ def test_modifiers_that_may_follow_are_those_of_the_running_kernel() -> None:
         assert following == set(dir(node))
 
 
+@pytest.mark.full
 def test_calls_know_their_operands() -> None:
     found = automaton("mbarrier")
     (call,) = found.states[after(found, ("arrive", "b64"))][0]

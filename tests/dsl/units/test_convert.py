@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
+
 from pyptx.core.errors import InstructionError, OperandError, TargetError
 from pyptx.core.types import TYPES, b16, b32, bf16, e4m3, f16, f32, pred, s32, u8, u16, u32, u64
 from pyptx.dsl import ptx, reg
@@ -46,6 +48,7 @@ def _call(bench: Bench, match: Match) -> None:
         assert made.type is to
 
 
+@pytest.mark.full
 def test_every_conversion_assembles(ptxas: Tool) -> None:
     plain = variants_of("cvt", lambda match: "pack" not in match.spelling)
     assert assemble_variants(plain, _call, ptxas, _TARGETS) == []

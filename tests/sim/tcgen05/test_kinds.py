@@ -271,6 +271,7 @@ def test_a_and_d_of_64_rows_lie_in_the_same_half() -> None:
     assert [f.rule.name for f in report.findings] == ["tensor-memory"], report
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("element", ["f16", "tf32", "e4m3", "s8"])
 def test_ashift_moves_the_rows_of_a_afterwards(element: str) -> None:
     """As CUTLASS's 1cta_mma_a_from_tmem.py has seen it: in each 32 lanes, and the last row stays."""

@@ -202,6 +202,7 @@ def shifting() -> tuple[list[Operand], dict[str, int], Cells, Cells, NDArray[Any
     return [*operands, fresh], words, cells, after, LEFT.copy()
 
 
+@pytest.mark.full
 def test_a_shift_comes_before_the_mma_behind_it() -> None:
     operands, words, cells, after, rows = shifting()
     rows[0:31] = LEFT[1:32]

@@ -298,6 +298,7 @@ def test_a_copy_into_both(shape: str, rows: Any, issuer: int) -> None:
         assert np.array_equal(out, expected)
 
 
+@pytest.mark.full
 def test_a_shift_in_both() -> None:
     cells = fresh()
     out = perform_pair(

@@ -115,6 +115,7 @@ def test_absent_tools_are_said(files: tuple[str, str, str], monkeypatch: pytest.
     assert "A: " in result.output and "/nowhere/ptxas" in result.output
 
 
+@pytest.mark.full
 def test_a_side_that_ptxas_refuses(tmp_path: Path, files: tuple[str, str, str], ptxas: Tool) -> None:
     refused = tmp_path / "refused.ptx"
     refused.write_text(SCALE.replace("mov.u32 %r3", "mov.u16 %r3").replace("ld.global.f32", "ld.global.f64"))
@@ -314,6 +315,7 @@ def test_a_run_that_does_not_end_is_not_equal(tmp_path: Path, files: tuple[str, 
     assert "outputs are not compared: a run did not end" in result.output
 
 
+@pytest.mark.full
 def test_run_needs_a_launch(files: tuple[str, str, str]) -> None:
     result = run(files[0], files[1], "--no-sass", "--run")
     assert result.exit_code == 2

@@ -330,6 +330,7 @@ def test_what_the_kernel_prints_comes_first() -> None:
     assert json.loads(as_json.stdout)["printed"] == "hi\nhi\n"
 
 
+@pytest.mark.full
 def test_limits_and_progress() -> None:
     words = ("spin.ptx", "--grid", "1", "--block", "1")
     result = run(*words, "--max-steps", "1000")
