@@ -38,7 +38,7 @@ def _shown(differences: list[Difference]) -> str:
     return "\n".join(map(str, differences))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("chapter", "name"), FORMS)
 def test_value_form(chapter: str, name: str) -> None:
     chosen = [case for case in value_cases(chapter) if case.form.id == name]
@@ -46,7 +46,7 @@ def test_value_form(chapter: str, name: str) -> None:
     assert not found, _shown(found)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("chapter", "name"), FORMS)
 def test_value_form_by_single_lanes(chapter: str, name: str) -> None:
     chosen = [case for case in value_cases(chapter) if case.form.id == name]
@@ -61,6 +61,7 @@ def test_all_values_by_single_lanes(chapter: str) -> None:
     assert not found, _shown(found)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chapter", "case"), KERNELS)
 def test_kernel(chapter: str, case: KernelCase) -> None:
     found = list(compare_kernel(chapter, case))

@@ -36,7 +36,7 @@ def run(case: Case, options: dict[str, Any]) -> Report:
     return sim.load(case.text).launch("k", args=[np.zeros(1024, np.uint32)], sanitize=False, **options)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.rules is not None])
 def test_hostile(name: str) -> None:
     case = CASES[name]

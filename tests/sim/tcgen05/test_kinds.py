@@ -335,6 +335,7 @@ SCALINGS = [
 ]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("kind", "size", "scale", "count", "ids"), SCALINGS)
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("flag", ["never", "always"])
