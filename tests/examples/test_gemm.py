@@ -21,6 +21,8 @@ from pyptx.toolchain import Tool
 
 from .loading import load_example
 
+pytestmark = pytest.mark.one_in(2)
+
 gemm = load_example("blackwell/gemm_highperf_blackwell.py")
 ORDERS = [
     {"order": order}

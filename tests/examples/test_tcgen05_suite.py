@@ -19,6 +19,8 @@ from pyptx.toolchain import Tool
 
 from .loading import EXAMPLES, load_example
 
+pytestmark = pytest.mark.one_in(2)
+
 suite = load_example("blackwell/tcgen05_suite.py")
 LESSON = suite.LESSON
 SCHEDULES = [*suite.ALL_SCHEDULES, *(f"starve:{engine}" for engine in ("tma", "mma", "ld", "st", "cp"))]

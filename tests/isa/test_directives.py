@@ -13,6 +13,8 @@ from pyptx.isa.special import SPECIAL_REGISTERS, SpecialRegister
 from pyptx.isa.targets import KNOWN_TARGETS, VERSIONS, TargetSet, Version
 from pyptx.toolchain import Tool, check_text
 
+pytestmark = pytest.mark.one_in(2)
+
 #: The rest of a module, behind .version, .target and .address_size, that uses each directive.
 _USES = {
     "version": "",

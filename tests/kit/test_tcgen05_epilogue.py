@@ -35,6 +35,8 @@ from pyptx.ir import Instruction, Module
 from pyptx.toolchain import Tool
 from tests.dsl.helpers import in_kernel
 
+pytestmark = pytest.mark.one_in(2)
+
 SCHEDULES = [
     ("eager", 0),
     ("late", 0),

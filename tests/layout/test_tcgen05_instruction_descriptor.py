@@ -13,6 +13,8 @@ from pyptx.core.errors import SpecError
 from pyptx.layout import InstructionDescriptor
 from pyptx.layout.tcgen05_instruction_descriptor import KINDS
 
+pytestmark = pytest.mark.one_in(2)
+
 FP8 = ("e4m3", "e5m2", "e2m3", "e3m2", "e2m1")
 OPERANDS = {
     "f16": ("f16", "bf16"),

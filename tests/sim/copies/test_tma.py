@@ -21,6 +21,8 @@ from tests.sim.build import Kernel
 from tests.sim.memory.test_memory import finding
 from tests.sim.threads.test_divergence import in_few_steps
 
+pytestmark = pytest.mark.one_in(2)
+
 SCHEDULES = [("eager", 0), ("late", 0), ("random", 1), ("random", 2), ("starve:tma", 0)]
 
 #: Bytes of shared memory that kernels here fill, copy into and dump.

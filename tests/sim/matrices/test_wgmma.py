@@ -16,6 +16,8 @@ from pyptx import sim
 from pyptx.ir import parse_module
 from pyptx.sim import Report
 
+pytestmark = pytest.mark.one_in(2)
+
 SCHEDULES = ("eager", "late", "random")
 THREAD = np.arange(128)
 WARP, GROUP, IN_GROUP = THREAD // 32, THREAD % 32 // 4, THREAD % 4

@@ -21,6 +21,8 @@ from tests.sim.build import Kernel
 from tests.sim.oracles.floating import EXPECTED
 from tests.sim.oracles.words import BF16, F16, F32, F64, Format, Nan
 
+pytestmark = pytest.mark.one_in(2)
+
 MODES = ("rn", "rz", "rm", "rp")
 
 

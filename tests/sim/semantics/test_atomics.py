@@ -13,6 +13,8 @@ import pytest
 from pyptx.sim.memory.address_space import Memory
 from tests.sim.build import Kernel
 
+pytestmark = pytest.mark.one_in(2)
+
 # --- the oracle: raw bits in, raw bits out ----------------------------------------------------------
 
 INTEGERS = ("u32", "s32", "b32", "u64", "s64", "b64")

@@ -32,6 +32,8 @@ from tests.sim.tcgen05.test_kinds import (
 from tests.sim.tcgen05.test_mma import A_AT, B_AT, BASE, SCHEDULES, Operand, operand
 from tests.sim.tcgen05.test_sparse import META, in_cells, in_shared, result, sparse_a
 
+pytestmark = pytest.mark.one_in(2)
+
 Array = NDArray[Any]
 Both = tuple[list[Operand], list[Operand]]
 

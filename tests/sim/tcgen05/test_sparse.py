@@ -26,6 +26,8 @@ from tests.sim.tcgen05.test_kinds import (
 )
 from tests.sim.tcgen05.test_mma import A_AT, B_AT, SCHEDULES, operand
 
+pytestmark = pytest.mark.one_in(2)
+
 Array = NDArray[Any]
 
 # --- weight stationary ------------------------------------------------------------------------------

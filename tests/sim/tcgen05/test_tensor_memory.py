@@ -13,6 +13,8 @@ from tests.sim.memory.test_memory import finding
 from tests.sim.tcgen05.test_mma import PARAMS, SCHEDULES, Problem, clean, problem, run, text
 from tests.sim.threads.test_divergence import in_few_steps
 
+pytestmark = pytest.mark.one_in(2)
+
 # --- fragments --------------------------------------------------------------------------------
 
 #: Lane and column (from the instruction's address) of register i of thread t, from CUTLASS's copy traits.

@@ -17,6 +17,8 @@ from tests.sim.tcgen05.test_kinds import packed
 from tests.sim.tcgen05.test_mma import A_AT, SCHEDULES, operand
 from tests.sim.tcgen05.test_tensor_memory import ALLOC, FRAGMENTS, FREE, REGISTERS, SETUP, dump, numbered
 
+pytestmark = pytest.mark.one_in(2)
+
 Array = NDArray[Any]
 
 #: Columns between the halves of .16x32bx2 in these tests.

@@ -9,6 +9,8 @@ import pytest
 
 from pyptx import Tile, b32, b64, b128, kernel, ptx, reg, sim, smem, u32, u64
 
+pytestmark = pytest.mark.one_in(2)
+
 SCHEDULES = [("eager", 0), ("late", 0), ("starve:tma", 0), *(("random", seed) for seed in range(5))]
 every_schedule = pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 #: So little that a few CTAs run at once: the others wait, and can be canceled.

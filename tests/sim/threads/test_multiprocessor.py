@@ -10,6 +10,8 @@ import pytest
 
 from pyptx import sim
 
+pytestmark = pytest.mark.one_in(2)
+
 loaded = cache(sim.load)
 
 SCHEDULES = [("eager", 0), ("late", 0), *(("random", seed) for seed in range(3))]

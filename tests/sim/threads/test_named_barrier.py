@@ -10,6 +10,8 @@ import pytest
 from pyptx.core.findings import Finding
 from tests.sim.build import Kernel
 
+pytestmark = pytest.mark.one_in(2)
+
 SCHEDULES = [("eager", 0), ("late", 0), *(("random", seed) for seed in range(4))]
 
 HEAD = """

@@ -12,6 +12,8 @@ from tests.sim.kernels.random_kernels import STRIDE, author
 from tests.sim.reference.machine import Machine
 from tests.sim.reference.simt_stack import stack_steps
 
+pytestmark = pytest.mark.one_in(2)
+
 SCHEDULES = [("eager", 0), ("late", 0), ("random", 1), ("random", 2)]
 
 HEAD = """

@@ -16,6 +16,8 @@ from pyptx.isa import Match, check_module, forms_of
 from pyptx.isa.table import variants
 from pyptx.toolchain import Tool, check_text
 
+pytestmark = pytest.mark.one_in(2)
+
 TARGETS = (
     "sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_107a", "sm_107f", "sm_110a", "sm_110f",
 )  # fmt: skip
