@@ -41,7 +41,8 @@ def launch(
     """
     plan = _plan_of(special, options, arguments, device_index)
     if plan is not None:
-        plan(_values_of(special, arguments), stream_handle(stream, device_index))
+        flat = _flat(arguments)
+        plan([flat[slot.index] for slot in special.slots], stream_handle(stream, device_index))
         return _ready_of(special, options, arguments, plan)
     packed: list[Any] = []
     for slot in special.slots:
@@ -73,11 +74,11 @@ def prepare(
         signatures.add(inputs, out, {}, ready)
     infos = zip(options.names, arguments.infos, strict=True)
     places = tuple(slot.index for slot in special.slots)
-    flat = [v if i is None else i.pointer for v, i in zip(arguments.values, arguments.infos, strict=True)]
+    flat = _flat(arguments)
     return Prepared(
         f"{options.entry}, prepared for {', '.join(_described(name, info) for name, info in infos)}",
         plan,
-        _values_of(special, arguments),
+        [flat[place] for place in places],
         arguments,
         signatures,
         fixed(plan, places, flat),
@@ -124,11 +125,10 @@ def _loaded(special: Specialization, device_index: int) -> LoadedKernel:
     return loaded
 
 
-def _values_of(special: Specialization, arguments: KernelArguments) -> list[Any]:
-    """Return the address or the number for each parameter of the entry."""
-    infos = (arguments.infos[slot.index] for slot in special.slots)
-    values = (arguments.values[slot.index] for slot in special.slots)
-    return [value if info is None else info.pointer for value, info in zip(values, infos, strict=True)]
+def _flat(arguments: KernelArguments) -> list[Any]:
+    """Return the address or the number of each argument."""
+    pairs = zip(arguments.values, arguments.infos, strict=True)
+    return [value if info is None else info.pointer for value, info in pairs]
 
 
 def _plan_of(

@@ -145,8 +145,7 @@ class Signatures:
             return None
         if keywords:
             # 1, True and 1.0 are equal and have one hash, but they are different constants.
-            key.append([(name, value.__class__, value) for name, value in keywords.items()])
-            key[-1] = tuple(key[-1])
+            key.append(tuple((name, value.__class__, value) for name, value in keywords.items()))
         return tuple(key), flat
 
     def add(self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any], ready: Ready) -> None:
