@@ -49,6 +49,7 @@ _HOME = {
     "PyptxWarning": "core.errors",
     "AssembleError": "core.errors",
     "InstructionError": "core.errors",
+    "KernelFailedError": "core.errors",
     "LaunchError": "core.errors",
     "OperandError": "core.errors",
     "SharedMemoryError": "core.errors",
@@ -58,6 +59,7 @@ _HOME = {
     "ToolNotFoundError": "core.errors",
     "TraceError": "core.errors",
     "UnsupportedError": "core.errors",
+    "WaitTimeoutError": "core.errors",
     "WrongResultError": "core.errors",
     **dict.fromkeys(
         [
@@ -96,6 +98,7 @@ if TYPE_CHECKING:
     from .core.errors import (
         AssembleError,
         InstructionError,
+        KernelFailedError,
         LaunchError,
         OperandError,
         PyptxError,
@@ -107,6 +110,7 @@ if TYPE_CHECKING:
         ToolNotFoundError,
         TraceError,
         UnsupportedError,
+        WaitTimeoutError,
         WrongResultError,
     )
     from .core.findings import Finding, Verdict
@@ -171,6 +175,7 @@ __all__ = [
     "InstructionDescriptor",
     "InstructionError",
     "Kernel",
+    "KernelFailedError",
     "LaunchError",
     "Layout",
     "OperandError",
@@ -196,6 +201,7 @@ __all__ = [
     "UnsupportedError",
     "VectorReg",
     "Verdict",
+    "WaitTimeoutError",
     "WgmmaDescriptor",
     "WrongResultError",
     "ZeroColumnMask",

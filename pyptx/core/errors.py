@@ -14,6 +14,7 @@ from .source import SourceLocation, author_location
 __all__ = [
     "AssembleError",
     "InstructionError",
+    "KernelFailedError",
     "LaunchError",
     "OperandError",
     "ParseError",
@@ -26,6 +27,7 @@ __all__ = [
     "ToolNotFoundError",
     "TraceError",
     "UnsupportedError",
+    "WaitTimeoutError",
     "WrongResultError",
 ]
 
@@ -140,6 +142,14 @@ class ToolNotFoundError(PyptxError, FileNotFoundError):
 
 class LaunchError(PyptxError, RuntimeError):
     """The CUDA driver refused a call, or there is no driver or no such GPU."""
+
+
+class KernelFailedError(LaunchError):
+    """A kernel failed while it ran: it trapped, or accessed memory that it must not access."""
+
+
+class WaitTimeoutError(KernelFailedError):
+    """A kernel that was loaded under ``PYPTX_DEBUG=waits`` waited too long for an mbarrier, and trapped."""
 
 
 class SimulationError(PyptxError, RuntimeError):

@@ -14,12 +14,15 @@ from typing import Any
 from ..core.arrays import ArrayInfo
 from ..core.errors import UnsupportedError
 from ..dsl import ParameterSlot, Scalar, Tile
+from ..runtime.debug_options import debug_options
 from ..runtime.launch import launch as enqueue
 from ..runtime.launch import stream_handle
 from ..runtime.loader import LoadedKernel, load
 from ..runtime.plan import Address, MapImage, Number, Parameter, Plan
 from ..runtime.quick import fixed
 from ..runtime.tensor_maps import encode, image
+from ..runtime.wait_reports import load_bounded
+from ..runtime.watching import make_plan, watched
 from .arguments import KernelArguments, check_scalar
 from .prepared import Prepared
 from .signatures import Ready, Signatures
@@ -53,7 +56,9 @@ def launch(
             packed.append(encode(map_of(options, slot.index, value), info.pointer, device_index))
         else:
             packed.append(info.pointer)
-    enqueue(_loaded(special, device_index), special.launch, packed, stream)
+    loaded = _loaded(special, device_index)
+    with watched(loaded, special.launch, stream_handle(stream, device_index)):
+        enqueue(loaded, special.launch, packed, stream)
     return None
 
 
@@ -115,6 +120,14 @@ def _loaded(special: Specialization, device_index: int) -> LoadedKernel:
     """Return the kernel on a GPU; the first use loads it."""
     key = ("cuda", device_index)
     loaded: LoadedKernel | None = special.loaded.get(key)
+    if loaded is None and (seconds := debug_options().waits) is not None:
+        loaded = special.loaded[key] = load_bounded(
+            special.module,
+            special.entry,
+            dynamic_smem=special.launch.dynamic_smem,
+            device_index=device_index,
+            seconds=seconds,
+        )
     if loaded is None:
         loaded = special.loaded[key] = load(
             special.lined,
@@ -143,7 +156,7 @@ def _plan_of(
         special.plans[device_index] = (
             None
             if None in parameters
-            else Plan(
+            else make_plan(
                 _loaded(special, device_index), special.launch, [p for p in parameters if p is not None]
             )
         )

@@ -6,7 +6,7 @@ Owns the lazy import and initialization of ``cuda.bindings.driver``, the transla
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +23,7 @@ __all__ = [
     "device_count",
     "device_info",
     "driver",
+    "explain_failures",
 ]
 
 _SIMULATE = "pass numpy arrays or CPU tensors to run on the simulator"
@@ -54,6 +55,20 @@ def describe_status(status: Any) -> str:
     return text
 
 
+_Explain = Callable[[int, str, str], LaunchError | None]
+_explain_failure: _Explain | None = None
+
+
+def explain_failures(function: _Explain) -> None:
+    """Let ``function`` make the errors for statuses that a running kernel caused.
+
+    It gets the status, the call that returned it, and the text of :func:`describe_status`, and returns None
+    for other statuses.
+    """
+    global _explain_failure
+    _explain_failure = function
+
+
 def check(result: tuple[Any, ...], call: str) -> Any:
     """Return the values that follow the status of a driver call: None, one value, or a tuple of several.
 
@@ -67,7 +82,9 @@ def check(result: tuple[Any, ...], call: str) -> Any:
     """
     status, *values = result
     if int(status) != 0:
-        raise LaunchError(f"{call} failed: {describe_status(status)}", hint=_HINTS.get(int(status), ""))
+        text = describe_status(status)
+        failed = None if _explain_failure is None else _explain_failure(int(status), call, text)
+        raise failed or LaunchError(f"{call} failed: {text}", hint=_HINTS.get(int(status), ""))
     if not values:
         return None
     return values[0] if len(values) == 1 else tuple(values)

@@ -127,6 +127,7 @@ class Plan:
     """
 
     __slots__ = (
+        "__weakref__",
         "_encoders",
         "_enqueue",
         "_frames",

@@ -47,7 +47,7 @@ def entry(plan: Plan, places: Sequence[int]) -> Any:
         places: for each parameter, the number of the argument that gives its value.
     """
     module = native()
-    if module is None or len(places) > module.MOST_PARAMETERS:
+    if module is None or plan.__class__ is not Plan or len(places) > module.MOST_PARAMETERS:
         return None
     parameters = []
     for parameter, place in zip(plan.parameters, places, strict=True):
