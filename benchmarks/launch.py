@@ -36,10 +36,26 @@ def empty_kernel(maps: int) -> Any:
     return empty
 
 
-@kernel(in_specs=[Tile("M", 8, f32)] * 2, out_specs=[Tile("M", 8, f32)], block=32, arch="sm_90a")
-def any_length(A: Any, B: Any, C: Any) -> None:
-    """A kernel for every number of rows."""
-    ptx.ret()
+def any_length_cost(torch: Any, maps: int) -> tuple[float, float]:
+    """Microseconds of a call with a number of rows that no call had before, and of the next call with it."""
+    mapped = Tile("M", 8, f32, Layout.TMA_32B, tma_box=(8, 8))
+    tiles = [mapped if number < maps else Tile("M", 8, f32) for number in range(3)]
+
+    @kernel(in_specs=tiles[:2], out_specs=tiles[2:], grid=lambda M: -(-M // 8), block=32, arch="sm_90a")
+    def any_length(A: Any, B: Any, C: Any) -> None:
+        ptx.ret()
+
+    big = [torch.ones(4096, 8, device="cuda") for _ in range(3)]
+    any_length(*big[:2], out=big[2])
+    arrays = [[each[: 64 + n] for each in big] for n in range(400)]
+    found = []
+    for given in (arrays, arrays[-50:]):
+        torch.cuda.synchronize()
+        begin = time.perf_counter()
+        for a, b, c in given:
+            any_length(a, b, out=c)
+        found.append((time.perf_counter() - begin) / len(given) * 1e6)
+    return found[0], found[1]
 
 
 def cost(torch: Any, call: Callable[[], Any]) -> tuple[float, float]:
@@ -137,14 +153,13 @@ def main() -> None:
     print("\nparts of k(a, b, out=c)")
     for name, call in parts(torch):
         print(f"{name:54} {cost(torch, call)[0]:6.2f}")
-    arrays = [[torch.ones(64 + n, 8, device="cuda") for _ in range(3)] for n in range(11)]
-    any_length(*arrays[0][:2], out=arrays[0][2])
-    seconds = []
-    for a, b, c in arrays[1:]:
-        begin = time.perf_counter()
-        any_length(a, b, out=c)
-        seconds.append(time.perf_counter() - begin)
-    print(f"\na number of rows never seen before: {statistics.median(seconds) * 1e6:.0f} us")
+    print("\na number of rows never seen before, and then seen")
+    for pure in ("0", "1"):
+        os.environ[quick.PURE] = pure
+        for maps in (0, 3):
+            unseen, seen = any_length_cost(torch, maps)
+            path = " (pure Python)" if pure == "1" else ""
+            print(f"{f'k(a, b, out=c), {maps} tensor maps{path}':54} {unseen:6.2f}  {seen:9.2f}")
 
 
 if __name__ == "__main__":

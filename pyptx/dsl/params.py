@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.arrays import dtype_of
 from ..core.errors import OperandError, SpecError, TraceError
-from ..core.types import TYPES, ScalarType, b8, pred, u64
+from ..core.types import TYPES, ScalarType, b8, pred, u32, u64
 from ..ir import Address, Immediate, Param, Register, Symbol
 from ..layout import SWIZZLE_BYTES
 from .dims import Dims, Shape
@@ -170,11 +170,13 @@ class TileParam(Valueless):
         shape: Shape,
         symbol: str,
         pointer: str,
+        extent: Callable[[str], Reg],
     ) -> None:
         self._trace = trace
         self._index = index
         self._symbol = symbol
         self._pointer = pointer
+        self._extent = extent
         self.name = name
         self.spec = spec
         self.shape = shape
@@ -210,6 +212,24 @@ class TileParam(Valueless):
         return Reg(
             trace, operand, u64, trace.regions[0], trace.location, f"the pointer of parameter {self.name}"
         )
+
+    def extent(self, axis: int) -> Reg | int:
+        """Return the tensor's extent along ``axis`` as a value that is known when the kernel runs.
+
+        A named dim is a u32 register, which the prologue loads from a parameter of the entry
+        (``ld.param.u32``); the launch fills the parameter.  A recording that reads a dim in this way alone
+        serves every value of the dim, while ``shape[axis]`` makes a specialization for each.  A dim that the
+        :class:`Tile` gives as a number is that number.
+
+        Raises :class:`OperandError` if the tensor has no such axis.
+        """
+        number, rank = as_whole(axis), len(self.spec.dims)
+        if number is None or not -rank <= number < rank:
+            raise OperandError(
+                f"axis {axis!r} of {self.name!r}, which has {rank} dims: expected {-rank}..{rank - 1}"
+            )
+        dim = self.spec.dims[number]
+        return dim if isinstance(dim, int) else self._extent(dim)
 
     def at(self, *indices: Reg | int, strides: Sequence[int] | None = None) -> Addr:
         """Compute the address of element ``[i, j, ...]`` in global memory, in 64 bits.
@@ -325,12 +345,14 @@ class TileParam(Valueless):
 class ParameterSlot:
     """One PTX parameter, which a launch fills from the kernel's parameter number ``index``.
 
-    ``kind`` is ``"map"`` (the tensor map by value), ``"pointer"`` or ``"scalar"``.
+    ``kind`` is ``"map"`` (the tensor map by value), ``"pointer"``, ``"scalar"``, or ``"extent"``: the extent
+    of the tensor along the dim named ``dim``.
     """
 
     kind: str
     index: int
     param: Param
+    dim: str = ""
 
 
 class Parameters:
@@ -342,6 +364,16 @@ class Parameters:
         self._trace = trace
         self._taken: set[str] = {"WARP_SZ", trace.name}
         self._specs = tuple(specs)
+        #: Named dims, each with the number of the first tile that has it, in the order of the parameters.
+        self._dims = {
+            dim: index
+            for index, spec in reversed(list(enumerate(specs)))
+            if isinstance(spec, Tile)
+            for dim in spec.dims
+            if isinstance(dim, str)
+        }
+        #: Symbols of the parameters that hold the extents of named dims.
+        self._extents: dict[str, str] = {}
         self._symbols = [self._symbol(name) for name in names]
         self._pointers = [
             self._symbol(f"{symbol}_ptr") if isinstance(spec, Tile) and spec.layout.is_tma else symbol
@@ -371,7 +403,23 @@ class Parameters:
 
     def _tile(self, index: int, name: str, spec: Tile, dims: Dims) -> TileParam:
         symbol, pointer = self._symbols[index], self._pointers[index]
-        return TileParam(self._trace, index, name, spec, Shape(spec.dims, dims), symbol, pointer)
+        shape = Shape(spec.dims, dims)
+        return TileParam(self._trace, index, name, spec, shape, symbol, pointer, self._extent)
+
+    def _extent(self, dim: str) -> Reg:
+        """Return the register of a named dim, which the prologue loads if an instruction uses it."""
+        trace = self._trace
+        if ("extent", dim) not in trace.prologue:
+            if dim not in self._extents:
+                self._extents[dim] = trace.builder.free_name(self._symbol(dim))
+            trace.builder.take(self._extents[dim])
+        symbol = Symbol(self._extents.get(dim, ""))
+
+        def build(d: Register) -> Plan:
+            return [("ld", ("param", "u32"), (d, Address(symbol)))]
+
+        operand = trace.prepare(("extent", dim), u32, identifier(dim), build, trace.location)
+        return Reg(trace, operand, u32, trace.regions[0], trace.location, f"the dim {dim}")
 
     def _scalar(self, index: int, name: str, spec: Scalar) -> Reg:
         """Make a register that the prologue loads in the type's own size, if an instruction uses it."""
@@ -386,7 +434,8 @@ class Parameters:
     def slots(self, used: set[str]) -> tuple[ParameterSlot, ...]:
         """Return the parameters that the entry declares, in order, given the names of the registers in use.
 
-        A tile with a tensor map has a second parameter, its pointer, only if the kernel uses the pointer.
+        A tile with a tensor map has a second parameter, its pointer, only if the kernel uses the pointer. The
+        extents of named dims come last, those that the kernel uses.
         """
         found: list[ParameterSlot] = []
         source = self._trace.location
@@ -405,4 +454,9 @@ class Parameters:
                     )
             else:
                 found.append(ParameterSlot("pointer", index, Param(symbol, u64, source=source)))
+        for dim, index in sorted(self._dims.items(), key=lambda item: item[1]):
+            extent = self._trace.prologue.get(("extent", dim))
+            if extent is not None and extent.register.name in used:
+                param = Param(self._extents[dim], u32, source=source)
+                found.append(ParameterSlot("extent", index, param, dim))
         return tuple(found)

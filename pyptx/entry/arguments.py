@@ -19,7 +19,16 @@ from ..core.errors import SpecError
 from ..core.types import ScalarType
 from ..dsl import Scalar, Tile
 
-__all__ = ["ALIGNMENT", "KernelArguments", "allocate", "bind_dims", "check_array", "check_scalar", "place_of"]
+__all__ = [
+    "ALIGNMENT",
+    "KernelArguments",
+    "allocate",
+    "bind_dims",
+    "check_array",
+    "check_scalar",
+    "dims_of",
+    "place_of",
+]
 
 #: Alignment in bytes that TMA and 16-byte vector accesses need for an array's first element.
 ALIGNMENT = 16
@@ -128,6 +137,12 @@ def check_array(name: str, spec: Tile, value: Any) -> ArrayInfo:
             see="tensor-tensormap" if spec.layout.is_tma else "addresses-as-operands",
         )
     return info
+
+
+def dims_of(specs: Sequence[Spec]) -> tuple[str, ...]:
+    """Return the names of the dims, in the order of the specs."""
+    tiles = [spec for spec in specs if isinstance(spec, Tile)]
+    return tuple(dict.fromkeys(dim for tile in tiles for dim in tile.dims if isinstance(dim, str)))
 
 
 def bind_dims(

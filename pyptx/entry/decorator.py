@@ -1,6 +1,6 @@
 """``@kernel``: turns a Python function into a GPU kernel.
 
-Owns :class:`Kernel`: its keywords, the cache of specializations, and the decision whether a call runs on a
+Owns :class:`Kernel`: its keywords, and the decision whether a call runs on a
 GPU or in the simulator.
 """
 
@@ -24,7 +24,8 @@ from ..ir import Module, PrintedModule, print_module
 from ..isa import target
 from .arguments import KernelArguments, allocate, bind_dims, check_array, check_scalar, place_of
 from .signatures import MISS, Signatures
-from .specialize import Extent, KernelOptions, Recorded, Specialization, record_for, specialize
+from .specializations import Specializations
+from .specialize import Extent, KernelOptions, Specialization
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -190,22 +191,8 @@ class Kernel:
     def __init__(self, function: Callable[..., None], options: KernelOptions) -> None:
         self.function = function
         self.options = options
-        self._defaults = {
-            parameter.name: parameter.default
-            for parameter in inspect.signature(function).parameters.values()
-            if parameter.kind is parameter.KEYWORD_ONLY
-        }
-        self._dim_names = {
-            dim: None
-            for spec in options.specs
-            if isinstance(spec, Tile)
-            for dim in spec.dims
-            if isinstance(dim, str)
-        }
-        self._cache: dict[Any, Specialization] = {}
-        #: What was recorded, by the constants.
-        self._recordings: dict[Any, list[Recorded]] = {}
-        self._signatures = Signatures([isinstance(spec, Tile) for spec in options.specs])
+        self._specializations = Specializations(options, function)
+        self._signatures = Signatures(options.specs)
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -215,9 +202,10 @@ class Kernel:
 
     def _split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
         """Split the keywords into dims and constants. Raises :class:`SpecError` for any other keyword."""
+        defaults = self._specializations.defaults
         for name in keywords:
-            if name not in self._dim_names and name not in self._defaults:
-                known = [*self._dim_names, *(n for n in self._defaults if n not in self._dim_names)]
+            if name not in self.options.dims and name not in defaults:
+                known = dict.fromkeys([*self.options.dims, *defaults])
                 raise SpecError(
                     f"{self.options.entry} has no constant or dim {name!r}; "
                     f"it has: {', '.join(known) or 'none'}"
@@ -225,9 +213,9 @@ class Kernel:
         dims = {
             name: int(value) if isinstance(value, np.integer) else value
             for name, value in keywords.items()
-            if name in self._dim_names
+            if name in self.options.dims
         }
-        constants = {name: value for name, value in keywords.items() if name not in self._dim_names}
+        constants = {name: value for name, value in keywords.items() if name not in self.options.dims}
         return dims, constants
 
     @short_traceback
@@ -240,7 +228,7 @@ class Kernel:
             SpecError: a keyword is unknown, a constant or dim has no value, or a constant is not hashable.
             PyptxError: the kernel function makes a mistake.
         """
-        return self._specialize(*self._split(keywords))
+        return self._specializations(*self._split(keywords))
 
     @short_traceback
     def specialize_for(self, *arrays: Any, **keywords: Any) -> Specialization:
@@ -253,41 +241,7 @@ class Kernel:
         infos = self._inputs(arrays)[1]
         dims, constants = self._split(keywords)
         names, specs = self.options.names[: len(infos)], self.options.specs[: len(infos)]
-        return self._specialize(bind_dims(names, specs, infos, dims), constants)
-
-    def _specialize(self, dims: dict[str, int], constants: dict[str, Any]) -> Specialization:
-        values: dict[str, Any] = {}
-        for name, default in self._defaults.items():
-            if name in dims:
-                values[name] = dims[name]
-            elif name in constants:
-                values[name] = constants[name]
-            elif default is inspect.Parameter.empty:
-                raise SpecError(f"{self.options.entry}: the constant {name!r} has no value and no default")
-            else:
-                values[name] = default
-        try:
-            # 1, True and 1.0 compare equal, but they are different constants.
-            key = (
-                tuple(sorted(dims.items())),
-                tuple((name, type(value), value) for name, value in values.items()),
-            )
-            found = self._cache.get(key)
-        except TypeError:
-            wrong = {name: value for name, value in values.items() if not _hashable(value)}
-            raise SpecError(
-                f"{self.options.entry}: constants must be hashable, got {wrong!r}",
-                hint="pass tuples instead of lists, numbers instead of arrays",
-            ) from None
-        if found is None:
-            # A recording serves all dims that differ in what it has not read.
-            recordings = self._recordings.setdefault(key[1], [])
-            recorded = next((each for each in recordings if each.serves(dims)), None)
-            if recorded is None:
-                recorded = record_for(self.options, self.function, dims, values)
-                recordings.append(recorded)
-            found = self._cache[key] = specialize(self.options, recorded, dims)
-        return found
+        return self._specializations(bind_dims(names, specs, infos, dims), constants)
 
     @short_traceback
     def module(self, **keywords: Any) -> Module:
@@ -404,7 +358,7 @@ class Kernel:
         known = options.names[: len(infos)]
         dims = bind_dims(known, options.specs[: len(infos)], infos, dims)
         place_of(known, infos)
-        special = self._specialize(dims, constants)
+        special = self._specializations(dims, constants)
         if fresh:
             like = next((value for value, info in zip(values, infos, strict=True) if info is not None), None)
             for name, spec in zip(names, specs, strict=True):
@@ -532,10 +486,10 @@ class Kernel:
         if place == "cuda":
             from .gpu import launch
 
-            ready = launch(special, self.options, arguments, index, stream)
-            if ready is not None:
-                given = () if arguments.fresh else arguments.outputs
-                self._signatures.add(arrays, given, keywords, ready)
+            made = launch(special, self.options, arguments, index, stream)
+            if made is not None:
+                outputs = None if arguments.fresh else arguments.outputs
+                self._signatures.add(arrays, outputs, keywords, *made)
         else:
             if stream is not None:
                 raise SpecError(
@@ -578,11 +532,3 @@ class Kernel:
                 hint="call the kernel to run it in the simulator",
             )
         return prepare(special, self.options, arguments, index)
-
-
-def _hashable(value: object) -> bool:
-    try:
-        hash(value)
-    except TypeError:
-        return False
-    return True

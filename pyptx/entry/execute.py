@@ -13,7 +13,7 @@ from ..sim.api.options import LaunchOptions
 from ..sim.api.reference import expected_outputs
 from ..sim.api.runs import run
 from .arguments import KernelArguments
-from .specialize import KernelOptions, Specialization, map_of
+from .specialize import KernelOptions, Specialization, argument_of
 
 __all__ = ["outputs_of", "simulate"]
 
@@ -44,7 +44,7 @@ def simulate(
     fresh = [
         position
         for position, slot in enumerate(special.slots)
-        if arguments.fresh and slot.index >= options.inputs and slot.kind != "scalar"
+        if arguments.fresh and slot.index >= options.inputs and slot.kind in ("map", "pointer")
     ]
     values = _simulator_arguments(special, options, arguments)
     request = loaded.request(
@@ -97,9 +97,4 @@ def _by_position(
 def _simulator_arguments(
     special: Specialization, options: KernelOptions, arguments: KernelArguments
 ) -> list[Any]:
-    return [
-        map_of(options, slot.index, arguments.values[slot.index])
-        if slot.kind == "map"
-        else arguments.values[slot.index]
-        for slot in special.slots
-    ]
+    return [argument_of(special, options, slot, arguments.values[slot.index]) for slot in special.slots]

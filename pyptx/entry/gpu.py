@@ -1,12 +1,13 @@
 """Launches specializations on GPUs.
 
-Owns the plan of each specialization on each GPU, and the values that a call gives to the plan.
+Owns the plan of each specialization on each GPU, the template of each recording, and the values that a call
+gives to a plan.
 """
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,14 +19,16 @@ from ..runtime.debug_options import debug_options
 from ..runtime.launch import launch as enqueue
 from ..runtime.launch import stream_handle
 from ..runtime.loader import LoadedKernel, load
-from ..runtime.plan import Address, MapImage, Number, Parameter, Plan
-from ..runtime.quick import fixed
-from ..runtime.tensor_maps import encode, image
+from ..runtime.plan import Address, Constant, MapImage, Number, Parameter, Plan
+from ..runtime.quick import entry, fixed
+from ..runtime.tensor_maps import encode, template
 from ..runtime.wait_reports import load_bounded
 from ..runtime.watching import make_plan, watched
 from .arguments import KernelArguments, check_scalar
 from .prepared import Prepared
-from .signatures import Ready, Signatures
+from .ready import Ready, allocator_like
+from .signatures import Signatures
+from .sizes import Output, Sizes, Template
 from .specialize import KernelOptions, Specialization, map_of
 
 __all__ = ["launch", "prepare"]
@@ -37,20 +40,29 @@ def launch(
     arguments: KernelArguments,
     device_index: int,
     stream: Any,
-) -> Ready | None:
-    """Enqueue one launch, without waiting for it to finish; return what launches of the same signature need.
+) -> tuple[Ready, Sizes] | None:
+    """Enqueue one launch, without waiting for it to finish; return what further launches need.
 
-    None if such a launch must be packed anew.
+    These are the launch for the same signature, and the launches for the same dtypes and other sizes.  None
+    if such launches must be packed anew, as with arrays of other libraries than torch.
     """
     plan = _plan_of(special, options, arguments, device_index)
     if plan is not None:
         flat = _flat(arguments)
-        plan([flat[slot.index] for slot in special.slots], stream_handle(stream, device_index))
-        return _ready_of(special, options, arguments, plan)
+        plan([flat[slot.index] for slot in _filled(special)], stream_handle(stream, device_index))
+        torch = sys.modules.get("torch")
+        if torch is None or not all(isinstance(tensor, torch.Tensor) for tensor in arguments.outputs):
+            return None
+        outputs = _outputs(options, arguments)
+        return _ready(special, plan, outputs), Sizes(
+            options, special.siblings, special.constants, device_index, outputs
+        )
     packed: list[Any] = []
     for slot in special.slots:
         value, info = arguments.values[slot.index], arguments.infos[slot.index]
-        if info is None:
+        if slot.kind == "extent":
+            packed.append((special.dims[slot.dim], slot.param.type))
+        elif info is None:
             packed.append((value, slot.param.type))
         elif slot.kind == "map":
             packed.append(encode(map_of(options, slot.index, value), info.pointer, device_index))
@@ -73,12 +85,12 @@ def prepare(
             hint="call the kernel",
         )
     inputs, outputs = arguments.values[: options.inputs], arguments.outputs
-    signatures = Signatures([isinstance(spec, Tile) for spec in options.specs])
-    for fresh, out in ((False, outputs), (True, None)):
-        ready = _ready_of(special, options, replace(arguments, fresh=fresh), plan)
-        signatures.add(inputs, out, {}, ready)
+    signatures = Signatures(options.specs)
+    for fresh, out in ((False, outputs or None), (True, None)):
+        made = _outputs(options, replace(arguments, fresh=fresh))
+        signatures.add(inputs, out, {}, _ready(special, plan, made), None)
     infos = zip(options.names, arguments.infos, strict=True)
-    places = tuple(slot.index for slot in special.slots)
+    places = tuple(slot.index for slot in _filled(special))
     flat = _flat(arguments)
     return Prepared(
         f"{options.entry}, prepared for {', '.join(_described(name, info) for name, info in infos)}",
@@ -90,30 +102,47 @@ def prepare(
     )
 
 
+def _filled(special: Specialization) -> list[ParameterSlot]:
+    """Return the parameters of the entry that a call fills."""
+    return [slot for slot in special.slots if slot.kind != "extent"]
+
+
 def _described(name: str, info: ArrayInfo | None) -> str:
     return (
         name if info is None else f"{name} {info.type}{list(info.shape)} on {info.device}:{info.device_index}"
     )
 
 
-def _ready_of(
-    special: Specialization, options: KernelOptions, arguments: KernelArguments, plan: Plan
-) -> Ready:
+def _ready(special: Specialization, plan: Plan, outputs: Sequence[Output]) -> Ready:
     """Return what launches with the signature of these arguments need."""
-    made = arguments.outputs if arguments.fresh else ()
-    inputs = arguments.values[: options.inputs]
-    outputs = tuple(_allocator(tensor, inputs) for tensor in made)
-    return Ready(plan, tuple(slot.index for slot in special.slots), plan.kernel.device_index, outputs)
+    places = tuple(slot.index for slot in _filled(special))
+    allocators = tuple(output.allocator(special.dims) for output in outputs)
+    return Ready(plan, places, plan.kernel.device_index, allocators)
 
 
-def _allocator(tensor: Any, inputs: Sequence[Any]) -> Callable[[Sequence[Any]], Any]:
-    """Return a function of a call's inputs that allocates a tensor like this one."""
+def _outputs(options: KernelOptions, arguments: KernelArguments) -> list[Output]:
+    """Return the outputs that were allocated for this call, and that further calls allocate."""
+    if not arguments.fresh:
+        return []
     torch = sys.modules["torch"]
-    for number, each in enumerate(inputs):
-        if isinstance(each, torch.Tensor) and (each.shape, each.dtype) == (tensor.shape, tensor.dtype):
-            return lambda given: torch.empty_like(given[number])
-    empty = partial(torch.empty, tensor.shape, dtype=tensor.dtype, device=tensor.device)
-    return lambda given: empty()
+    found = []
+    for spec, tensor in zip(options.specs[options.inputs :], arguments.outputs, strict=True):
+        assert isinstance(spec, Tile)
+        like = next(
+            (
+                number
+                for number, (other, value) in enumerate(
+                    zip(options.specs[: options.inputs], arguments.values, strict=False)
+                )
+                if isinstance(value, torch.Tensor)
+                and isinstance(other, Tile)
+                and (other.dims, value.dtype) == (spec.dims, tensor.dtype)
+            ),
+            None,
+        )
+        allocate = None if like is None else allocator_like(like)
+        found.append(Output(spec.dims, tensor.dtype, tensor.device, allocate))
+    return found
 
 
 def _loaded(special: Specialization, device_index: int) -> LoadedKernel:
@@ -149,30 +178,41 @@ def _plan_of(
 ) -> Plan | None:
     """Return the launch of a specialization on a GPU, made at its first use.
 
-    None if this driver keeps addresses elsewhere in tensor maps than known: then each launch packs anew.
+    None if this driver encodes tensor maps in another way than known: then each launch packs anew.
     """
     if device_index not in special.plans:
-        parameters = [_parameter(slot, options, arguments, device_index) for slot in special.slots]
-        special.plans[device_index] = (
-            None
-            if None in parameters
-            else make_plan(
-                _loaded(special, device_index), special.launch, [p for p in parameters if p is not None]
-            )
-        )
+        special.plans[device_index] = _make_plan(special, options, arguments, device_index)
     plan: Plan | None = special.plans[device_index]
     return plan
 
 
-def _parameter(
-    slot: ParameterSlot, options: KernelOptions, arguments: KernelArguments, device_index: int
-) -> Parameter | None:
-    """Return how the plan fills a parameter of the entry; None for a tensor map that cannot be patched."""
-    spec, info = options.specs[slot.index], arguments.infos[slot.index]
-    if isinstance(spec, Scalar):
-        return Number(spec.type, partial(check_scalar, options.names[slot.index], spec))
-    assert info is not None
-    if slot.kind == "pointer":
-        return Address()
-    raw = image(map_of(options, slot.index, arguments.values[slot.index]), info.pointer, device_index)
-    return None if raw is None else MapImage(raw)
+def _make_plan(
+    special: Specialization, options: KernelOptions, arguments: KernelArguments, device_index: int
+) -> Plan | None:
+    """Make a launch; the first one of a recording becomes the template for other sizes."""
+    parameters: list[Parameter] = []
+    maps = []
+    extents = []
+    for number, slot in enumerate(special.slots):
+        spec, info = options.specs[slot.index], arguments.infos[slot.index]
+        if isinstance(spec, Scalar):
+            parameters.append(Number(spec.type, partial(check_scalar, options.names[slot.index], spec)))
+        elif slot.kind == "extent":
+            parameters.append(Constant(special.dims[slot.dim].to_bytes(8, "little")))
+            extents.append((number, slot.dim))
+        elif slot.kind == "pointer":
+            parameters.append(Address())
+        else:
+            assert info is not None
+            tensor_map = map_of(options, slot.index, arguments.values[slot.index])
+            made = template(tensor_map, info.pointer, device_index)
+            if made is None:
+                return None
+            parameters.append(MapImage(made.image))
+            maps.append((number, spec.dims, made))
+    plan = make_plan(_loaded(special, device_index), special.launch, parameters)
+    places = tuple(slot.index for slot in _filled(special))
+    special.recorded.templates.setdefault(
+        device_index, Template(plan, entry(plan, places), places, tuple(maps), tuple(extents))
+    )
+    return plan

@@ -10,58 +10,26 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING, Any
 
-from ..runtime.launch import current_stream, stream_handle
-from ..runtime.plan import Plan
+from ..dsl import Scalar, Tile
 from ..runtime.quick import entry, exchange_api, native
-from .arguments import ALIGNMENT
+from .arguments import ALIGNMENT, dims_of
 
 if TYPE_CHECKING:
     from ..runtime._quick import Table
+    from .ready import Ready
+    from .sizes import Sizes
 
-__all__ = ["MISS", "Ready", "Signatures"]
+__all__ = ["MISS", "Signatures"]
 
 #: Returned for a call that needs all checks.
 MISS: Any = object()
 #: Largest number of launches that a kernel keeps ready; the one that was made first goes first.
 _MOST = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class Ready:
-    """A launch of one signature.
-
-    Attributes:
-        plan: the launch.
-        places: for each parameter of the entry, the number of the argument that gives its value.
-        device_index: the GPU.
-        outputs: functions of the inputs that allocate the outputs; none if the caller gives the outputs.
-    """
-
-    plan: Plan
-    places: tuple[int, ...]
-    device_index: int
-    outputs: tuple[Callable[[Sequence[Any]], Any], ...]
-
-    def launch(self, given: Sequence[Any], flat: list[Any], out: Any, stream: Any) -> Any:
-        """Launch with the addresses and numbers in ``flat``; return the outputs as the kernel's call does.
-
-        Raises:
-            SpecError: ``stream`` is not a stream, or a number does not fit its type.
-            LaunchError: the driver refused the launch, or an earlier kernel failed.
-        """
-        device = self.device_index
-        handle = current_stream(device) if stream is None else stream_handle(stream, device)
-        if self.outputs:
-            made = [allocate(given) for allocate in self.outputs]
-            flat += [tensor.data_ptr() for tensor in made]
-            out = made[0] if len(made) == 1 else tuple(made)
-        elif out.__class__ is list or out.__class__ is tuple:
-            out = out[0] if len(out) == 1 else tuple(out)
-        self.plan([flat[place] for place in self.places], handle)
-        return out
+#: Held by the thread that changes what is kept.
+_keeping = Lock()
 
 
 def _miss(given: Sequence[Any], out: Any, stream: Any) -> Any:
@@ -73,14 +41,29 @@ class Signatures:
     """The launches of one kernel that are ready.
 
     Args:
-        arrays: for each parameter of the kernel, whether it is an array.
+        specs: the kernel's parameters.
     """
 
-    __slots__ = ("_arrays", "_grad_enabled", "_kinds", "_ready", "_table", "quick")
+    __slots__ = (
+        "_arrays",
+        "_dims",
+        "_grad_enabled",
+        "_kinds",
+        "_ready",
+        "_shapes",
+        "_sizes",
+        "_table",
+        "quick",
+    )
 
-    def __init__(self, arrays: Sequence[bool]) -> None:
-        self._arrays = tuple(arrays)
+    def __init__(self, specs: Sequence[Tile | Scalar]) -> None:
+        #: For each parameter of the kernel, whether it is an array; and the dims of the arrays.
+        self._arrays = tuple(isinstance(spec, Tile) for spec in specs)
+        self._shapes = tuple(spec.dims for spec in specs if isinstance(spec, Tile))
+        self._dims = dims_of(specs)
         self._ready: dict[Any, Ready] = {}
+        #: Launches for any sizes, by what else the signature holds.
+        self._sizes: dict[Any, Sizes] = {}
         #: The classes of torch whose objects have memory of their own.
         self._kinds: tuple[type, ...] = ()
         self._grad_enabled: Callable[[], bool] = bool
@@ -92,30 +75,52 @@ class Signatures:
         """Launch, and return what the kernel's call returns; :data:`MISS` if nothing was launched.
 
         Raises:
-            SpecError, LaunchError: as :meth:`Ready.launch`.
+            SpecError, LaunchError: as :meth:`.Ready.launch`.
         """
         if not self._ready:
             return MISS
         read = self.read(given, out, keywords)
         if read is None:
             return MISS
+        key, flat = read
         try:
-            ready = self._ready.get(read[0])
+            ready = self._ready.get(key)
         except TypeError:  # a constant that has no hash
             return MISS
-        return MISS if ready is None else ready.launch(given, read[1], out, stream)
+        if ready is None:
+            sizes = self._sizes.get(_without_shapes(key))
+            extents = None if sizes is None else self._extents(key)
+            if sizes is None or extents is None or (ready := sizes.ready(extents)) is None:
+                return MISS
+            _keep(self._ready, key, ready)
+        return ready.launch(given, flat, out, stream)
+
+    def _extents(self, key: tuple[Any, ...]) -> tuple[int, ...] | None:
+        """Return the values of the dims in a signature; None if its shapes do not fit the specs."""
+        dims: dict[str, int] = {}
+        for tile, shape in zip(self._shapes, _shapes(key), strict=False):
+            if len(tile) != len(shape):
+                return None
+            for dim, extent in zip(tile, shape, strict=True):
+                if (dim if isinstance(dim, int) else dims.setdefault(dim, extent)) != extent:
+                    return None
+        return tuple(dims[dim] for dim in self._dims) if len(dims) == len(self._dims) else None
 
     def read(
         self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any]
     ) -> tuple[tuple[Any, ...], list[Any]] | None:
         """Return the signature of a call, and the addresses and numbers of its arguments.
 
+        The signature has the numbers of inputs and of arguments, then dtype, shape and device of each array,
+        then the constants.
         None if the full checks must look at the call, as at each with arrays of other libraries than torch.
         """
         values: list[Any] | tuple[Any, ...]
         if out is None:
             values = tuple(given)
         elif out.__class__ is tuple or out.__class__ is list:
+            if not out:
+                return None
             values = [*given, *out]
         else:
             values = [*given, out]
@@ -148,18 +153,31 @@ class Signatures:
             key.append(tuple((name, value.__class__, value) for name, value in keywords.items()))
         return tuple(key), flat
 
-    def add(self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any], ready: Ready) -> None:
-        """Keep a launch for calls with the signature of this call."""
+    def add(
+        self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any], ready: Ready, sizes: Sizes | None
+    ) -> None:
+        """Keep a launch for calls with the signature of this call, and launches for other sizes.
+
+        Args:
+            given: the inputs.
+            out: the outputs; None if each call allocates them.
+            keywords: the call's constants and dims.
+            ready: the launch.
+            sizes: the launches for other sizes, if there are any.
+        """
         key = self.key(given, out, keywords)
         if key is None:
             return
-        while len(self._ready) >= _MOST:
-            del self._ready[next(iter(self._ready))]
-        self._ready[key] = ready
+        if any(name in self._dims for name in keywords) or self._extents(key) is None:
+            sizes = None  # the arrays alone do not determine the dims
+        _keep(self._ready, key, ready)
+        if sizes is not None:
+            _keep(self._sizes, _without_shapes(key), sizes)
         if self._table is not None and not keywords:
             compiled = entry(ready.plan, ready.places)
             if compiled is not None:
-                self._table.add(tuple(given), out, compiled, ready.outputs)
+                compile = None if sizes is None else sizes.compiled
+                self._table.add(tuple(given), out, compiled, ready.outputs, compile)
 
     def key(self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any]) -> tuple[Any, ...] | None:
         """Return the signature of a call whose arguments were checked; None if each call needs checks."""
@@ -171,8 +189,7 @@ class Signatures:
             self._grad_enabled = torch.is_grad_enabled
             module, api = native(), exchange_api(torch)
             if module is not None and api is not None and len(self._arrays) <= module.MOST_PARAMETERS:
-                flags = bytes(self._arrays)
-                self._table = module.Table(*self._kinds, self._grad_enabled, api, flags, MISS)
+                self._table = module.Table(*self._kinds, self._grad_enabled, api, self._numbered(), MISS)
                 self.quick = self._table.call
         outs = () if out is None else out if isinstance(out, (tuple, list)) else (out,)
         arrays: list[Any] = [value for value in (*given, *outs) if value.__class__ in self._kinds]
@@ -180,3 +197,31 @@ class Signatures:
             return None  # a lazily conjugated view has the dtype and the address of its base
         read = self.read(given, out, keywords)
         return None if read is None else read[0]
+
+    def _numbered(self) -> tuple[tuple[int, ...] | None, ...]:
+        """Return the dims of each array: an extent, or -1 minus the number of a name; None for a number."""
+        shapes = iter(self._shapes)
+        return tuple(
+            tuple(dim if isinstance(dim, int) else -1 - self._dims.index(dim) for dim in next(shapes))
+            if is_array
+            else None
+            for is_array in self._arrays
+        )
+
+
+def _shapes(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the shapes of the arrays in a signature."""
+    return key[3::3]
+
+
+def _without_shapes(key: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return a signature without the shapes of the arrays."""
+    return (key[0], key[1], key[2::3], key[4::3])
+
+
+def _keep(kept: dict[Any, Any], key: Any, value: Any) -> None:
+    """Keep a value. Beyond the largest number, the value that was kept first goes."""
+    with _keeping:
+        while len(kept) >= _MOST:
+            del kept[next(iter(kept))]
+        kept[key] = value

@@ -6,7 +6,7 @@ Owns :class:`Recorded`, :class:`Specialization`, and the functions that make the
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -17,12 +17,15 @@ from ..dsl import ParameterSlot, Scalar, Tile, record
 from ..dsl.dims import Dims
 from ..ir import Directive, Launch, Module, PrintedModule, print_module
 from ..layout import TensorMap
+from .arguments import dims_of
 
 __all__ = [
+    "Evaluator",
     "Extent",
     "KernelOptions",
     "Recorded",
     "Specialization",
+    "argument_of",
     "evaluate",
     "map_of",
     "record_for",
@@ -51,6 +54,11 @@ class KernelOptions:
     entry: str
     location: SourceLocation | None
 
+    @cached_property
+    def dims(self) -> tuple[str, ...]:
+        """Names of the dims, in the order of the specs."""
+        return dims_of(self.specs)
+
 
 @dataclass(frozen=True, eq=False)
 class Recorded:
@@ -77,6 +85,8 @@ class Recorded:
     read: dict[str, int]
     #: The module as loaded by the simulator, ptxas and the driver, by backend and device.
     loaded: dict[Any, Any] = field(default_factory=dict, repr=False)
+    #: A launch on each GPU, of which other dims change a part (:class:`pyptx.entry.sizes.Template`).
+    templates: dict[int, Any] = field(default_factory=dict, repr=False)
 
     @cached_property
     def printed(self) -> PrintedModule:
@@ -90,7 +100,7 @@ class Recorded:
 
     def serves(self, dims: Mapping[str, int]) -> bool:
         """True if the text is the same for these dims."""
-        return all(dims.get(name) == value for name, value in self.read.items())
+        return not self.read or all(dims.get(name) == value for name, value in self.read.items())
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,12 +111,14 @@ class Specialization:
         recorded: the recording, which specializations of other dims may share.
         launch: grid, block, cluster and dynamic shared memory.
         dims: values of the named dims.
+        siblings: the kernel's recordings for the same constants; others may be added to the list.
         plans: launches that are ready, by device.
     """
 
     recorded: Recorded
     launch: Launch
     dims: dict[str, int]
+    siblings: Sequence[Recorded] = ()
     plans: dict[int, Any] = field(default_factory=dict, repr=False)
 
     @property
@@ -169,32 +181,54 @@ class _Values(Mapping[str, Any]):
         return len(list(iter(self)))
 
 
-def evaluate(what: str, option: Any, values: Mapping[str, Any]) -> Any:
-    """Return ``option``; if it is a function, return its result for the dims and constants in ``values``.
+class Evaluator:
+    """An option of ``@kernel`` that is a value or a function of dims and constants, ready to be evaluated.
 
     If the function has a single parameter, whose name is not that of a value, the parameter gets all values
     as a dict; otherwise each parameter gets the value of its name.
 
-    Raises :class:`SpecError` for a parameter without a value or a default.
+    Args:
+        what: name of the option, for messages.
+        option: the value or the function.
+        names: names of the dims and constants.
+
+    Raises:
+        SpecError: the function has a parameter without a value or a default.
     """
-    if not callable(option):
-        return option
-    parameters = list(inspect.signature(option).parameters.values())
-    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
-    if len(plain) == len(parameters) == 1 and plain[0].name not in values:
-        return option(dict(values))
-    if any(p.kind is p.VAR_KEYWORD for p in parameters):
-        return option(**values)
-    chosen = {}
-    for parameter in plain:
-        if parameter.name in values:
-            chosen[parameter.name] = values[parameter.name]
-        elif parameter.default is parameter.empty:
-            raise SpecError(
-                f"{what} is a function of {parameter.name!r}, which is neither a dim nor a constant; "
-                f"there are: {', '.join(values) or 'none'}"
-            )
-    return option(**chosen)
+
+    __slots__ = ("_call", "_option")
+
+    def __init__(self, what: str, option: Any, names: Collection[str]) -> None:
+        self._option = option
+        self._call: Callable[[Mapping[str, Any]], Any] | None = None
+        if not callable(option):
+            return
+        parameters = list(inspect.signature(option).parameters.values())
+        by_name = (inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY)
+        plain = [p for p in parameters if p.kind in (*by_name, inspect.Parameter.POSITIONAL_ONLY)]
+        if len(plain) == len(parameters) == 1 and plain[0].name not in names:
+            self._call = lambda values: option(dict(values))
+            return
+        if any(p.kind is p.VAR_KEYWORD for p in parameters):
+            self._call = lambda values: option(**values)
+            return
+        for parameter in plain:
+            if parameter.name not in names and parameter.default is parameter.empty:
+                raise SpecError(
+                    f"{what} is a function of {parameter.name!r}, which is neither a dim nor a constant; "
+                    f"there are: {', '.join(names) or 'none'}"
+                )
+        chosen = tuple(parameter.name for parameter in plain if parameter.name in names)
+        self._call = lambda values: option(**{name: values[name] for name in chosen})
+
+    def __call__(self, values: Mapping[str, Any]) -> Any:
+        """Return the option's value for these dims and constants."""
+        return self._option if self._call is None else self._call(values)
+
+
+def evaluate(what: str, option: Any, values: Mapping[str, Any]) -> Any:
+    """Return the value of an option for these dims and constants, as :class:`Evaluator` does."""
+    return Evaluator(what, option, values)(values)
 
 
 def extent(what: str, option: Extent, values: Mapping[str, Any]) -> tuple[int, int, int]:
@@ -208,8 +242,12 @@ def extent(what: str, option: Extent, values: Mapping[str, Any]) -> tuple[int, i
         ) from None
 
 
-def specialize(options: KernelOptions, recorded: Recorded, dims: dict[str, int]) -> Specialization:
+def specialize(
+    options: KernelOptions, recorded: Recorded, dims: dict[str, int], siblings: Sequence[Recorded]
+) -> Specialization:
     """Return a recorded kernel for these dims, which :meth:`Recorded.serves`.
+
+    ``siblings`` are the kernel's recordings for the same constants.
 
     Raises:
         SpecError: TMA refuses a tensor map, or extents exceed the hardware's limits.
@@ -221,7 +259,7 @@ def specialize(options: KernelOptions, recorded: Recorded, dims: dict[str, int])
     grid = extent("grid", options.grid, values)
     launch = Launch(grid, recorded.block, cluster, recorded.dynamic_smem)
     launch.check()
-    return Specialization(recorded, launch, dims)
+    return Specialization(recorded, launch, dims, siblings)
 
 
 def record_for(
@@ -285,8 +323,8 @@ def _check_dims(options: KernelOptions, dims: Mapping[str, int]) -> None:
                 hint=f"pass them: .ptx({', '.join(f'{dim}=...' for dim in missing)})",
             )
     for dim, value in dims.items():
-        if not _is_whole(value) or value < 1:
-            raise SpecError(f"the dim {dim} is {value!r}: expected a positive integer")
+        if not _is_whole(value) or not 1 <= value < 1 << 32:
+            raise SpecError(f"the dim {dim} is {value!r}: expected a positive integer below 2**32")
 
 
 def _check_maps(options: KernelOptions, dims: dict[str, int]) -> None:
@@ -312,6 +350,20 @@ def map_of(options: KernelOptions, index: int, array: Any) -> TensorMap:
     spec = options.specs[index]
     assert isinstance(spec, Tile)
     return tensor_map(options.names[index], spec, array, dtype=spec.dtype)
+
+
+def argument_of(special: Specialization, options: KernelOptions, slot: ParameterSlot, value: Any) -> Any:
+    """Return what a launch gives to a parameter of the entry, for the simulator.
+
+    Args:
+        value: the array or number that the caller gave to the slot's kernel parameter.
+
+    Raises:
+        SpecError: TMA refuses the tensor map.
+    """
+    if slot.kind == "map":
+        return map_of(options, slot.index, value)
+    return special.dims[slot.dim] if slot.kind == "extent" else value
 
 
 def _directives(options: KernelOptions, block: tuple[int, int, int]) -> list[Directive]:

@@ -59,6 +59,15 @@ class Launch:
         launch.check()
         return launch
 
+    @staticmethod
+    def fits(grid: tuple[int, int, int], cluster: tuple[int, int, int]) -> bool:
+        """True if :meth:`check` finds nothing wrong with a grid, given a cluster that it accepts."""
+        x, y, z = grid
+        most_x, most_y, most_z = _MOST_CTAS
+        if not (x <= most_x and y <= most_y and z <= most_z):
+            return False
+        return cluster == (1, 1, 1) or not (x % cluster[0] or y % cluster[1] or z % cluster[2])
+
     def check(self) -> None:
         """Raise :class:`SpecError` if no GPU could run this launch. The simulator has the same limits."""
         for name, extents, limits in (

@@ -44,9 +44,9 @@ typedef int (*LaunchKernelEx)(const Config *, void *, void **, void **);
 
 /* --- a launch that is ready ---------------------------------------------------------------------------------- */
 
-enum { MOST_PARAMETERS = 64, ROOM = 128, MOST_ENTRIES = 64 };
-/* Kinds of parameters. A number has its bits in the low byte; ADDRESS and MAP have 64. */
-enum { ADDRESS, MAP, UNSIGNED, SIGNED, SINGLE, DOUBLE };
+enum { MOST_PARAMETERS = 64, ROOM = 128, MOST_ENTRIES = 64, MOST_DIMS = 32 };
+/* Kinds of parameters: a CONSTANT has its value in the image, a number comes from the call. */
+enum { ADDRESS, MAP, CONSTANT, UNSIGNED, SIGNED, SINGLE, DOUBLE };
 
 typedef struct {
     int kind, bits, place;
@@ -117,9 +117,10 @@ static void lay(const Entry *entry, const Value *values, unsigned char *memory, 
     for (int n = 0; n < entry->count; n++) {
         const Parameter *parameter = &entry->parameters[n];
         unsigned char *here = memory + (size_t)n * ROOM;
-        if (parameter->kind == MAP)
+        if (parameter->kind == MAP || parameter->kind == CONSTANT)
             memcpy(here, parameter->image, ROOM);
-        memcpy(here, &values[parameter->place], sizeof(Value));
+        if (parameter->kind != CONSTANT)
+            memcpy(here, &values[parameter->place], sizeof(Value));
         pointers[n] = here;
     }
 }
@@ -176,16 +177,58 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
             Py_DECREF(entry);
             return NULL;
         }
-        if (parameter->place < 0 || parameter->place >= MOST_PARAMETERS || (image && length != ROOM)) {
+        if (parameter->place < 0 || parameter->place >= MOST_PARAMETERS || length > ROOM) {
             Py_DECREF(entry);
             PyErr_SetString(PyExc_ValueError, "a parameter's place or tensor map is wrong");
             return NULL;
         }
         if (image)
-            memcpy(parameter->image, image, ROOM);
+            memcpy(parameter->image, image, (size_t)length);
         entry->count++;
     }
     return (PyObject *)entry;
+}
+
+/* Entry.resized(grid, changed): the launch with another grid; changed are pairs (parameter, image). */
+static PyObject *entry_resized(Entry *entry, PyObject *arguments)
+{
+    unsigned int grid[3];
+    PyObject *changed;
+    if (!PyArg_ParseTuple(arguments, "(III)O!", &grid[0], &grid[1], &grid[2], &PyTuple_Type, &changed))
+        return NULL;
+    PyTypeObject *type = Py_TYPE(entry);
+    Entry *other = (Entry *)((allocfunc)PyType_GetSlot(type, Py_tp_alloc))(type, 0);
+    if (other == NULL)
+        return NULL;
+    other->launch = entry->launch;
+    other->function = entry->function;
+    other->config = entry->config;
+    memcpy(other->config.grid, grid, sizeof grid);
+    other->device = entry->device;
+    other->parameters = PyMem_Calloc((size_t)entry->count + 1, sizeof(Parameter));
+    if (other->parameters == NULL) {
+        Py_DECREF(other);
+        return PyErr_NoMemory();
+    }
+    memcpy(other->parameters, entry->parameters, (size_t)entry->count * sizeof(Parameter));
+    other->count = entry->count;
+    Py_INCREF(other->keep = entry->keep);
+    for (Py_ssize_t n = 0; n < PyTuple_Size(changed); n++) {
+        int number;
+        const char *image;
+        Py_ssize_t length;
+        if (!PyArg_ParseTuple(PyTuple_GetItem(changed, n), "iy#", &number, &image, &length)) {
+            Py_DECREF(other);
+            return NULL;
+        }
+        if (number < 0 || number >= other->count || length > ROOM) {
+            Py_DECREF(other);
+            PyErr_SetString(PyExc_ValueError, "there is no such parameter, or its image is too long");
+            return NULL;
+        }
+        memcpy(other->parameters[number].image, image, (size_t)length);
+    }
+    return (PyObject *)other;
 }
 
 static void entry_free(Entry *entry)
@@ -260,14 +303,17 @@ typedef struct {
     Expected *arrays;       /* for each of count; of numbers, the ndim is -1 */
     Entry *entry;
     PyObject *allocators;   /* tuple of functions of the inputs, or an empty tuple */
+    PyObject *sizes;        /* function of the dims that returns (entry, allocators) or None; or NULL */
 } Signature;
 
 typedef struct {
     PyObject_HEAD
     Torch torch;
     PyObject *miss;
-    int parameters;
+    int parameters, dims;
     unsigned char is_array[MOST_PARAMETERS];
+    int rank[MOST_PARAMETERS];
+    int64_t *shape[MOST_PARAMETERS]; /* of the spec: an extent, or -1 minus the number of a dim */
     int count, next, last;
     Signature signatures[MOST_ENTRIES];
 } Table;
@@ -280,19 +326,43 @@ static void clear_signature(Signature *signature)
     PyMem_Free(signature->arrays);
     Py_CLEAR(signature->entry);
     Py_CLEAR(signature->allocators);
+    Py_CLEAR(signature->sizes);
     memset(signature, 0, sizeof *signature);
 }
 
-/* Table(Tensor, Parameter, is_grad_enabled, exchange_api, is_array, miss) */
+/* Read the spec of each parameter: a tuple of extents, and of -1 minus the number of a dim; or None. */
+static int read_specs(Table *table, PyObject *specs)
+{
+    for (int n = 0; n < table->parameters; n++) {
+        PyObject *spec = PyTuple_GetItem(specs, n);
+        if (!PyTuple_CheckExact(spec))
+            continue;
+        table->is_array[n] = 1;
+        table->rank[n] = (int)PyTuple_Size(spec);
+        table->shape[n] = PyMem_Calloc((size_t)table->rank[n] + 1, sizeof(int64_t));
+        if (table->shape[n] == NULL)
+            return PyErr_NoMemory() != NULL;
+        for (int axis = 0; axis < table->rank[n]; axis++) {
+            int64_t extent = PyLong_AsLongLong(PyTuple_GetItem(spec, axis));
+            if (extent == -1 && PyErr_Occurred())
+                return 0;
+            table->shape[n][axis] = extent;
+            if (-extent > table->dims)
+                table->dims = (int)-extent;
+        }
+    }
+    return 1;
+}
+
+/* Table(Tensor, Parameter, is_grad_enabled, exchange_api, specs, miss) */
 static PyObject *table_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    PyObject *tensor, *parameter, *grad_enabled, *capsule, *miss;
-    const char *is_array;
-    Py_ssize_t parameters;
+    PyObject *tensor, *parameter, *grad_enabled, *capsule, *specs, *miss;
     (void)keywords;
-    if (!PyArg_ParseTuple(arguments, "OOOOy#O", &tensor, &parameter, &grad_enabled, &capsule, &is_array,
-                          &parameters, &miss))
+    if (!PyArg_ParseTuple(arguments, "OOOOO!O", &tensor, &parameter, &grad_enabled, &capsule, &PyTuple_Type, &specs,
+                          &miss))
         return NULL;
+    Py_ssize_t parameters = PyTuple_Size(specs);
     const ExchangeApi *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
     if (api == NULL)
         return NULL;
@@ -314,7 +384,10 @@ static PyObject *table_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     torch->is_neg = PyUnicode_InternFromString("is_neg");
     torch->cuda_stream = PyUnicode_InternFromString("cuda_stream");
     table->parameters = (int)parameters;
-    memcpy(table->is_array, is_array, (size_t)parameters);
+    if (!read_specs(table, specs)) {
+        Py_DECREF(table);
+        return NULL;
+    }
     return (PyObject *)table;
 }
 
@@ -324,6 +397,8 @@ static void table_free(Table *table)
     Torch *torch = &table->torch;
     for (int n = 0; n < table->count; n++)
         clear_signature(&table->signatures[n]);
+    for (int n = 0; n < table->parameters; n++)
+        PyMem_Free(table->shape[n]);
     Py_XDECREF(torch->tensor);
     Py_XDECREF(torch->parameter);
     Py_XDECREF(torch->grad_enabled);
@@ -340,7 +415,7 @@ typedef struct {
     int given, count;
 } Arguments;
 
-/* The arguments of a call: its inputs, then its outputs. Returns 0 if there are too many. */
+/* The arguments of a call: its inputs, then its outputs. Returns 0 if there are too many, or out is empty. */
 static int gather(const Table *table, PyObject *given, PyObject *out, Arguments *found)
 {
     found->given = found->count = 0;
@@ -358,79 +433,185 @@ static int gather(const Table *table, PyObject *given, PyObject *out, Arguments 
         return 1;
     }
     Py_ssize_t more = PyTuple_CheckExact(out) ? PyTuple_Size(out) : PyList_Size(out);
-    if (more > table->parameters - found->count)
+    if (more == 0 || more > table->parameters - found->count)
         return 0;
     for (Py_ssize_t n = 0; n < more; n++)
         found->objects[found->count++] = PyTuple_CheckExact(out) ? PyTuple_GetItem(out, n) : PyList_GetItem(out, n);
     return 1;
 }
 
-static int is_like(const Tensor *tensor, const Expected *expected)
+static int has_kind(const Tensor *tensor, const Expected *expected)
 {
     return memcmp(&tensor->dtype, &expected->dtype, sizeof(DataType)) == 0 &&
-           memcmp(&tensor->device, &expected->device, sizeof(Device)) == 0 && tensor->ndim == expected->ndim &&
+           memcmp(&tensor->device, &expected->device, sizeof(Device)) == 0;
+}
+
+static int has_shape(const Tensor *tensor, const Expected *expected)
+{
+    return tensor->ndim == expected->ndim &&
            memcmp(tensor->shape, expected->shape, (size_t)tensor->ndim * sizeof(int64_t)) == 0;
 }
 
-/* Table.add(given, out, entry, allocators): keep a launch for calls with arguments like these. False if it cannot. */
+/* What a call needs of a signature. The references are owned: other threads may replace the signature meanwhile. */
+typedef struct {
+    Entry *entry;
+    PyObject *allocators;
+} Launch;
+
+static Launch of_signature(const Signature *signature)
+{
+    Py_INCREF(signature->entry);
+    Py_INCREF(signature->allocators);
+    return (Launch){signature->entry, signature->allocators};
+}
+
+/* Keep a launch for arguments like these. Steals the references. Returns 0 with an error. */
+static int keep(Table *table, const Arguments *found, const Tensor *tensors, PyObject *entry,
+                       PyObject *allocators, PyObject *sizes)
+{
+    Signature made = {found->given, found->count, NULL, (Entry *)entry, allocators, sizes};
+    made.arrays = PyMem_Calloc((size_t)found->count + 1, sizeof(Expected));
+    if (made.arrays == NULL) {
+        clear_signature(&made);
+        PyErr_NoMemory();
+        return 0;
+    }
+    for (int n = 0; n < found->count; n++) {
+        if (!table->is_array[n])
+            continue;
+        size_t bytes = (size_t)tensors[n].ndim * sizeof(int64_t);
+        made.arrays[n] = (Expected){tensors[n].dtype, tensors[n].device, tensors[n].ndim, NULL};
+        made.arrays[n].shape = PyMem_Calloc(1, bytes + 1);
+        if (made.arrays[n].shape == NULL) {
+            clear_signature(&made);
+            PyErr_NoMemory();
+            return 0;
+        }
+        memcpy(made.arrays[n].shape, tensors[n].shape, bytes);
+    }
+    Signature old = table->signatures[table->next];
+    table->signatures[table->next] = made;
+    table->last = table->next;
+    table->next = (table->next + 1) % MOST_ENTRIES;
+    table->count += table->count < MOST_ENTRIES;
+    clear_signature(&old); /* last: it may run Python */
+    return 1;
+}
+
+/* Table.add(given, out, entry, allocators, sizes): keep a launch for calls with arguments like these, and how launches
+ * for other sizes are made, or None. False if it cannot. */
 static PyObject *table_add(Table *table, PyObject *const *arguments, Py_ssize_t count)
 {
     Arguments found;
-    if (count != 4) {
-        PyErr_SetString(PyExc_TypeError, "add takes given, out, entry, allocators");
+    Tensor tensors[MOST_PARAMETERS];
+    if (count != 5) {
+        PyErr_SetString(PyExc_TypeError, "add takes given, out, entry, allocators, sizes");
         return NULL;
     }
     if (!gather(table, arguments[0], arguments[1], &found))
         Py_RETURN_FALSE;
-    Signature made = {found.given, found.count, NULL, NULL, NULL};
-    made.arrays = PyMem_Calloc((size_t)found.count + 1, sizeof(Expected));
-    if (made.arrays == NULL)
-        return PyErr_NoMemory();
-    for (int n = 0; n < found.count; n++) {
-        Tensor tensor;
-        Expected *expected = &made.arrays[n];
-        if (!table->is_array[n])
-            continue;
-        if (!read_tensor(&table->torch, found.objects[n], &tensor)) {
-            clear_signature(&made);
+    for (int n = 0; n < found.count; n++)
+        if (table->is_array[n] && !read_tensor(&table->torch, found.objects[n], &tensors[n]))
             Py_RETURN_FALSE;
-        }
-        *expected = (Expected){tensor.dtype, tensor.device, tensor.ndim, NULL};
-        expected->shape = PyMem_Calloc((size_t)tensor.ndim + 1, sizeof(int64_t));
-        if (expected->shape == NULL) {
-            clear_signature(&made);
-            return PyErr_NoMemory();
-        }
-        memcpy(expected->shape, tensor.shape, (size_t)tensor.ndim * sizeof(int64_t));
-    }
-    Py_INCREF(made.entry = (Entry *)arguments[2]);
-    Py_INCREF(made.allocators = arguments[3]);
-    Signature *place = &table->signatures[table->next];
-    clear_signature(place);
-    *place = made;
-    table->last = table->next;
-    table->next = (table->next + 1) % MOST_ENTRIES;
-    table->count += table->count < MOST_ENTRIES;
+    Py_INCREF(arguments[2]);
+    Py_INCREF(arguments[3]);
+    PyObject *sizes = arguments[4] == Py_None ? NULL : arguments[4];
+    Py_XINCREF(sizes);
+    if (!keep(table, &found, tensors, arguments[2], arguments[3], sizes))
+        return NULL;
     Py_RETURN_TRUE;
 }
 
-/* The signature of tensors that were read; the one of the last call first. */
-static Signature *find(Table *table, const Arguments *given, const Tensor *tensors)
+/* The values of the dims, by which shapes fit the specs. Returns None if they do not; NULL with an error. */
+static PyObject *extents_of(const Table *table, const Arguments *found, const Tensor *tensors)
 {
-    for (int turn = 0; turn < table->count; turn++) {
-        int number = (table->last + turn) % table->count;
-        Signature *signature = &table->signatures[number];
-        if (signature->given != given->given || signature->count != given->count)
+    int64_t dims[MOST_DIMS] = {0};
+    if (table->dims > MOST_DIMS)
+        Py_RETURN_NONE;
+    for (int n = 0; n < found->count; n++) {
+        if (!table->is_array[n])
             continue;
-        int n = 0;
-        while (n < given->count && (!table->is_array[n] || is_like(&tensors[n], &signature->arrays[n])))
-            n++;
-        if (n == given->count) {
-            table->last = number;
-            return signature;
+        if (tensors[n].ndim != table->rank[n])
+            Py_RETURN_NONE;
+        for (int axis = 0; axis < table->rank[n]; axis++) {
+            int64_t spec = table->shape[n][axis], extent = tensors[n].shape[axis];
+            if (spec < 0 && dims[-1 - spec] == 0)
+                dims[-1 - spec] = extent;
+            if (extent != (spec < 0 ? dims[-1 - spec] : spec))
+                Py_RETURN_NONE;
         }
     }
-    return NULL;
+    PyObject *extents = PyTuple_New(table->dims);
+    for (int n = 0; extents != NULL && n < table->dims; n++) {
+        PyObject *extent = dims[n] == 0 ? NULL : PyLong_FromLongLong(dims[n]);
+        if (extent == NULL) {
+            Py_CLEAR(extents);
+            if (PyErr_Occurred())
+                return NULL;
+            Py_RETURN_NONE; /* the arrays do not determine the dim */
+        }
+        PyTuple_SetItem(extents, n, extent);
+    }
+    return extents;
+}
+
+/* Make a launch for sizes that were never seen, and keep it. Steals sizes. Returns 0 if there is none. */
+static int resize(Table *table, PyObject *sizes, const Arguments *found, const Tensor *tensors, Launch *launch)
+{
+    int done = 0;
+    PyObject *made = NULL, *extents = extents_of(table, found, tensors);
+    if (extents != NULL && extents != Py_None)
+        made = PyObject_CallFunctionObjArgs(sizes, extents, NULL);
+    if (made != NULL && made != Py_None) {
+        *launch = (Launch){(Entry *)PyTuple_GetItem(made, 0), PyTuple_GetItem(made, 1)};
+        Py_INCREF(launch->entry);
+        Py_INCREF(launch->allocators);
+        Py_INCREF(launch->entry); /* two of each: for the caller, and for the table */
+        Py_INCREF(launch->allocators);
+        Py_INCREF(sizes);
+        done = keep(table, found, tensors, (PyObject *)launch->entry, launch->allocators, sizes);
+        if (!done) {
+            Py_DECREF(launch->entry);
+            Py_DECREF(launch->allocators);
+        }
+    }
+    Py_XDECREF(made);
+    Py_XDECREF(extents);
+    Py_DECREF(sizes);
+    if (!done)
+        PyErr_Clear();
+    return done;
+}
+
+/* The launch for tensors that were read: the one of the last call first, else a new one for their sizes. Returns 0 if
+ * there is none. */
+static int find(Table *table, const Arguments *given, const Tensor *tensors, Launch *launch)
+{
+    PyObject *sizes = NULL;
+    for (int turn = 0; turn < table->count; turn++) {
+        int number = (table->last + turn) % table->count;
+        const Signature *signature = &table->signatures[number];
+        if (signature->given != given->given || signature->count != given->count)
+            continue;
+        int like = 1, same = 1;
+        for (int n = 0; like && n < given->count; n++) {
+            if (!table->is_array[n])
+                continue;
+            same = same && has_shape(&tensors[n], &signature->arrays[n]);
+            like = (same || signature->sizes != NULL) && has_kind(&tensors[n], &signature->arrays[n]);
+        }
+        if (like && same) {
+            table->last = number;
+            *launch = of_signature(signature);
+            return 1;
+        }
+        if (like && sizes == NULL)
+            sizes = signature->sizes;
+    }
+    if (sizes == NULL)
+        return 0;
+    Py_INCREF(sizes);
+    return resize(table, sizes, given, tensors, launch);
 }
 
 /* The handle of a stream: None is torch's current one. Returns 0 for other objects than torch's and integers. */
@@ -489,70 +670,70 @@ static PyObject *returned(PyObject *outputs)
     return only;
 }
 
+/* Launch with arguments that were read. Returns the outputs, or MISS. */
+static PyObject *launch_with(const Table *table, const Launch *launch, PyObject *given, const Arguments *found,
+                             Value *values, PyObject *stream)
+{
+    const Entry *entry = launch->entry;
+    void *handle = NULL;
+    for (int n = 0; n < entry->count; n++) {
+        const Parameter *parameter = &entry->parameters[n];
+        int number = parameter->kind >= UNSIGNED;
+        if (number && !encode(found->objects[parameter->place], parameter, &values[parameter->place]))
+            return Py_INCREF(table->miss), table->miss;
+    }
+    if (!stream_of(&table->torch, stream, entry->device, &handle))
+        return Py_INCREF(table->miss), table->miss;
+    PyObject *outputs;
+    if (PyTuple_Size(launch->allocators) > 0) {
+        outputs = allocate_outputs(table->torch.api, launch->allocators, given, values + found->count);
+    } else {
+        outputs = PyTuple_New(found->count - found->given);
+        for (int n = found->given; outputs != NULL && n < found->count; n++) {
+            Py_INCREF(found->objects[n]);
+            PyTuple_SetItem(outputs, n - found->given, found->objects[n]);
+        }
+    }
+    if (outputs == NULL)
+        return NULL;
+    unsigned char room[MOST_PARAMETERS * ROOM + 64];
+    void *pointers[MOST_PARAMETERS];
+    lay(entry, values, room + (64 - (uintptr_t)room % 64) % 64, pointers);
+    if (enqueue(entry, pointers, handle) != 0) {
+        Py_DECREF(outputs);
+        return Py_INCREF(table->miss), table->miss;
+    }
+    return returned(outputs);
+}
+
 /* Table.call(given, out, stream): launch and return the outputs, or MISS. */
 static PyObject *table_call(Table *table, PyObject *const *arguments, Py_ssize_t count)
 {
     Arguments found;
     Tensor tensors[MOST_PARAMETERS];
     Value values[2 * MOST_PARAMETERS];
+    Launch launch;
     uint64_t addresses = 0;
-    void *stream = NULL;
     if (count != 3) {
         PyErr_SetString(PyExc_TypeError, "call takes given, out, stream");
         return NULL;
     }
-    Py_INCREF(table->miss);
-    if (table->count == 0 || !gather(table, arguments[0], arguments[1], &found))
-        return table->miss;
-    for (int n = 0; n < found.count; n++) {
+    int known = table->count > 0 && gather(table, arguments[0], arguments[1], &found);
+    for (int n = 0; known && n < found.count; n++) {
         if (!table->is_array[n])
             continue;
-        if (!read_tensor(&table->torch, found.objects[n], &tensors[n]))
-            return table->miss;
-        values[n].word = (uint64_t)(uintptr_t)tensors[n].data;
-        addresses |= values[n].word;
-    }
-    Signature *signature = addresses % 16 ? NULL : find(table, &found, tensors);
-    if (signature == NULL)
-        return table->miss;
-    Entry *entry = signature->entry;
-    for (int n = 0; n < entry->count; n++) {
-        const Parameter *parameter = &entry->parameters[n];
-        int number = parameter->kind >= UNSIGNED;
-        if (number && !encode(found.objects[parameter->place], parameter, &values[parameter->place]))
-            return table->miss;
-    }
-    if (!stream_of(&table->torch, arguments[2], entry->device, &stream))
-        return table->miss;
-    PyObject *outputs, *allocators = signature->allocators;
-    Py_INCREF(entry); /* another thread may replace the signature while Python or the driver works */
-    if (PyTuple_Size(allocators) > 0) {
-        Py_INCREF(allocators);
-        outputs = allocate_outputs(table->torch.api, allocators, arguments[0], values + found.count);
-        Py_DECREF(allocators);
-    } else {
-        outputs = PyTuple_New(found.count - found.given);
-        for (int n = found.given; outputs != NULL && n < found.count; n++) {
-            Py_INCREF(found.objects[n]);
-            PyTuple_SetItem(outputs, n - found.given, found.objects[n]);
+        known = read_tensor(&table->torch, found.objects[n], &tensors[n]);
+        if (known) {
+            values[n].word = (uint64_t)(uintptr_t)tensors[n].data;
+            addresses |= values[n].word;
         }
     }
-    if (outputs == NULL) {
-        Py_DECREF(entry);
-        Py_DECREF(table->miss);
-        return NULL;
-    }
-    unsigned char room[MOST_PARAMETERS * ROOM + 64];
-    void *pointers[MOST_PARAMETERS];
-    lay(entry, values, room + (64 - (uintptr_t)room % 64) % 64, pointers);
-    int status = enqueue(entry, pointers, stream);
-    Py_DECREF(entry);
-    if (status != 0) {
-        Py_DECREF(outputs);
-        return table->miss;
-    }
-    Py_DECREF(table->miss);
-    return returned(outputs);
+    if (!known || addresses % 16 || !find(table, &found, tensors, &launch))
+        return Py_INCREF(table->miss), table->miss;
+    PyObject *outputs = launch_with(table, &launch, arguments[0], &found, values, arguments[2]);
+    Py_DECREF(launch.entry);
+    Py_DECREF(launch.allocators);
+    return outputs;
 }
 
 /* --- a prepared launch --------------------------------------------------------------------------------------- */
@@ -581,6 +762,8 @@ static PyObject *fixed_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         const Parameter *parameter = &launch->parameters[n];
         PyObject *value = parameter->place < PyTuple_Size(given) ? PyTuple_GetItem(given, parameter->place) : NULL;
         Parameter word = *parameter;
+        if (word.kind == CONSTANT)
+            continue;
         if (word.kind < UNSIGNED)
             word = (Parameter){.kind = UNSIGNED, .bits = 64};
         if (value == NULL || !encode(value, &word, &values[parameter->place])) {
@@ -628,7 +811,12 @@ static PyObject *fixed_start(Fixed *fixed, PyObject *stream)
 
 #define SLOT(name, function) {name, (void *)(uintptr_t)(function)}
 
-static PyType_Slot entry_slots[] = {SLOT(Py_tp_new, entry_new), SLOT(Py_tp_dealloc, entry_free), {0, NULL}};
+static PyMethodDef entry_methods[] = {
+    {"resized", (PyCFunction)(void (*)(void))entry_resized, METH_VARARGS, "The launch with another grid and images."},
+    {NULL, NULL, 0, NULL},
+};
+static PyType_Slot entry_slots[] = {SLOT(Py_tp_new, entry_new), SLOT(Py_tp_dealloc, entry_free),
+                                    {Py_tp_methods, entry_methods}, {0, NULL}};
 static PyType_Spec entry_spec = {"pyptx.runtime._quick.Entry", sizeof(Entry), 0, Py_TPFLAGS_DEFAULT, entry_slots};
 
 static PyMethodDef table_methods[] = {
@@ -661,7 +849,7 @@ static int fill(PyObject *module)
         Py_DECREF(type);
     }
     struct { const char *name; int value; } constants[] = {
-        {"ADDRESS", ADDRESS}, {"MAP", MAP}, {"UNSIGNED", UNSIGNED}, {"SIGNED", SIGNED}, {"SINGLE", SINGLE},
+        {"ADDRESS", ADDRESS}, {"MAP", MAP}, {"CONSTANT", CONSTANT}, {"UNSIGNED", UNSIGNED}, {"SIGNED", SIGNED}, {"SINGLE", SINGLE},
         {"DOUBLE", DOUBLE}, {"MOST_PARAMETERS", MOST_PARAMETERS}, {"CONFIG_BYTES", (int)sizeof(Config)}};
     for (size_t n = 0; n < sizeof constants / sizeof *constants; n++)
         if (PyModule_AddIntConstant(module, constants[n].name, constants[n].value) < 0)

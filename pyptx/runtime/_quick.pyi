@@ -4,6 +4,7 @@ from typing import Any, final
 
 ADDRESS: int
 MAP: int
+CONSTANT: int
 UNSIGNED: int
 SIGNED: int
 SINGLE: int
@@ -23,6 +24,7 @@ class Entry:
         keep: object,
         /,
     ) -> Entry: ...
+    def resized(self, grid: tuple[int, int, int], changed: tuple[tuple[int, bytes], ...], /) -> Entry: ...
 
 @final
 class Table:
@@ -32,11 +34,11 @@ class Table:
         parameter: type,
         is_grad_enabled: Any,
         exchange_api: object,
-        is_array: bytes,
+        specs: tuple[tuple[int, ...] | None, ...],
         miss: object,
         /,
     ) -> Table: ...
-    def add(self, given: Any, out: Any, entry: Entry, allocators: tuple[Any, ...], /) -> bool: ...
+    def add(self, given: Any, out: Any, entry: Entry, allocators: tuple[Any, ...], sizes: Any, /) -> bool: ...
     def call(self, given: Any, out: Any, stream: Any, /) -> Any: ...
 
 @final

@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Sequence
+from copy import copy
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,7 +19,7 @@ from .driver import check, device_context, driver
 from .launch import allow_cluster, check_fit, configuration, describe_launch, scalar_bytes
 from .loader import LoadedKernel
 
-__all__ = ["Address", "Frame", "MapImage", "Number", "Parameter", "Plan"]
+__all__ = ["Address", "Constant", "Frame", "MapImage", "Number", "Parameter", "Plan"]
 
 #: Room of a parameter, which is that of a tensor map, in bytes and in words.
 _BYTES, _WORDS = 128, 16
@@ -55,7 +56,18 @@ class Number:
     check: Callable[[Any], int | float]
 
 
-Parameter = Address | MapImage | Number
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """A parameter of 4 bytes whose value belongs to the launch: the extent of a dim.
+
+    Attributes:
+        image: the value in 8 bytes, little-endian.
+    """
+
+    image: bytes
+
+
+Parameter = Address | MapImage | Number | Constant
 
 
 class Frame:
@@ -80,8 +92,8 @@ class Frame:
         )
         self.address = ctypes.addressof(self._pointers)
         for number, parameter in enumerate(parameters):
-            if isinstance(parameter, MapImage):
-                ctypes.memmove(base + _BYTES * number, parameter.image, _BYTES)
+            if isinstance(parameter, (MapImage, Constant)):
+                ctypes.memmove(base + _BYTES * number, parameter.image, len(parameter.image))
         self.config = configuration(launch)
         self.stream = 0
 
@@ -115,6 +127,13 @@ def _word_of(number: Number) -> Callable[[Any], int]:
     return slowly
 
 
+def _size(parameter: Parameter) -> int:
+    """Return the bytes of a parameter."""
+    if isinstance(parameter, Number):
+        return parameter.type.nbytes
+    return {MapImage: _BYTES, Constant: 4}.get(type(parameter), 8)
+
+
 class Plan:
     """A kernel with its launch configuration and parameters, of which a launch gives addresses and numbers.
 
@@ -133,6 +152,7 @@ class Plan:
         "_frames",
         "_function",
         "_success",
+        "_words",
         "kernel",
         "launch",
         "parameters",
@@ -144,11 +164,7 @@ class Plan:
         Raises:
             SpecError: the sizes are not those of the kernel's parameters, or the launch exceeds its limits.
         """
-        sizes = tuple(
-            p.type.nbytes if isinstance(p, Number) else _BYTES if isinstance(p, MapImage) else 8
-            for p in parameters
-        )
-        check_fit(kernel, launch, sizes)
+        check_fit(kernel, launch, tuple(map(_size, parameters)))
         with device_context(kernel.device_index):
             allow_cluster(kernel, launch)
         module = driver()
@@ -156,11 +172,27 @@ class Plan:
         self.kernel = kernel
         self.launch = launch
         self.parameters = tuple(parameters)
-        self._encoders = tuple((n, _word_of(p)) for n, p in enumerate(parameters) if isinstance(p, Number))
+        filled = [(n, p) for n, p in enumerate(parameters) if not isinstance(p, Constant)]
+        #: The first word of each parameter that a launch fills, and how it encodes numbers.
+        self._words = tuple(_WORDS * number for number, _ in filled)
+        self._encoders = tuple((n, _word_of(p)) for n, (_, p) in enumerate(filled) if isinstance(p, Number))
         self._enqueue = module.cuLaunchKernelEx
         self._success = module.CUresult.CUDA_SUCCESS
         #: Frames that no launch uses now; taking and giving back are atomic.
         self._frames: list[Frame] = []
+
+    def resized(self, launch: Launch, parameters: Sequence[Parameter]) -> Plan:
+        """Return the plan with another grid, other images of tensor maps, and other constants.
+
+        Args:
+            launch: the configuration, which the caller has checked; only the grid may be another.
+            parameters: all parameters, of the same kinds.
+        """
+        other = copy(self)
+        other.launch = launch
+        other.parameters = tuple(parameters)
+        other._frames = []
+        return other
 
     def frame(self, values: Sequence[Any], stream: int) -> Frame:
         """Return a frame for :meth:`start` with these values, for launches that repeat on one stream.
@@ -177,10 +209,9 @@ class Plan:
             values = list(values)
             for number, encode in self._encoders:
                 values[number] = encode(values[number])
-        words, word = frame.words, 0
-        for value in values:
+        words = frame.words
+        for word, value in zip(self._words, values, strict=True):
             words[word] = value
-            word += _WORDS
         if frame.stream != stream:
             frame.config.hStream = frame.stream = stream
 
@@ -188,7 +219,7 @@ class Plan:
         """Enqueue one launch.
 
         Args:
-            values: for each parameter, an address or a number.
+            values: for each parameter that is no :class:`Constant`, an address or a number.
             stream: handle of a stream on the GPU of the kernel.
 
         Raises:

@@ -9,11 +9,12 @@ import ctypes
 import os
 import sys
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 from .driver import call
 from .launch import configuration
-from .plan import MapImage, Number, Plan
+from .plan import Constant, MapImage, Number, Plan
 
 try:
     from . import _quick
@@ -44,15 +45,19 @@ def entry(plan: Plan, places: Sequence[int]) -> Any:
     """Return the compiled module's ``Entry`` of a plan; None if it cannot make such launches.
 
     Args:
-        places: for each parameter, the number of the argument that gives its value.
+        places: for each parameter that a call fills, the number of the argument that gives its value.
     """
     module = native()
-    if module is None or plan.__class__ is not Plan or len(places) > module.MOST_PARAMETERS:
+    if module is None or plan.__class__ is not Plan or len(plan.parameters) > module.MOST_PARAMETERS:
         return None
     parameters = []
-    for parameter, place in zip(plan.parameters, places, strict=True):
+    given = iter(places)
+    for parameter in plan.parameters:
         kind, bits, image = module.ADDRESS, 64, None
-        if isinstance(parameter, MapImage):
+        place = 0 if isinstance(parameter, Constant) else next(given)
+        if isinstance(parameter, Constant):
+            kind, image = module.CONSTANT, parameter.image
+        elif isinstance(parameter, MapImage):
             kind, image = module.MAP, parameter.image
         elif isinstance(parameter, Number):
             type = parameter.type
@@ -78,7 +83,7 @@ def fixed(plan: Plan, places: Sequence[int], values: Sequence[Any]) -> Callable[
     It returns False if it has launched nothing: always where there is no compiled path.
 
     Args:
-        places: for each parameter, the number of the argument in ``values``.
+        places: for each parameter that a call fills, the number of the argument in ``values``.
     """
     torch = sys.modules.get("torch")
     api = None if torch is None else exchange_api(torch)
@@ -97,6 +102,7 @@ def _nothing(stream: Any) -> bool:
     return False
 
 
+@lru_cache(maxsize=1)
 def _launch_address() -> int:
     """Return the address of the driver's function."""
     found = call("cuGetProcAddress", b"cuLaunchKernelEx", _CUDA, 0)

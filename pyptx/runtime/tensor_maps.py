@@ -1,18 +1,21 @@
 """Encodes tensor maps for the GPU with ``cuTensorMapEncodeTiled`` or ``cuTensorMapEncodeIm2col``.
 
-Owns the translation of a :class:`~pyptx.layout.TensorMap` into the driver's opaque ``CUtensorMap``.
+Owns the translation of a :class:`~pyptx.layout.TensorMap` into the driver's opaque ``CUtensorMap``, and its
+change for other addresses and extents.
 """
 
 from __future__ import annotations
 
 import ctypes
+import struct
+from collections.abc import Sequence
 from typing import Any
 
 from ..core.errors import SpecError
 from ..layout import TensorMap
 from .driver import describe_status, device_context, driver
 
-__all__ = ["encode", "image"]
+__all__ = ["MapTemplate", "encode", "template"]
 
 
 def encode(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> Any:
@@ -64,20 +67,69 @@ def encode(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> Any:
 _BYTES = 128
 #: Distance of two addresses that are encoded to see where an address lies in a map.
 _APART = 1 << 30
+#: Bytes of a map where its dims and its strides lie (:mod:`pyptx.layout.tensor_map_image`).
+_DIMS, _STRIDES = 32, 12
+#: Strides of this size have bits in further bytes.
+_MOST_STRIDE = 1 << 36
 
 
-def image(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> bytes | None:
-    """Return the 128 bytes of the driver's map, if the address is their first 8 bytes and nowhere else.
+class MapTemplate:
+    """A tensor map of a contiguous tensor, which other addresses and extents change.
 
-    Two maps that the driver encodes for different addresses show it.  None if it does not hold: then each
-    launch must encode its maps.
+    The template was compared with two maps that the driver encoded, for other addresses and other extents.
+
+    Args:
+        image: the 128 bytes of the driver's map for some extents.
+        nbytes: size of an element in bytes.
+    """
+
+    __slots__ = ("_nbytes", "image")
+
+    def __init__(self, image: bytes, nbytes: int) -> None:
+        self.image = image
+        self._nbytes = nbytes
+
+    def __call__(self, shape: Sequence[int]) -> bytes | None:
+        """Return the 128 bytes for a shape; None if TMA refuses the map, or encodes it in another way."""
+        made = bytearray(self.image)
+        stride, last = self._nbytes, len(shape) - 1
+        for number in range(last + 1):
+            extent = shape[last - number]
+            if number:
+                if stride % 16 or stride >= _MOST_STRIDE:
+                    return None
+                _WORD.pack_into(made, _STRIDES + 4 * (number - 1), stride >> 4)
+            if not 1 < extent <= 1 << 32:
+                return None  # the stride of an axis with one element may be another
+            _WORD.pack_into(made, _DIMS + 4 * number, extent - 1)
+            stride *= extent
+        return bytes(made)
+
+
+_WORD = struct.Struct("<I")
+
+
+def template(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> MapTemplate | None:
+    """Return the driver's map of a contiguous tensor for other addresses and extents.
+
+    The driver encodes a second map, for another address and other extents; it must have the bytes that the
+    template has for them.  None if it does not: then each launch must encode its maps.
 
     Raises:
         SpecError, LaunchError: as :func:`encode`.
     """
-    first, second = (
-        ctypes.string_at(encode(tensor_map, address, device_index).getPtr(), _BYTES)
-        for address in (pointer, pointer ^ _APART)
+    first = ctypes.string_at(encode(tensor_map, pointer, device_index).getPtr(), _BYTES)
+    made = MapTemplate(first, tensor_map.type.nbytes)
+    extents = [16 * (axis + 3) for axis in range(tensor_map.rank)]
+    other = TensorMap.tiled(
+        pointer ^ _APART,
+        dtype=tensor_map.type,
+        shape=extents,
+        box=tensor_map.box,
+        swizzle=tensor_map.swizzle,
     )
+    second = ctypes.string_at(encode(other, pointer ^ _APART, device_index).getPtr(), _BYTES)
     held = [int.from_bytes(raw[:8], "little") for raw in (first, second)]
-    return first if held == [pointer, pointer ^ _APART] and first[8:] == second[8:] else None
+    guessed = made(extents)
+    known = guessed is not None and held == [pointer, pointer ^ _APART] and guessed[8:] == second[8:]
+    return made if known else None

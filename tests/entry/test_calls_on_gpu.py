@@ -201,6 +201,59 @@ def test_tensor_maps_follow_the_addresses(torch: Any) -> None:
         assert torch.equal(p(y), y) and torch.equal(p(y, out=out), y) and torch.equal(p(), x)
 
 
+@pytest.mark.parametrize("given", [False, True])
+def test_sizes_never_seen(torch: Any, monkeypatch: pytest.MonkeyPatch, given: bool) -> None:
+    """Only the first call runs the full checks, records and loads; tensor maps get the dims of each call."""
+    k = load_example("hopper/tma_copy.py").tma_copy
+    k = kernel(**{name: getattr(k.options, name) for name in ("grid", "block", "arch")},
+               in_specs=k.options.specs[:1], out_specs=k.options.specs[1:])(k.function)  # fmt: skip
+
+    def source(rows: int, columns: int) -> Any:
+        return torch.randn(rows, columns, device="cuda").to(torch.bfloat16)
+
+    def copied(x: Any) -> Any:
+        return k(x, out=torch.zeros_like(x)) if given else k(x)
+
+    first = source(100, 72)
+    assert torch.equal(copied(first), first)
+    monkeypatch.setattr(Kernel, "_run", None)
+    for rows in (2, 63, 64, 65, 1000):
+        for columns in (8, 64, 72, 4096):
+            x = source(rows, columns)
+            assert torch.equal(copied(x), x)
+    monkeypatch.undo()
+    for shape in ((1, 64), (64, 8), (1, 8)):  # an axis with one element
+        x = source(*shape)
+        assert torch.equal(copied(x), x)
+    with pytest.raises(SpecError, match="tensor map of A"):
+        copied(source(64, 4))
+    with pytest.raises(SpecError, match="B is 72 by|N is|M is"):
+        k(first, out=source(100, 64))
+
+
+def test_extents_that_the_kernel_reads(torch: Any) -> None:
+    from tests.entry.test_sizes import BLOCK as WIDTH
+    from tests.entry.test_sizes import scaled
+
+    k = scaled()
+    for rows, n in ((4, 1), (5, 1), (5, 7), (1000, 3), (4, 1)):
+        x, other = torch.randn(rows, WIDTH, device="cuda"), torch.zeros(n, device="cuda")
+        assert torch.equal(k(x, other), x * (rows + 10 * n))
+        p = k.prepare(x, other)
+        assert torch.equal(p(), x * (rows + 10 * n)) and torch.equal(p(2 * x, other), 2 * x * (rows + 10 * n))
+    assert len(k._specializations.recorded()) == 1
+
+
+def test_many_sizes_stay_bounded(torch: Any) -> None:
+    k = axpy()
+    for blocks in range(1, 1500):
+        x = numbers(torch, 0, blocks * BLOCK)
+        z = k(x, x, 1.0, 1)
+        if blocks % 250 == 1:
+            assert torch.equal(z, 2 * x + 1)
+    assert ready(k) <= 1024 and len(k._specializations.recorded()) == 1
+
+
 def test_prepared(torch: Any) -> None:
     k = axpy()
     x, y, z = numbers(torch, 0), numbers(torch, 5), numbers(torch, 0)

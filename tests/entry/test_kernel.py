@@ -152,7 +152,7 @@ def test_a_scalar_never_compiles_anew() -> None:
     x = numbers(8)
     k(x, x, 1.0, 8)
     k(x, x, 2.5, 3)
-    assert len(k._cache) == 1
+    assert len(k._specializations) == 1
 
 
 def test_dims_may_be_constants_of_the_kernel() -> None:
@@ -309,7 +309,7 @@ def test_an_error_in_the_body_is_at_its_line_and_nothing_is_cached() -> None:
     for _ in range(2):
         with refused(OperandError, "%x"):
             k.ptx()
-    assert not k._cache
+    assert not len(k._specializations)
 
 
 def test_an_architecture_that_lacks_the_instruction() -> None:
@@ -411,7 +411,7 @@ def test_arrays_that_do_not_fit() -> None:
         k(x, y, 1.0, 8, M=3)  # refused
     with refused(SpecError, "stream="):
         k(x, y, 1.0, 8, stream=7)  # refused
-    assert not any("sim" in special.loaded for special in k._cache.values())
+    assert not any("sim" in special.loaded for special in k._specializations.recorded())
 
 
 def test_scalars_that_do_not_fit() -> None:

@@ -227,6 +227,7 @@ def test_the_driver_gets_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = mock.Mock()
     monkeypatch.setattr(gpu, "load", lambda printed, entry, **options: given.append(printed))
     monkeypatch.setattr(gpu, "Plan", lambda *arguments: plan)
+    monkeypatch.setattr(gpu, "entry", lambda *arguments: None)
     k = made(sample)
     array = np.zeros(32, np.uint32)
     arguments = KernelArguments((array,), (describe(array),), (array,), False)

@@ -145,8 +145,8 @@ def entry(quick: Any, driver: Driver, parameters: tuple[Any, ...], device: int =
 
 def table(quick: Any, arrays: str, grad_enabled: Any = lambda: True) -> Any:
     """``arrays`` has a letter for each argument: a for an array, n for a number."""
-    flags = bytes(letter == "a" for letter in arrays)
-    return quick.Table(Tensor, Parameter, grad_enabled, CAPSULE, flags, MISS)
+    specs = tuple((-1, -2) if letter == "a" else None for letter in arrays)
+    return quick.Table(Tensor, Parameter, grad_enabled, CAPSULE, specs, MISS)
 
 
 def word(raw: bytes) -> int:
@@ -160,7 +160,7 @@ def test_addresses_maps_and_streams(quick: Any) -> None:
     k = table(quick, "aaa")
     a, b, c = Tensor(0x1000), Tensor(0x2000), Tensor(0x3000)
     assert k.call((a, b), c, None) is MISS
-    assert k.add((a, b), c, entry(quick, driver, kinds), ())
+    assert k.add((a, b), c, entry(quick, driver, kinds), (), None)
     other = Tensor(0x4000)
     assert k.call((a, other), c, None) is c
     assert k.call((b, a), [c], 7) is c
@@ -180,7 +180,7 @@ def test_addresses_maps_and_streams(quick: Any) -> None:
 
 def test_the_device_of_the_entry_gives_the_stream(quick: Any) -> None:
     driver, k, a = Driver(1), table(quick, "a"), Tensor(0x1000, device=(CUDA, 3))
-    assert k.add((), a, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),), device=3), ())
+    assert k.add((), a, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),), device=3), (), None)
     assert k.call((), a, None) is a and driver.launched[0][0] == 0x5003
     assert k.call((), Tensor(0x1000), None) is MISS
 
@@ -212,7 +212,7 @@ WRONG = {
 def test_whatever_differs_is_left_to_the_checks(quick: Any, what: str, place: int) -> None:
     driver, k = Driver(1), table(quick, "aaa")
     right = [Tensor(0x1000), Tensor(0x2000), Tensor(0x3000)]
-    assert k.add(tuple(right[:2]), right[2], entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), ())
+    assert k.add(tuple(right[:2]), right[2], entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), (), None)
     given = list(right)
     given[place] = WRONG[what]
     if what == "none" and place == 2:
@@ -224,7 +224,7 @@ def test_whatever_differs_is_left_to_the_checks(quick: Any, what: str, place: in
 
 def test_numbers_of_arguments(quick: Any) -> None:
     driver, k, a = Driver(1), table(quick, "aaa"), Tensor(0x1000)
-    assert k.add((a, a), a, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), ())
+    assert k.add((a, a), a, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), (), None)
     for inputs, out in (
         ((a,), a),
         ((a, a), None),
@@ -244,7 +244,7 @@ def test_gradients_count_where_autograd_is_on(quick: Any) -> None:
     enabled = [False]
     driver, k = Driver(1), table(quick, "a", lambda: enabled[0])
     a = Parameter(0x1000, requires_grad=True)
-    assert k.add((a,), None, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), ())
+    assert k.add((a,), None, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), (), None)
     assert k.call((a,), None, None) is None
     enabled[0] = True
     assert k.call((a,), None, None) is MISS
@@ -255,18 +255,18 @@ def test_outputs_that_the_call_allocates(quick: Any) -> None:
     driver, k = Driver(3), table(quick, "aaa")
     kinds = tuple((quick.ADDRESS, 64, place, None) for place in range(3))
     makers = (lambda given: Tensor(given[0].address + 0x100), lambda given: Tensor(0x9000))
-    assert k.add((Tensor(0x1000),), None, entry(quick, driver, kinds), makers)
+    assert k.add((Tensor(0x1000),), None, entry(quick, driver, kinds), makers, None)
     first, second = k.call((Tensor(0x2000),), None, None)
     assert (first.address, second.address) == (0x2100, 0x9000)
     assert [word(p) for p in driver.launched[0][1]] == [0x2000, 0x2100, 0x9000]
     only = table(quick, "aa")
-    assert only.add((Tensor(0x1000),), None, entry(quick, driver, kinds[:2] + kinds[:1]), makers[:1])
+    assert only.add((Tensor(0x1000),), None, entry(quick, driver, kinds[:2] + kinds[:1]), makers[:1], None)
     assert only.call((Tensor(0x2000),), None, None).address == 0x2100
 
     def fails(given: Any) -> Any:
         raise MemoryError("no memory on the device")
 
-    assert k.add((Tensor(0x1000, (2, 2)),), None, entry(quick, driver, kinds), (fails, fails))
+    assert k.add((Tensor(0x1000, (2, 2)),), None, entry(quick, driver, kinds), (fails, fails), None)
     with pytest.raises(MemoryError, match="no memory on the device"):
         k.call((Tensor(0x1000, (2, 2)),), None, None)
 
@@ -276,12 +276,67 @@ def test_many_signatures(quick: Any) -> None:
     drivers, k = [Driver(1) for _ in range(100)], table(quick, "a")
     for n, driver in enumerate(drivers):
         assert k.add(
-            (Tensor(0x1000, (n + 1,)),), None, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), ()
+            (Tensor(0x1000, (n + 1,)),), None, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), (), None
         )
     for n in (99, 36, 70, 36, 99, 50):
         assert k.call((Tensor(0x1000, (n + 1,)),), None, None) is None
     assert [len(d.launched) for d in drivers] == [{99: 2, 36: 2, 70: 1, 50: 1}.get(n, 0) for n in range(100)]
     assert all(k.call((Tensor(0x1000, (n + 1,)),), None, None) is MISS for n in range(36))
+
+
+def test_sizes_never_seen(quick: Any) -> None:
+    """The dims go to the function that makes launches; what it returns is kept for these sizes."""
+    driver, asked = Driver(3), []
+    image = bytes(range(128))
+    kinds = (
+        (quick.MAP, 64, 0, image),
+        (quick.CONSTANT, 64, 0, (4).to_bytes(8, "little")),
+        (quick.ADDRESS, 64, 1, None),
+    )
+    made = entry(quick, driver, kinds)
+    makers = (lambda given: Tensor(0x9000),)
+
+    def sizes(extents: tuple[int, ...]) -> Any:
+        asked.append(extents)
+        m = extents[0]
+        if m == 13:
+            raise ZeroDivisionError
+        if m == 14:
+            return None
+        changed = ((0, bytes([m]) * 128), (1, m.to_bytes(8, "little")))
+        return made.resized((1, 2, 3), changed), makers
+
+    k = quick.Table(Tensor, Parameter, bool, CAPSULE, ((-1, 8), (-2, -1), None), MISS)
+    numbers = table(quick, "an")
+    assert k.add((Tensor(0x1000, (4, 8)), Tensor(0x2000, (5, 4))), None, made, makers, sizes)
+    assert k.add((Tensor(0x1000, (4, 8)),), None, made, makers, sizes)
+    for _ in range(2):
+        for m, n in ((7, 9), (7, 8), (4, 5), (8, 9)):
+            found = k.call((Tensor(0x1000, (m, 8)), Tensor(0x2000, (n, m))), None, None)
+            assert found.address == 0x9000
+    assert asked == [(7, 9), (7, 8), (8, 9)]
+    first, constant, second = driver.launched[0][1]
+    assert (word(first), first[8:], word(constant), word(second)) == (0x1000, bytes([7]) * 120, 7, 0x2000)
+    first, constant, second = driver.launched[2][1]
+    assert (first[8:], word(constant)) == (image[8:], 4)
+    asked.clear()
+    for m, wide, n, also in ((7, 9, 9, 7), (7, 8, 9, 8), (7, 8, 0, 7)):  # shapes that fit no spec
+        assert k.call((Tensor(0x1000, (m, wide)), Tensor(0x2000, (n, also))), None, None) is MISS
+    assert k.call((Tensor(0x1000, (7, 8, 1)), Tensor(0x2000, (9, 7))), None, None) is MISS
+    assert k.call((Tensor(0x1000, (7, 8)),), None, None) is MISS  # the second dim is not determined
+    assert not asked
+    for m in (13, 14, 13):
+        assert k.call((Tensor(0x1000, (m, 8)), Tensor(0x2000, (5, m))), None, None) is MISS
+    assert k.call((Tensor(0x1000, (7, 8), dtype=(2, 16, 1)), Tensor(0x2000, (5, 7))), None, None) is MISS
+    assert [m for m, _ in asked] == [13, 14, 13]
+    assert numbers.call((Tensor(0x1000), 5), None, None) is MISS
+
+
+def test_what_a_resized_launch_refuses(quick: Any) -> None:
+    made = entry(quick, Driver(1), ((quick.ADDRESS, 64, 0, None),))
+    for changed in (((1, b""),), ((-1, b""),), ((0, bytes(129)),)):
+        with pytest.raises(ValueError, match="no such parameter, or its image is too long"):
+            made.resized((1, 1, 1), changed)
 
 
 KINDS = {"u8": "UNSIGNED", "u32": "UNSIGNED", "u64": "UNSIGNED", "s16": "SIGNED", "s32": "SIGNED", "s64": "SIGNED", "f32": "SINGLE", "f64": "DOUBLE"}  # fmt: skip
@@ -298,7 +353,9 @@ def test_numbers_are_encoded_as_by_python_or_missed(name: str, value: Any) -> No
         return
     kind, driver = TYPES[name], Driver(1)
     k = table(module, "n")
-    assert k.add((0,), None, entry(module, driver, ((getattr(module, KINDS[name]), kind.bits, 0, None),)), ())
+    assert k.add(
+        (0,), None, entry(module, driver, ((getattr(module, KINDS[name]), kind.bits, 0, None),)), (), None
+    )
     done = k.call((value,), None, None)
     try:
         expected = scalar_bytes(value, kind, "a number")
@@ -331,7 +388,7 @@ def test_fixed(quick: Any) -> None:
 def test_other_versions_are_refused(quick: Any) -> None:
     capsule, kept = _api(major=2)
     with pytest.raises(ValueError, match="another DLPack exchange API than version 1"):
-        quick.Table(Tensor, Parameter, bool, capsule, b"\1", MISS)
+        quick.Table(Tensor, Parameter, bool, capsule, ((-1,),), MISS)
     assert kept.major == 2
     with pytest.raises(ValueError, match="another CUlaunchConfig"):
         quick.Entry(1, 2, b"\0" * 48, 0, (), None)
@@ -346,7 +403,7 @@ def test_no_reference_is_kept_or_lost(quick: Any) -> None:
     a, b, out, number = Tensor(0x1000), Tensor(0x2000), Tensor(0x3000), 1.5
     maker = lambda given: Tensor(0x4000)  # noqa: E731
     made, makers = entry(quick, driver, kinds), (maker,)
-    assert k.add((a, b, number), out, made, ()) and k.add((a, b, number), None, made, makers)
+    assert k.add((a, b, number), out, made, (), None) and k.add((a, b, number), None, made, makers, None)
     fixed = quick.Fixed(made, CAPSULE, (0x1000, 0x2000, 1.5))
 
     def calls() -> None:
@@ -369,7 +426,7 @@ def test_no_reference_is_kept_or_lost(quick: Any) -> None:
     after = [sys.getrefcount(each) for each in kept]
     assert all(abs(now - then) < 20 for now, then in zip(after, before, strict=True)), (before, after)
     for n in range(200):  # signatures that are replaced let go of what they held
-        k.add((a, b, number), Tensor(0x1000, (n + 1,)), made, ())
+        k.add((a, b, number), Tensor(0x1000, (n + 1,)), made, (), None)
     assert sys.getrefcount(made) < before[6] + 70
     k = fixed = None
     gc.collect()

@@ -17,9 +17,9 @@ import click
 
 from ...core.errors import PyptxError, SpecError
 from ...core.types import ScalarType, u64
-from ...dsl import Scalar, Tile
+from ...dsl import Scalar
 from ...entry import Kernel
-from ...entry.specialize import tensor_map
+from ...entry.specialize import argument_of
 from ...ir import Function, Launch, Module, parse_module
 from ...sim import LoadedModule, load
 from ..load import load_target
@@ -61,7 +61,8 @@ class LaunchableKernel:
         launch: extents and shared memory, if the kernel defines them.
         block: the block that the kernel requires (``.reqntid``), or None.
         pack: converts the values of ``parameters`` to the values of the entry's parameters.
-        places: for each parameter of the entry, the position in ``parameters`` that fills it.
+        places: for each parameter of the entry, the position in ``parameters`` that fills it; -1 if the
+            launch fills it, with the extent of a dim.
     """
 
     loaded: LoadedModule
@@ -158,16 +159,9 @@ def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> LaunchableKernel:
         parameters.append(KernelParameter(name, u64, u64.nbytes, default=default))
 
     def pack(values: Sequence[Any]) -> list[Any]:
-        packed = []
-        for slot in special.slots:
-            value, spec = values[slot.index], options.specs[slot.index]
-            if slot.kind == "map":
-                assert isinstance(spec, Tile)
-                value = tensor_map(options.names[slot.index], spec, value, dtype=spec.dtype)
-            packed.append(value)
-        return packed
+        return [argument_of(special, options, slot, values[slot.index]) for slot in special.slots]
 
-    places = tuple(slot.index for slot in special.slots)
+    places = tuple(-1 if slot.kind == "extent" else slot.index for slot in special.slots)
     return LaunchableKernel(
         load(special.module, check=False),
         special.entry,

@@ -1,0 +1,64 @@
+"""A launch on a GPU that needs only addresses and numbers.
+
+Owns :class:`Ready`, and the functions that allocate the outputs of such a launch.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..runtime.launch import current_stream, stream_handle
+from ..runtime.plan import Plan
+
+__all__ = ["Ready", "allocator_like", "allocator_of_shape"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """A launch of one signature.
+
+    Attributes:
+        plan: the launch.
+        places: for each parameter that a call fills, the number of the argument that gives its value.
+        device_index: the GPU.
+        outputs: functions of the inputs that allocate the outputs; none if the caller gives the outputs.
+    """
+
+    plan: Plan
+    places: tuple[int, ...]
+    device_index: int
+    outputs: tuple[Callable[[Sequence[Any]], Any], ...]
+
+    def launch(self, given: Sequence[Any], flat: list[Any], out: Any, stream: Any) -> Any:
+        """Launch with the addresses and numbers in ``flat``; return the outputs as the kernel's call does.
+
+        Raises:
+            SpecError: ``stream`` is not a stream, or a number does not fit its type.
+            LaunchError: the driver refused the launch, or an earlier kernel failed.
+        """
+        device = self.device_index
+        handle = current_stream(device) if stream is None else stream_handle(stream, device)
+        if self.outputs:
+            made = [allocate(given) for allocate in self.outputs]
+            flat += [tensor.data_ptr() for tensor in made]
+            out = made[0] if len(made) == 1 else tuple(made)
+        elif out.__class__ is list or out.__class__ is tuple:
+            out = out[0] if len(out) == 1 else tuple(out)
+        self.plan([flat[place] for place in self.places], handle)
+        return out
+
+
+def allocator_of_shape(shape: Sequence[int], dtype: Any, device: Any) -> Callable[[Sequence[Any]], Any]:
+    """Return a function that allocates a torch tensor of this shape, dtype and device."""
+    empty = partial(sys.modules["torch"].empty, shape, dtype=dtype, device=device)
+    return lambda given: empty()
+
+
+def allocator_like(number: int) -> Callable[[Sequence[Any]], Any]:
+    """Return a function that allocates a torch tensor like the input ``number`` of a call."""
+    empty_like = sys.modules["torch"].empty_like
+    return lambda given: empty_like(given[number])

@@ -1,0 +1,169 @@
+"""Launches for sizes that a kernel has never seen: the recording and the loaded module exist already.
+
+Owns :class:`Template`, a launch whose sizes may change, and :class:`Sizes`, which makes a launch for the dims
+of a call.  Nothing is recorded, compiled or loaded; what changes is the grid, the dims in the tensor maps and
+the extents that the kernel reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ..ir import Launch
+from ..runtime.plan import Constant, MapImage, Parameter, Plan
+from ..runtime.tensor_maps import MapTemplate
+from .ready import Ready, allocator_of_shape
+from .specialize import Evaluator, KernelOptions, Recorded
+
+__all__ = ["Output", "Sizes", "Template"]
+
+
+#: A dim must be below this number.
+_MOST = 1 << 32
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """An output that each call allocates.
+
+    Attributes:
+        dims: its extents: numbers, or names of dims.
+        dtype: torch's dtype.
+        device: torch's device.
+        allocate: allocates the output if its shape is always that of an input, else None.
+    """
+
+    dims: tuple[int | str, ...]
+    dtype: Any
+    device: Any
+    allocate: Callable[[Sequence[Any]], Any] | None
+
+    def allocator(self, dims: Mapping[str, int]) -> Callable[[Sequence[Any]], Any]:
+        """Return a function of a call's inputs that allocates the output for these dims."""
+        if self.allocate is not None:
+            return self.allocate
+        shape = tuple(dim if isinstance(dim, int) else dims[dim] for dim in self.dims)
+        return allocator_of_shape(shape, self.dtype, self.device)
+
+
+@dataclass(frozen=True, slots=True)
+class Template:
+    """A launch of one recording on one GPU, of which other sizes change a part.
+
+    Attributes:
+        plan: a launch of the recording.
+        entry: the compiled path's launch; None if there is none.
+        places: for each parameter that a call fills, the number of the argument that gives its value.
+        maps: number of each parameter that is a tensor map, its dims, and how the map depends on the dims.
+        extents: number and dim of each parameter that is the extent of a dim.
+    """
+
+    plan: Plan
+    entry: Any
+    places: tuple[int, ...]
+    maps: tuple[tuple[int, tuple[int | str, ...], MapTemplate], ...]
+    extents: tuple[tuple[int, str], ...]
+
+
+def _extent(value: Any) -> tuple[int, int, int]:
+    return (value, 1, 1) if value.__class__ is int and value > 0 else Launch.extent(value)
+
+
+class Sizes:
+    """The launches of a kernel for one choice of dtypes, GPU and constants, for any dims.
+
+    Args:
+        options: the kernel's options.
+        recordings: the kernel's recordings for the constants; others may be added to the list.
+        constants: values of the constants.
+        device_index: number of the GPU.
+        outputs: the outputs that each call allocates; none if the caller gives them.
+    """
+
+    __slots__ = ("_cluster", "_constants", "_device", "_dims", "_grid", "_outputs", "_recordings")
+
+    def __init__(
+        self,
+        options: KernelOptions,
+        recordings: Sequence[Recorded],
+        constants: Mapping[str, Any],
+        device_index: int,
+        outputs: Sequence[Output],
+    ) -> None:
+        self._dims = options.dims
+        self._recordings = recordings
+        self._constants = dict(constants)
+        self._device = device_index
+        self._outputs = tuple(outputs)
+        names = (*self._dims, *constants)
+        self._grid = Evaluator("grid", options.grid, names)
+        self._cluster = Evaluator("cluster", options.cluster, names)
+
+    def compiled(self, extents: tuple[int, ...]) -> tuple[Any, tuple[Callable[..., Any], ...]] | None:
+        """Return the compiled path's launch, and the functions that allocate the outputs.
+
+        None if the full checks must look at the call.
+
+        Args:
+            extents: values of the dims, in the order of the kernel's dims.
+        """
+        found = self._find(extents)
+        if found is None or found[0].entry is None:
+            return None
+        template, dims, grid = found
+        changed = self._changed(template, dims)
+        if changed is None:
+            return None
+        parts = tuple((number, part.image) for number, part in changed)
+        return template.entry.resized(grid, parts), self._allocators(dims)
+
+    def ready(self, extents: tuple[int, ...]) -> Ready | None:
+        """Return the launch for these dims; None if the full checks must look at the call."""
+        found = self._find(extents)
+        if found is None:
+            return None
+        template, dims, grid = found
+        changed = self._changed(template, dims)
+        if changed is None:
+            return None
+        plan = template.plan
+        parameters: list[Parameter] = list(plan.parameters)
+        for number, part in changed:
+            parameters[number] = part
+        launch = Launch(grid, plan.launch.block, plan.launch.cluster, plan.launch.dynamic_smem)
+        return Ready(plan.resized(launch, parameters), template.places, self._device, self._allocators(dims))
+
+    @staticmethod
+    def _changed(template: Template, dims: Mapping[str, int]) -> list[tuple[int, MapImage | Constant]] | None:
+        """Return the parameters that depend on the dims; None if the driver must encode a map."""
+        changed: list[tuple[int, MapImage | Constant]] = []
+        for number, tile, resized in template.maps:
+            image = resized([dim if isinstance(dim, int) else dims[dim] for dim in tile])
+            if image is None:
+                return None
+            changed.append((number, MapImage(image)))
+        for number, dim in template.extents:
+            changed.append((number, Constant(dims[dim].to_bytes(8, "little"))))
+        return changed
+
+    def _find(self, extents: tuple[int, ...]) -> tuple[Template, dict[str, int], tuple[int, int, int]] | None:
+        dims = dict(zip(self._dims, extents, strict=True))
+        for recorded in self._recordings:
+            template = recorded.templates.get(self._device)
+            if template is not None and recorded.serves(dims):
+                break
+        else:
+            return None
+        values = {**dims, **self._constants}
+        cluster = template.plan.launch.cluster
+        try:
+            grid = _extent(self._grid(values))
+            fits = _extent(self._cluster(values)) == cluster and Launch.fits(grid, cluster)
+        except Exception:  # whatever the author's function raises, the full checks raise again
+            return None
+        return (template, dims, grid) if fits and max(extents, default=0) < _MOST else None
+
+    def _allocators(self, dims: Mapping[str, int]) -> tuple[Callable[[Sequence[Any]], Any], ...]:
+        return tuple(output.allocator(dims) for output in self._outputs)
