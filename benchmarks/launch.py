@@ -19,7 +19,7 @@ from pyptx import Layout, Tile, f32, kernel, ptx
 from pyptx.runtime import quick
 from pyptx.runtime.launch import current_stream
 
-BURST, BURSTS, SUSTAINED = 500, 40, 20_000
+BURST, BURSTS, PASSES, SUSTAINED = 500, 20, 3, 20_000
 LENGTH = 1024
 
 
@@ -47,34 +47,40 @@ def any_length_cost(torch: Any, maps: int) -> tuple[float, float]:
 
     big = [torch.ones(4096, 8, device="cuda") for _ in range(3)]
     any_length(*big[:2], out=big[2])
-    arrays = [[each[: 64 + n] for each in big] for n in range(400)]
-    found = []
-    for given in (arrays, arrays[-50:]):
-        torch.cuda.synchronize()
-        begin = time.perf_counter()
-        for a, b, c in given:
-            any_length(a, b, out=c)
-        found.append((time.perf_counter() - begin) / len(given) * 1e6)
-    return found[0], found[1]
+    unseen, seen = [], []
+    for start in range(0, 1000, 50):
+        arrays = [[each[: 64 + start + n] for each in big] for n in range(50)]
+        for found in (unseen, seen):
+            torch.cuda.synchronize()
+            begin = time.perf_counter()
+            for a, b, c in arrays:
+                any_length(a, b, out=c)
+            found.append((time.perf_counter() - begin) / len(arrays) * 1e6)
+    return statistics.median(unseen), statistics.median(seen)
 
 
-def cost(torch: Any, call: Callable[[], Any]) -> tuple[float, float]:
-    """Microseconds of a call on the host: the median burst, and the sustained rate."""
+def bursts(torch: Any, call: Callable[[], Any]) -> list[float]:
+    """Microseconds of a call on the host in each of some bursts."""
     for _ in range(BURST):
         call()
-    bursts = []
+    found = []
     for _ in range(BURSTS):
         torch.cuda.synchronize()
         begin = time.perf_counter()
         for _ in range(BURST):
             call()
-        bursts.append((time.perf_counter() - begin) / BURST * 1e6)
+        found.append((time.perf_counter() - begin) / BURST * 1e6)
     torch.cuda.synchronize()
+    return found
+
+
+def sustained(torch: Any, call: Callable[[], Any]) -> float:
+    """Microseconds of a call at the sustained rate."""
     begin = time.perf_counter()
     for _ in range(SUSTAINED):
         call()
     torch.cuda.synchronize()
-    return statistics.median(bursts), (time.perf_counter() - begin) / SUSTAINED * 1e6
+    return (time.perf_counter() - begin) / SUSTAINED * 1e6
 
 
 def bare(torch: Any, a: Any, b: Any, c: Any) -> Callable[[], Any]:
@@ -101,11 +107,13 @@ def rows(torch: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     with contextlib.suppress(ImportError):
         yield "Triton", triton_call(a, b, c)
     for path, pure in (("", "0"), (" (pure Python)", "1")):
-        os.environ[quick.PURE] = pure
+        os.environ[quick.PURE] = pure  # read when the kernel's first call makes its launch
         for maps in (0, 3) if pure == "1" else range(4):
             k = empty_kernel(maps)
             p = k.prepare(a, b, out=c)
             with_maps = f", {maps} tensor maps" if maps else ""
+            k(a, b, out=c)
+            k(a, b)
             yield f"p(){with_maps}{path}", p
             yield f"p(a, b, out=c){with_maps}{path}", lambda p=p: p(a, b, out=c)
             yield f"k(a, b, out=c){with_maps}{path}", lambda k=k: k(a, b, out=c)
@@ -147,12 +155,16 @@ def main() -> None:
         return
     print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}: microseconds on the host\n")
     print(f"{'':54}  burst  sustained")
-    for name, call in rows(torch):
-        burst, sustained = cost(torch, call)
-        print(f"{name:54} {burst:6.2f}  {sustained:9.2f}")
+    calls = list(rows(torch))
+    measured: dict[str, list[float]] = {name: [] for name, _ in calls}
+    for _ in range(PASSES):  # what disturbs the machine for a while disturbs all rows
+        for name, call in calls:
+            measured[name] += bursts(torch, call)
+    for name, call in calls:
+        print(f"{name:54} {statistics.median(measured[name]):6.2f}  {sustained(torch, call):9.2f}")
     print("\nparts of k(a, b, out=c)")
     for name, call in parts(torch):
-        print(f"{name:54} {cost(torch, call)[0]:6.2f}")
+        print(f"{name:54} {statistics.median(bursts(torch, call)):6.2f}")
     print("\na number of rows never seen before, and then seen")
     for pure in ("0", "1"):
         os.environ[quick.PURE] = pure

@@ -68,7 +68,14 @@ class Template:
 
 
 def _extent(value: Any) -> tuple[int, int, int]:
-    return (value, 1, 1) if value.__class__ is int and value > 0 else Launch.extent(value)
+    """Return ``Launch.extent(value)``, at once for the usual kinds of values."""
+    if value.__class__ is int and value > 0:
+        return (value, 1, 1)
+    if value.__class__ is tuple and len(value) == 2:
+        x, y = value
+        if x.__class__ is int and y.__class__ is int and x > 0 and y > 0:
+            return (x, y, 1)
+    return Launch.extent(value)
 
 
 class Sizes:
@@ -99,7 +106,8 @@ class Sizes:
         self._outputs = tuple(outputs)
         names = (*self._dims, *constants)
         self._grid = Evaluator("grid", options.grid, names)
-        self._cluster = Evaluator("cluster", options.cluster, names)
+        #: A cluster that does not depend on the sizes is that of the template.
+        self._cluster = Evaluator("cluster", options.cluster, names) if callable(options.cluster) else None
 
     def compiled(self, extents: tuple[int, ...]) -> tuple[Any, tuple[Callable[..., Any], ...]] | None:
         """Return the compiled path's launch, and the functions that allocate the outputs.
@@ -160,10 +168,11 @@ class Sizes:
         cluster = template.plan.launch.cluster
         try:
             grid = _extent(self._grid(values))
-            fits = _extent(self._cluster(values)) == cluster and Launch.fits(grid, cluster)
+            fits = self._cluster is None or _extent(self._cluster(values)) == cluster
         except Exception:  # whatever the author's function raises, the full checks raise again
             return None
-        return (template, dims, grid) if fits and max(extents, default=0) < _MOST else None
+        fits = fits and Launch.fits(grid, cluster) and max(extents, default=0) < _MOST
+        return (template, dims, grid) if fits else None
 
     def _allocators(self, dims: Mapping[str, int]) -> tuple[Callable[[Sequence[Any]], Any], ...]:
         return tuple(output.allocator(dims) for output in self._outputs)

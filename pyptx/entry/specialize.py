@@ -219,7 +219,10 @@ class Evaluator:
                     f"there are: {', '.join(names) or 'none'}"
                 )
         chosen = tuple(parameter.name for parameter in plain if parameter.name in names)
-        self._call = lambda values: option(**{name: values[name] for name in chosen})
+        if len(chosen) == 1 and chosen[0] == plain[0].name and plain[0].kind is not plain[0].KEYWORD_ONLY:
+            self._call = lambda values: option(values[chosen[0]])
+        else:
+            self._call = lambda values: option(**{name: values[name] for name in chosen})
 
     def __call__(self, values: Mapping[str, Any]) -> Any:
         """Return the option's value for these dims and constants."""

@@ -67,8 +67,11 @@ def encode(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> Any:
 _BYTES = 128
 #: Distance of two addresses that are encoded to see where an address lies in a map.
 _APART = 1 << 30
-#: Bytes of a map where its dims and its strides lie (:mod:`pyptx.layout.tensor_map_image`).
-_DIMS, _STRIDES = 32, 12
+#: Bytes of a map where its strides begin and its dims end (:mod:`pyptx.layout.tensor_map_image`), and the
+#: functions that pack both, by the rank: strides / 16 of all axes but the innermost one, then dims - 1.
+_STRIDES, _DIMS_END = 12, 52
+_FIELDS = {n: struct.Struct(f"<{n - 1}I{4 * (6 - n)}x{n}I{4 * (5 - n)}x").pack for n in range(1, 6)}
+_MOST_EXTENT = 1 << 32
 #: Strides of this size have bits in further bytes.
 _MOST_STRIDE = 1 << 36
 
@@ -83,30 +86,29 @@ class MapTemplate:
         nbytes: size of an element in bytes.
     """
 
-    __slots__ = ("_nbytes", "image")
+    __slots__ = ("_head", "_nbytes", "_tail", "image")
 
     def __init__(self, image: bytes, nbytes: int) -> None:
         self.image = image
         self._nbytes = nbytes
+        self._head, self._tail = image[:_STRIDES], image[_DIMS_END:]
 
     def __call__(self, shape: Sequence[int]) -> bytes | None:
         """Return the 128 bytes for a shape; None if TMA refuses the map, or encodes it in another way."""
-        made = bytearray(self.image)
-        stride, last = self._nbytes, len(shape) - 1
-        for number in range(last + 1):
-            extent = shape[last - number]
-            if number:
-                if stride % 16 or stride >= _MOST_STRIDE:
-                    return None
-                _WORD.pack_into(made, _STRIDES + 4 * (number - 1), stride >> 4)
-            if not 1 < extent <= 1 << 32:
-                return None  # the stride of an axis with one element may be another
-            _WORD.pack_into(made, _DIMS + 4 * number, extent - 1)
+        strides: list[int] = []
+        dims: list[int] = []
+        stride = self._nbytes
+        for extent in shape[:0:-1]:
             stride *= extent
-        return bytes(made)
-
-
-_WORD = struct.Struct("<I")
+            # The stride of an axis with one element may be another.
+            if not 1 < extent <= _MOST_EXTENT or stride & 15 or stride >= _MOST_STRIDE:
+                return None
+            dims.append(extent - 1)
+            strides.append(stride >> 4)
+        outermost = shape[0]
+        if not 1 < outermost <= _MOST_EXTENT:
+            return None
+        return self._head + _FIELDS[len(shape)](*strides, *dims, outermost - 1) + self._tail
 
 
 def template(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> MapTemplate | None:
