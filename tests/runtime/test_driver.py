@@ -70,7 +70,7 @@ def refusal(code: int, text: str, log: str = "") -> str:
 def test_refused_texts_are_explained() -> None:
     text = ".version 9.4\n.target sm_100a\nno.such %r1;\n"
     said = refusal(218, text, "ptxas application ptx input, line 3; error : no such instruction")
-    assert "'gemm' (CUDA_ERROR_INVALID_PTX (218))" in said
+    assert "'gemm' (CUDA_ERROR_INVALID_PTX (218)" in said
     assert "no such instruction" in said and "PTX line 3: no.such %r1;" in said
     assert ".target sm_100a, but GPU 0 (NVIDIA H200) is sm_90" in said
     said = refusal(222, text)
