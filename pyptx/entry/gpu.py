@@ -163,6 +163,7 @@ def _loaded(special: Specialization, device_index: int) -> LoadedKernel:
             special.entry,
             dynamic_smem=special.launch.dynamic_smem,
             device_index=device_index,
+            plain=lambda: special.printed.text,
         )
     return loaded
 

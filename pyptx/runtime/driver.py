@@ -1,11 +1,14 @@
 """The CUDA driver: finds it, calls it and reports its errors.
 
 Owns the lazy import and initialization of ``cuda.bindings.driver``, the translation of a ``CUresult`` into
-:class:`~pyptx.core.errors.LaunchError`, device facts, and the current context.
+:class:`~pyptx.core.errors.LaunchError`, device facts, the current context, and the error of a
+process that was forked after the driver was initialized.
 """
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -23,14 +26,19 @@ __all__ = [
     "device_count",
     "device_info",
     "driver",
+    "driver_name",
     "explain_failures",
+    "relaxed_capture",
 ]
 
 _SIMULATE = "pass numpy arrays or CPU tensors to run on the simulator"
 
+_SPAWN = 'start the process with multiprocessing.get_context("spawn"), or use the GPU only after the fork'
+
 _HINTS = {
     1: "compare the arguments with the limits of the device",
     2: "free device memory, or use a smaller problem",
+    3: f"if this process was forked after CUDA was initialized, it cannot use the GPU: {_SPAWN}",
     100: f"check nvidia-smi and CUDA_VISIBLE_DEVICES, or {_SIMULATE}",
     701: "registers x threads or shared memory exceed what an SM has; use fewer threads or less memory",
     700: "a kernel launched earlier failed (errors are asynchronous): run it on the simulator or under "
@@ -90,13 +98,30 @@ def check(result: tuple[Any, ...], call: str) -> Any:
     return values[0] if len(values) == 1 else tuple(values)
 
 
-@lru_cache(maxsize=1)
+#: The process that initialized the driver.
+_owner: int | None = None
+
+
 def driver() -> Any:
     """Return the module ``cuda.bindings.driver``, with the driver initialized.
 
     Raises:
-        LaunchError: cuda-bindings is not installed, or there is no driver or no device.
+        LaunchError: cuda-bindings is not installed, there is no driver or no device, or this process was
+            forked from one that had initialized the driver.
     """
+    if _owner is not None and _owner != os.getpid():
+        raise LaunchError(
+            f"process {os.getpid()} was forked from process {_owner}, which had initialized CUDA: "
+            "the driver does not work in it",
+            hint=_SPAWN,
+        )
+    return _initialized()
+
+
+@lru_cache(maxsize=1)
+def _initialized() -> Any:
+    """Return the module, with the driver initialized in this process."""
+    global _owner
     try:
         from cuda.bindings import driver as module
     except ImportError as error:
@@ -113,6 +138,7 @@ def driver() -> Any:
             hint=f"install the NVIDIA driver (libcuda.so.1), or {_SIMULATE}",
         ) from error
     check(result, "cuInit(0)")
+    _owner = os.getpid()
     return module
 
 
@@ -188,6 +214,44 @@ def device_info(index: int) -> DeviceInfo:
         max_shared_memory=number("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         driver_version=(version // 1000, version % 1000 // 10),
     )
+
+
+@lru_cache(maxsize=1)
+def driver_name() -> str:
+    """Return the name under which machine code of this driver's JIT is kept: ``driver-13.0-580.159.03``."""
+    version: int = call("cuDriverGetVersion")
+    name = f"driver-{version // 1000}.{version % 1000 // 10}"
+    # Two drivers with one CUDA version have different JITs.
+    for file, pattern in _KERNEL_MODULE:
+        try:
+            with open(file, encoding="ascii", errors="replace") as opened:
+                found = re.search(pattern, opened.read())
+        except OSError:
+            continue
+        if found is not None:
+            return f"{name}-{found[1]}"
+    return name
+
+
+#: Files of Linux that have the version of the driver's kernel module.
+_KERNEL_MODULE = (
+    ("/sys/module/nvidia/version", r"^([\d.]+)"),
+    ("/proc/driver/nvidia/version", r"Module\D+?([\d.]{5,})"),
+)
+
+
+@contextmanager
+def relaxed_capture() -> Iterator[None]:
+    """Let this thread load modules inside a ``with`` block, also while a stream is captured.
+
+    Loading belongs to the functions that a capture in global or thread-local mode forbids; they end it.
+    """
+    mode = driver().CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_RELAXED
+    before = call("cuThreadExchangeStreamCaptureMode", mode)
+    try:
+        yield
+    finally:
+        call("cuThreadExchangeStreamCaptureMode", before)
 
 
 @lru_cache(maxsize=64)

@@ -1,27 +1,25 @@
 """Loads PTX text as a kernel on a GPU.
 
-Owns the call of the driver's JIT, with its logs, and the facts about a kernel that a safe launch needs.
+Owns modules on the GPU, and the facts about a kernel that a safe launch needs.
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..core.errors import AssembleError, LaunchError, SharedMemoryError
+from ..core.errors import LaunchError, SharedMemoryError
 from ..ir import PrintedModule
-from ..toolchain import read_report, rejection
-from .driver import DeviceInfo, call, describe_status, device_context, device_info, driver
+from .driver import DeviceInfo, call, describe_status, device_context, device_info, driver, relaxed_capture
+from .jit import is_refusal
+from .machine_code import candidates
 
 __all__ = ["DEFAULT_SHARED_BYTES", "LoadedKernel", "load"]
 
 #: Bytes of dynamic shared memory that a launch may have without opt-in.
 DEFAULT_SHARED_BYTES = 48 * 1024
-
-_LOG_BYTES = 1 << 16
-_INVALID_PTX, _UNSUPPORTED_VERSION = 218, 222
-_REFUSALS = (209, _INVALID_PTX, 220, 221, _UNSUPPORTED_VERSION)  # the JIT's statuses for a refused text
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,93 +53,36 @@ class LoadedKernel:
     info_log: str
 
 
-def _text_of(log: bytearray) -> str:
-    return bytes(log).split(b"\0", 1)[0].decode(errors="replace").strip()
+def load(
+    printed: PrintedModule | str,
+    entry: str,
+    *,
+    dynamic_smem: int,
+    device_index: int,
+    plain: Callable[[], str] | None = None,
+) -> LoadedKernel:
+    """Load PTX on GPU ``device_index`` from the disk cache, or compile it, and look up the kernel ``entry``.
 
-
-def _directive(ptx_text: str, name: str) -> str:
-    found = re.search(rf"^\s*\.{name}\s+([\w.]+)", ptx_text, re.MULTILINE)
-    return found.group(1) if found else "?"
-
-
-def _explain(status: int, ptx_text: str, device: DeviceInfo) -> str:
-    """Return a hint for an error message: the usual reason why the JIT returns ``status`` on this GPU."""
-    target, version = _directive(ptx_text, "target"), _directive(ptx_text, "version")
-    driver_version = "{}.{}".format(*device.driver_version)
-    if status == _UNSUPPORTED_VERSION:
-        return (
-            f"the text has .version {version}, which is newer than this driver (CUDA {driver_version}) "
-            "supports: write an older .version or update the driver"
-        )
-    if status == _INVALID_PTX and target.rstrip("af") != device.arch:
-        return (
-            f"the text has .target {target}, but GPU {device.index} ({device.name}) is {device.arch}, and a "
-            "target ending in 'a' runs only on that architecture: write the text for this GPU, or run it on "
-            "the simulator"
-        )
-    return "call kernel.assemble(): ptxas may explain the refusal in more detail"
-
-
-def _refusal(
-    status: Any, printed: PrintedModule | str, entry: str, device: DeviceInfo, log: str
-) -> AssembleError:
-    text = printed if isinstance(printed, str) else printed.text
-    hint = _explain(int(status), text, device)
-    report = read_report(log)
-    if report.errors:
-        # The JIT names lines of the text, as ptxas does; the error shows the author's lines.
-        who = f"the driver's JIT, loading {entry!r} ({describe_status(status)}),"
-        return rejection(report, printed, who=who, hint=hint)
-    said = log or "(the JIT left no log)"
-    return AssembleError(
-        f"the driver refused to load {entry!r}: {describe_status(status)}\n{said}", hint=hint
-    )
-
-
-def load(printed: PrintedModule | str, entry: str, *, dynamic_smem: int, device_index: int) -> LoadedKernel:
-    """Compile PTX for GPU ``device_index`` with the driver's JIT, and look up the kernel ``entry``.
+    A stream of this thread may be captured meanwhile: loading is no part of the graph.
 
     Args:
         printed: one PTX module, as text or with its table of lines.
         entry: name of an ``.entry`` in the module.
         dynamic_smem: the largest dynamic shared memory, in bytes, that a launch will need.
         device_index: number of the GPU; the kernel is loaded in its primary context, which torch uses too.
+        plain: returns the text without lines, by which shipped caches are searched; the text itself if None.
 
     Raises:
-        AssembleError: the JIT refused the text. The message has its log, the driver's status and, for
-            status 218 (text for another architecture) and 222 (``.version`` too new), the reason.
+        AssembleError: the JIT or ptxas refused the text. The message has its log and, for text for another
+            architecture or with a ``.version`` that is too new, the reason.
         SharedMemoryError: static plus dynamic shared memory exceed what a CTA can have.
         LaunchError: there is no driver, no such device or no such entry.
     """
     module = driver()
     device = device_info(device_index)
-    option = module.CUjit_option
-    info_log, error_log = bytearray(_LOG_BYTES), bytearray(_LOG_BYTES)
-    options = {
-        option.CU_JIT_INFO_LOG_BUFFER: info_log,
-        option.CU_JIT_INFO_LOG_BUFFER_SIZE_BYTES: _LOG_BYTES,
-        option.CU_JIT_ERROR_LOG_BUFFER: error_log,
-        option.CU_JIT_ERROR_LOG_BUFFER_SIZE_BYTES: _LOG_BYTES,
-        option.CU_JIT_LOG_VERBOSE: 1,
-        option.CU_JIT_GENERATE_LINE_INFO: 1,  # for compute-sanitizer and ncu; does not change the code
-    }
-    ptx_text = printed if isinstance(printed, str) else printed.text
-    image = ptx_text.encode() + b"\0"
-    with device_context(device_index):
-        status, loaded = module.cuModuleLoadDataEx(image, len(options), list(options), list(options.values()))
-        if int(status) in _REFUSALS:
-            raise _refusal(status, printed, entry, device, _text_of(error_log))
-        if int(status) != 0:
-            raise LaunchError(f"cuModuleLoadDataEx of {entry!r} failed: {describe_status(status)}")
-        status, function = module.cuModuleGetFunction(loaded, entry.encode())
-        if int(status) in _REFUSALS:  # with lazy loading, the JIT may not have run before
-            raise _refusal(status, printed, entry, device, _text_of(error_log))
-        if int(status) != 0:
-            entries = re.findall(r"\.entry\s+([\w$%]+)", ptx_text)
-            raise LaunchError(
-                f"cuModuleGetFunction({entry!r}) failed: {describe_status(status)}; the text has the entries "
-                f"{', '.join(entries) or '(none)'}"
-            )
+    text = printed if isinstance(printed, str) else printed.text
+    with device_context(device_index), relaxed_capture():
+        loaded, function, log = _module(printed, plain or (lambda: text), entry, device)
         attribute = module.CUfunction_attribute
 
         def number(name: str) -> int:
@@ -173,8 +114,36 @@ def load(printed: PrintedModule | str, entry: str, *, dynamic_smem: int, device_
             local_bytes=number("LOCAL_SIZE_BYTES"),
             max_threads=number("MAX_THREADS_PER_BLOCK"),
             parameter_bytes=_parameter_bytes(module, function),
-            info_log=_text_of(info_log),
+            info_log=log,
         )
+
+
+def _module(
+    printed: PrintedModule | str, plain: Callable[[], str], entry: str, device: DeviceInfo
+) -> tuple[Any, Any, str]:
+    """Return the first module that the driver loads, its kernel ``entry``, and the compiler's log."""
+    module = driver()
+    for candidate in candidates(printed, plain, entry, device):
+        cubin = candidate.cubin
+        step, (status, loaded) = "cuModuleLoadData", module.cuModuleLoadData(cubin.image)
+        if int(status) == 0:
+            step, (status, function) = (
+                "cuModuleGetFunction",
+                module.cuModuleGetFunction(loaded, entry.encode()),
+            )
+            if int(status) == 0:
+                return loaded, function, cubin.log
+            module.cuModuleUnload(loaded)
+        if candidate.discard is not None and is_refusal(status):
+            candidate.discard()
+            continue
+        text = printed if isinstance(printed, str) else printed.text
+        entries = ", ".join(re.findall(r"\.entry\s+([\w$%]+)", text)) or "(none)"
+        raise LaunchError(
+            f"{step} of {entry!r}, compiled by {cubin.tool}, failed: {describe_status(status)}; "
+            f"the text has the entries {entries}"
+        )
+    raise AssertionError("the last candidate was compiled from the text")
 
 
 def _parameter_bytes(module: Any, function: Any) -> tuple[int, ...]:

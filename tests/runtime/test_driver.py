@@ -41,11 +41,11 @@ def test_no_driver_is_said_by_every_entry() -> None:
 
 
 def test_missing_bindings_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    driver.driver.cache_clear()
+    driver._initialized.cache_clear()
     monkeypatch.setitem(sys.modules, "cuda.bindings", None)
     with pytest.raises(LaunchError, match=r"cuda-bindings(?s:.*)pip install"):
         driver.driver()
-    driver.driver.cache_clear()
+    driver._initialized.cache_clear()
 
 
 def test_check_unpacks_success() -> None:
