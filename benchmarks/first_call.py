@@ -1,7 +1,7 @@
 """Measure the first call of the Hopper GEMM in fresh processes: ``import pyptx`` to the synchronized result.
 
-torch is imported and its context is up before the clock starts.  Half of the processes begin with an empty disk
-cache, and with the driver's own cache turned off; the others find the cubin in the disk cache.
+torch is imported and its context is up before the clock starts.  Half of the processes begin with an empty
+disk cache, and with the driver's own cache turned off; the others find the cubin in the disk cache.
 
     python benchmarks/first_call.py [runs]
 

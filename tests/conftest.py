@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -29,6 +29,16 @@ def _why_no_gpu() -> str:
         return "" if driver.device_count() else "the CUDA driver reports no GPU"
     except LaunchError as error:
         return error.message
+
+
+@pytest.fixture(scope="session", autouse=True)
+def disk_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A disk cache of the session's own: no test reads or fills the user's."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYPTX_CACHE_DIR", str(tmp_path_factory.mktemp("cubins")))
+        for name in ("PYPTX_CACHE", "PYPTX_CACHE_PATH", "PYPTX_CACHE_LIMIT"):
+            patch.delenv(name, raising=False)
+        yield
 
 
 @pytest.hookimpl(trylast=True)

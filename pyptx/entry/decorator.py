@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ..core.waivers import Waiver
     from ..sim import Observer, Report
     from ..toolchain import Assembly
+    from .export import Exported
     from .prepared import Prepared
 
 __all__ = ["Kernel", "kernel"]
@@ -135,7 +136,10 @@ def kernel(
 @functools.cache
 def _reserved() -> frozenset[str]:
     """Return the keywords that the kernel's methods have; a compile-time constant cannot have such a name."""
-    methods = (Kernel.__call__, Kernel.prepare, Kernel.simulate, Kernel.ptx, Kernel.assemble, Kernel.sass)
+    methods = (
+        *(Kernel.__call__, Kernel.prepare, Kernel.simulate),
+        *(Kernel.ptx, Kernel.assemble, Kernel.sass, Kernel.export),
+    )
     parameters = (p for method in methods for p in inspect.signature(method).parameters.values())
     return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
 
@@ -243,6 +247,10 @@ class Kernel:
         names, specs = self.options.names[: len(infos)], self.options.specs[: len(infos)]
         return self._specializations(bind_dims(names, specs, infos, dims), constants)
 
+    def specializations(self) -> tuple[Specialization, ...]:
+        """Return what was recorded so far: one for each set of dims and constants."""
+        return tuple(self._cache.values())
+
     @short_traceback
     def module(self, **keywords: Any) -> Module:
         """Return the recorded IR. The arguments and errors are those of :meth:`specialize`."""
@@ -313,6 +321,31 @@ class Kernel:
         from ..toolchain import disassemble
 
         return str(disassemble(self.assemble(lines=True, **keywords).cubin, lines=lines))
+
+    @short_traceback
+    def export(
+        self, directory: str | PathLike[str], /, *, name: str | None = None, **keywords: Any
+    ) -> Exported:
+        """Write the kernel for programs without Python: a cubin, its PTX, a JSON manifest, and a C header.
+
+        The header has functions that load the cubin and launch the kernel; it needs ``cuda.h`` alone.  The
+        sizes and the grid are those of the dims.
+
+        Args:
+            directory: folder for the files, which is made if necessary.
+            name: name of the files and beginning of the C functions' names; by default that of the entry.
+                Give one to export a kernel for several sizes.
+            keywords: constants and dims.
+
+        Raises:
+            SpecError: ``name`` is no C identifier, or a dim or constant has no value.
+            AssembleError: ptxas refuses the text; the message shows the Python lines.
+            ToolNotFoundError: there is no ptxas.
+        """
+        from .export import export
+
+        special = self.specialize(**keywords)
+        return export(special, self.options, self.assemble(lines=False, **keywords), directory, name)
 
     # --- running ------------------------------------------------------------------------------
 

@@ -114,16 +114,12 @@ def _refusal(
 ) -> AssembleError:
     text = printed if isinstance(printed, str) else printed.text
     hint = _explain(int(status), text, device)
-    if int(status) == _UNSUPPORTED_VERSION:
-        return TextTooNewError(
-            f"the driver refused to load {entry!r}: {describe_status(status)}\n{log}".rstrip(), hint=hint
-        )
     report = read_report(log)
-    if report.errors:
+    too_new = int(status) == _UNSUPPORTED_VERSION
+    if report.errors and not too_new:
         # The JIT names lines of the text, as ptxas does; the error shows the author's lines.
         who = f"the driver's JIT, loading {entry!r} ({describe_status(status)}),"
         return rejection(report, printed, who=who, hint=hint)
     said = log or "(the JIT left no log)"
-    return AssembleError(
-        f"the driver refused to load {entry!r}: {describe_status(status)}\n{said}", hint=hint
-    )
+    kind = TextTooNewError if too_new else AssembleError
+    return kind(f"the driver refused to load {entry!r}: {describe_status(status)}\n{said}", hint=hint)

@@ -78,44 +78,54 @@ def load(
         SharedMemoryError: static plus dynamic shared memory exceed what a CTA can have.
         LaunchError: there is no driver, no such device or no such entry.
     """
-    module = driver()
     device = device_info(device_index)
     text = printed if isinstance(printed, str) else printed.text
     with device_context(device_index), relaxed_capture():
-        loaded, function, log = _module(printed, plain or (lambda: text), entry, device)
-        attribute = module.CUfunction_attribute
+        module, function, log = _module(printed, plain or (lambda: text), entry, device)
+        try:
+            return _kernel(entry, device, module, function, dynamic_smem, log)
+        except BaseException:
+            driver().cuModuleUnload(module)
+            raise
 
-        def number(name: str) -> int:
-            value: int = call("cuFuncGetAttribute", getattr(attribute, f"CU_FUNC_ATTRIBUTE_{name}"), function)
-            return value
 
-        static_smem = number("SHARED_SIZE_BYTES")
-        if static_smem + dynamic_smem > device.max_shared_memory:
-            raise SharedMemoryError(
-                f"{entry!r} needs {static_smem} bytes of static and {dynamic_smem} of dynamic shared "
-                f"memory; a CTA on {device.name} has at most {device.max_shared_memory}",
-                hint="use fewer pipeline stages or smaller tiles",
-            )
-        if dynamic_smem > DEFAULT_SHARED_BYTES:
-            call(
-                "cuFuncSetAttribute",
-                function,
-                attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
-                dynamic_smem,
-            )
-        return LoadedKernel(
-            entry=entry,
-            device_index=device_index,
-            function=function,
-            module=loaded,
-            dynamic_smem=dynamic_smem,
-            static_smem=static_smem,
-            registers=number("NUM_REGS"),
-            local_bytes=number("LOCAL_SIZE_BYTES"),
-            max_threads=number("MAX_THREADS_PER_BLOCK"),
-            parameter_bytes=_parameter_bytes(module, function),
-            info_log=log,
+def _kernel(
+    entry: str, device: DeviceInfo, module: Any, function: Any, dynamic_smem: int, log: str
+) -> LoadedKernel:
+    """Return the facts about a loaded kernel, and allow its dynamic shared memory."""
+    attribute = driver().CUfunction_attribute
+
+    def number(name: str) -> int:
+        value: int = call("cuFuncGetAttribute", getattr(attribute, f"CU_FUNC_ATTRIBUTE_{name}"), function)
+        return value
+
+    static_smem = number("SHARED_SIZE_BYTES")
+    if static_smem + dynamic_smem > device.max_shared_memory:
+        raise SharedMemoryError(
+            f"{entry!r} needs {static_smem} bytes of static and {dynamic_smem} of dynamic shared "
+            f"memory; a CTA on {device.name} has at most {device.max_shared_memory}",
+            hint="use fewer pipeline stages or smaller tiles",
         )
+    if dynamic_smem > DEFAULT_SHARED_BYTES:
+        call(
+            "cuFuncSetAttribute",
+            function,
+            attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
+            dynamic_smem,
+        )
+    return LoadedKernel(
+        entry=entry,
+        device_index=device.index,
+        function=function,
+        module=module,
+        dynamic_smem=dynamic_smem,
+        static_smem=static_smem,
+        registers=number("NUM_REGS"),
+        local_bytes=number("LOCAL_SIZE_BYTES"),
+        max_threads=number("MAX_THREADS_PER_BLOCK"),
+        parameter_bytes=_parameter_bytes(driver(), function),
+        info_log=log,
+    )
 
 
 def _module(

@@ -24,7 +24,15 @@ from pathlib import Path
 from ..core.errors import SpecError
 from ..core.version import VERSION
 
-__all__ = ["CachedCubin", "CubinCache", "CubinEntry", "CubinSource", "shipped_caches", "user_cache"]
+__all__ = [
+    "CachedCubin",
+    "CubinCache",
+    "CubinEntry",
+    "CubinSource",
+    "default_folder",
+    "shipped_caches",
+    "user_cache",
+]
 
 #: Environment variables: the folder, ``0`` for none, more folders that are only read, the bound in bytes.
 FOLDER, SWITCH, SHIPPED, LIMIT = "PYPTX_CACHE_DIR", "PYPTX_CACHE", "PYPTX_CACHE_PATH", "PYPTX_CACHE_LIMIT"
@@ -104,7 +112,8 @@ class CubinCache:
     Attributes:
         root: the folder.
         limit: bytes that all entries together may have; the entries that were not used for longest go first.
-        shipped: whether the folder came with a program: nothing in it is changed, not even what is damaged.
+        shipped: whether the folder is part of a program: others than its writer read it too, and reading
+            changes nothing in it, not even what is damaged.
     """
 
     def __init__(
@@ -113,6 +122,7 @@ class CubinCache:
         self.root = Path(root)
         self.limit = limit
         self.shipped = shipped
+        self._mode = 0o777 if shipped else 0o700
         #: Bytes of all entries when last counted, plus what this process wrote since; None before.
         self._size: int | None = None
         self._written = 0
@@ -171,8 +181,8 @@ class CubinCache:
             "log": cubin.log,
         }
         try:
-            _make_root(self.root)
-            new.mkdir(mode=0o700)
+            _make_root(self.root, self._mode)
+            new.mkdir(mode=self._mode)
             (new / _PTX).write_text(source.text, encoding="utf-8")
             (new / _CUBIN).write_bytes(cubin.image)
             (new / _ENTRY).write_text(json.dumps(facts, indent=2) + "\n", encoding="utf-8")
@@ -181,6 +191,8 @@ class CubinCache:
             self._place(new, self.root / source.name / cubin.tool)
         except OSError:
             shutil.rmtree(new, ignore_errors=True)
+            with contextlib.suppress(OSError):
+                (self.root / source.name).rmdir()
             return False
         self._bound(written)
         return True
@@ -188,7 +200,7 @@ class CubinCache:
     def _place(self, new: Path, folder: Path) -> None:
         """Rename a whole entry to its place; if another process was faster, its entry stays."""
         for _ in range(3):
-            folder.parent.mkdir(mode=0o700, exist_ok=True)
+            folder.parent.mkdir(mode=self._mode, exist_ok=True)
             try:
                 new.rename(folder)
                 return
@@ -260,13 +272,13 @@ class CubinCache:
             self._size -= oldest.nbytes
 
 
-def _make_root(root: Path) -> None:
-    """Make the folder for its user alone, if it is not there. Raises OSError."""
+def _make_root(root: Path, mode: int) -> None:
+    """Make the folder, if it is not there. Raises OSError."""
     if root.is_dir():
         return
     root.parent.mkdir(parents=True, exist_ok=True)
     with contextlib.suppress(FileExistsError):
-        root.mkdir(mode=0o700)
+        root.mkdir(mode=mode)
 
 
 def _size_of(folder: Path) -> int:

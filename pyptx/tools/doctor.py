@@ -19,6 +19,8 @@ from ..core.errors import LaunchError, ToolNotFoundError
 from ..runtime import driver
 from ..runtime.quick import native
 from ..toolchain import Tool, check_text, find_nvdisasm, find_ptxas
+from ..toolchain.cache import CubinCache, default_folder, shipped_caches, user_cache
+from .cache import size_text
 from .show import Section, show_sections
 
 __all__ = ["command", "examine"]
@@ -34,8 +36,9 @@ def examine() -> dict[str, Any]:
 
     Keys: ``python``, ``platform``, ``cpus``, ``packages`` (name to version or None), ``ptxas`` and
     ``nvdisasm`` (``path``, ``version``, ``found``, for ptxas ``targets``; or ``error``), ``driver``
-    (``gpus``, or ``error``), ``launch_path`` (``compiled`` or ``python``), ``works`` (``emit``,
-    ``assemble``, ``simulate``, ``launch``: ``ok`` and ``why``).
+    (``gpus``, or ``error``), ``launch_path`` (``compiled`` or ``python``), ``cache`` (``folder``, ``used``,
+    ``entries``, ``bytes``, ``limit``, ``shipped``), ``works`` (``emit``, ``assemble``, ``simulate``,
+    ``launch``: ``ok`` and ``why``).
     """
     report: dict[str, Any] = {
         "python": platform.python_version(),
@@ -46,6 +49,7 @@ def examine() -> dict[str, Any]:
         "nvdisasm": _tool(find_nvdisasm),
         "driver": _driver(),
         "launch_path": "python" if native() is None else "compiled",
+        "cache": _cache(),
     }
     report["works"] = {
         "emit": {"ok": True, "why": "needs Python alone"},
@@ -61,6 +65,20 @@ def _package(name: str) -> str | None:
         return metadata.version(name)
     except metadata.PackageNotFoundError:
         return None
+
+
+def _cache() -> dict[str, Any]:
+    opened = user_cache()
+    cache = opened or CubinCache(default_folder())
+    entries = cache.entries()
+    return {
+        "folder": str(cache.root),
+        "used": opened is not None,
+        "entries": len(entries),
+        "bytes": sum(entry.nbytes for entry in entries),
+        "limit": cache.limit,
+        "shipped": [str(shipped.root) for shipped in shipped_caches()],
+    }
 
 
 def _tool(find: Callable[[], Tool]) -> dict[str, Any]:
@@ -127,6 +145,11 @@ def _sections(report: dict[str, Any]) -> list[Section]:
     machine.append(
         ("launch path", "compiled" if compiled else "Python (slower: no C compiler at installation)")
     )
+    cache = report["cache"]
+    size = f"{cache['entries']} cubins, {size_text(cache['bytes'])} of {size_text(cache['limit'])}"
+    why = "" if cache["used"] else " (not used: PYPTX_CACHE=0, or the folder of another user)"
+    machine.append(("disk cache", f"{cache['folder']}: {size}{why}"))
+    machine += [("shipped cache", folder) for folder in cache["shipped"]]
     tools = []
     for name in ("ptxas", "nvdisasm"):
         facts = report[name]

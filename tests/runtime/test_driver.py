@@ -10,7 +10,7 @@ import pytest
 
 from pyptx.core.errors import LaunchError
 from pyptx.layout import TensorMap
-from pyptx.runtime import driver, loader, tensor_maps
+from pyptx.runtime import driver, jit, loader, tensor_maps
 
 bindings = pytest.importorskip("cuda.bindings.driver")
 
@@ -64,7 +64,7 @@ def test_check_names_call_and_status() -> None:
 
 def refusal(code: int, text: str, log: str = "") -> str:
     h200 = driver.DeviceInfo(0, "NVIDIA H200", (9, 0), 132, 232448, (13, 0))
-    return str(loader._refusal(bindings.CUresult(code), text, "gemm", h200, log))
+    return str(jit._refusal(bindings.CUresult(code), text, "gemm", h200, log))
 
 
 def test_refused_texts_are_explained() -> None:
