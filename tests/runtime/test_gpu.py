@@ -188,7 +188,7 @@ def test_the_drivers_refusal_lists_the_arguments(memory: Memory) -> None:
 def test_refused_texts_show_the_log(memory: Memory) -> None:
     with pytest.raises(AssembleError, match=r"CUDA_ERROR_INVALID_PTX \(218\)(?s:.*)Unknown modifier '\.f33'"):
         load(SCALE.replace("fma.rn.f32", "fma.rn.f33"), "scale", dynamic_smem=0, device_index=0)
-    with pytest.raises(AssembleError, match=r"\(222\)(?s:.*)\.version 99\.0, which is newer"):
+    with pytest.raises(AssembleError, match=r"\.version 99\.0"):  # by the JIT, or by ptxas where there is one
         load(SCALE.replace(".version 8.0", ".version 99.0"), "scale", dynamic_smem=0, device_index=0)
     if driver.device_info(0).compute_capability == (9, 0):
         with pytest.raises(AssembleError, match=r"\.target sm_100a, but GPU 0"):
