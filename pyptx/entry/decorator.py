@@ -248,8 +248,8 @@ class Kernel:
         return self._specializations(bind_dims(names, specs, infos, dims), constants)
 
     def specializations(self) -> tuple[Specialization, ...]:
-        """Return what was recorded so far: one for each set of dims and constants."""
-        return tuple(self._cache.values())
+        """Return the specializations that are kept: one for each of the latest sets of dims and constants."""
+        return self._specializations.kept()
 
     @short_traceback
     def module(self, **keywords: Any) -> Module:

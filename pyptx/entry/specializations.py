@@ -47,6 +47,10 @@ class Specializations:
         """Return the recordings that are kept, the oldest first."""
         return [recorded for _, recorded in self._order]
 
+    def kept(self) -> tuple[Specialization, ...]:
+        """Return the specializations that are kept, the oldest first."""
+        return tuple(self._kept.values())
+
     def __len__(self) -> int:
         """Number of specializations that are kept."""
         return len(self._kept)
