@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import importlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
 from ...core.arrays import describe, is_array
-from ...core.errors import LaunchError, SpecError
-from .readings import Reading, reader
+from ...core.errors import LaunchError, PyptxError, SpecError
+from .readings import Reading, energy_counter, reader
 
 __all__ = ["Device", "TorchDevice"]
 
@@ -64,6 +64,18 @@ class Device(Protocol):
 
     def now(self) -> float:
         """Return the time of the host's clock."""
+
+    def wait(self, event: Any) -> None:
+        """Wait until an event has happened."""
+
+    def graph(self, run: Callable[[], Any]) -> Callable[[], Any] | None:
+        """Capture what ``run`` enqueues, and return a function that enqueues it again; None if that fails."""
+
+    def host_of(self, function: Callable[..., Any], arguments: Sequence[Any]) -> float:
+        """Return the least time that the host needed for a few calls of ``function``."""
+
+    def energy(self) -> Callable[[], float | None] | None:
+        """Return a function that reads the joules drawn so far; None if this machine does not count them."""
 
     def reader(self) -> Callable[[], Reading | None] | None:
         """Return a function that reads clocks and power, or None if this machine cannot read them."""
@@ -142,6 +154,36 @@ class TorchDevice:
 
     def now(self) -> float:
         return time.perf_counter() * 1e6
+
+    def wait(self, event: Any) -> None:
+        event.synchronize()
+
+    def graph(self, run: Callable[[], Any]) -> Callable[[], Any] | None:
+        torch = self._torch
+        run()  # whatever a function does at its first call cannot be captured
+        self.synchronize()
+        captured = torch.cuda.CUDAGraph()
+        try:
+            with torch.cuda.graph(captured):
+                run()
+        except (RuntimeError, PyptxError):
+            self.synchronize()
+            return None
+        replay: Callable[[], Any] = captured.replay
+        replay()  # the first launch of a graph uploads it
+        return replay
+
+    def host_of(self, function: Callable[..., Any], arguments: Sequence[Any]) -> float:
+        times = []
+        for _ in range(10):
+            before = self.now()
+            function(*arguments)
+            times.append(self.now() - before)
+        self.synchronize()
+        return min(times)
+
+    def energy(self) -> Callable[[], float | None] | None:
+        return None if self._uuid is None else energy_counter(self._uuid)
 
     def reader(self) -> Callable[[], Reading | None] | None:
         return None if self._uuid is None else reader(self._uuid)

@@ -6,13 +6,14 @@ import functools
 import math
 import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from ...core.arrays import describe, is_array
 from ...core.errors import SpecError
 from .device import Device, TorchDevice
 from .readings import watch
 from .result import BenchResult, Timing
+from .sustained import measure_sustained
 from .verify import expected_of, verify
 
 __all__ = ["bench"]
@@ -38,6 +39,8 @@ def bench(
     warmup: int = 10,
     copies: int | None = None,
     flush: bool = True,
+    protocol: Literal["burst", "sustained"] = "burst",
+    seconds: float = 2.0,
     device: Device | None = None,
 ) -> BenchResult:
     """Time GPU functions with CUDA events, on torch's current stream.
@@ -61,6 +64,10 @@ def bench(
         warmup: number of untimed runs of each function before the timed ones.
         copies: number of copies of the inputs. By default enough to fill the L2 cache twice, from 2 to 8.
         flush: whether to flush the L2 cache before each run.
+        protocol: ``"burst"`` times single runs, ``repeats`` of them. ``"sustained"`` replays launches back to
+            back, in two windows of ``seconds`` for each function, first in order, then in the opposite order;
+            it times their second halves and reads clocks and energy; ``repeats`` and ``flush`` do not count.
+        seconds: length of a window of the sustained protocol.
         device: the GPU to measure; torch's current GPU if None.
 
     Returns:
@@ -76,6 +83,10 @@ def bench(
     for what, value, least in (("repeats", repeats, 1), ("warmup", warmup, 0), ("copies", copies, 1)):
         if value is not None and value < least:
             raise SpecError(f"{what} is {value}: expected at least {least}")
+    if protocol not in ("burst", "sustained"):
+        raise SpecError(f"protocol is {protocol!r}: expected 'burst' or 'sustained'")
+    if not seconds > 0:
+        raise SpecError(f"seconds is {seconds!r}: expected more than 0")
     flops_of, bytes_of = _each("flops", flops, named), _each("bytes", bytes, named)
     device = TorchDevice() if device is None else device
     turns = _copies(device, inputs, copies)
@@ -84,6 +95,22 @@ def bench(
         for name, function in named.items():
             verify(device, name, function, arguments, expected, rtol=rtol, atol=atol)
         del expected
+    if protocol == "sustained":
+        sustained, readings, said = measure_sustained(device, named, turns, seconds, flops_of, bytes_of)
+        return BenchResult(device.name, tuple(sustained), readings, len(turns), False, tuple(said), protocol)
+    return _burst(device, named, turns, (repeats, warmup, flush), flops_of, bytes_of)
+
+
+def _burst(
+    device: Device,
+    named: Mapping[str, Function],
+    turns: Sequence[Sequence[Any]],
+    counts: tuple[int, int, bool],
+    flops_of: Mapping[str, float],
+    bytes_of: Mapping[str, float],
+) -> BenchResult:
+    """Time single runs: ``counts`` are the repeats, the untimed runs, and whether the cache is flushed."""
+    repeats, warmup, flush = counts
     hold, hidden = _warm_up(device, named, turns, warmup, flush)
     with watch(device.reader()) as readings:
         times, host = _measure(device, named, turns, repeats, flush, hold)

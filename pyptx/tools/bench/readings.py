@@ -1,6 +1,6 @@
 """Reads clocks, power and temperature of a GPU during a measurement.
 
-The readings come from NVML if its Python package (``pynvml``) is installed, else from ``nvidia-smi``.
+The readings come from NVML if its Python package (``nvidia-ml-py``) is installed, else from ``nvidia-smi``.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-__all__ = ["Reading", "Readings", "parse_smi", "reader", "watch"]
+__all__ = ["Reading", "Readings", "energy_counter", "parse_smi", "reader", "watch"]
 
 _QUERY = ("clocks.sm", "clocks.mem", "power.draw", "temperature.gpu")
 _SHOWN = (
@@ -68,15 +68,37 @@ def reader(uuid: str) -> Callable[[], Reading | None] | None:
     return _nvml(uuid) or _smi(uuid)
 
 
-def _nvml(uuid: str) -> Callable[[], Reading | None] | None:
+def _handle(uuid: str) -> tuple[Any, Any]:
+    """Return NVML's Python module and its handle of a GPU; (None, None) without them."""
     try:
         nvml: Any = importlib.import_module("pynvml")
     except ImportError:
-        return None
+        return None, None
     try:
         nvml.nvmlInit()
-        handle = nvml.nvmlDeviceGetHandleByUUID(uuid)
+        return nvml, nvml.nvmlDeviceGetHandleByUUID(uuid)
     except nvml.NVMLError:
+        return None, None
+
+
+def energy_counter(uuid: str) -> Callable[[], float | None] | None:
+    """Return a function that reads the joules drawn so far, by the idle GPU too; None without NVML."""
+    nvml, handle = _handle(uuid)
+    if nvml is None:
+        return None
+
+    def read() -> float | None:
+        try:
+            return float(nvml.nvmlDeviceGetTotalEnergyConsumption(handle)) / 1000
+        except nvml.NVMLError:
+            return None
+
+    return None if read() is None else read
+
+
+def _nvml(uuid: str) -> Callable[[], Reading | None] | None:
+    nvml, handle = _handle(uuid)
+    if nvml is None:
         return None
 
     def read() -> Reading | None:

@@ -4,14 +4,33 @@ from __future__ import annotations
 
 import statistics
 import sys
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from .readings import Readings
 
-__all__ = ["BenchResult", "Timing"]
+__all__ = ["BenchResult", "Draw", "Timing"]
+
+
+@dataclass(frozen=True)
+class Draw:
+    """What one function drew in the second halves of its windows, under the sustained protocol.
+
+    Attributes:
+        watts: mean power; from the energy counter, or else the median of the readings; None without both.
+        sm_mhz: median SM clock, or None.
+        joules: energy of one launch, what the idle GPU draws included; None without an energy counter.
+        beginning: median time of a launch in the first 5 percent of the windows, in microseconds.
+        windows: median time of a launch in the second half of each window, in microseconds.
+    """
+
+    watts: float | None
+    sm_mhz: float | None
+    joules: float | None
+    beginning: float
+    windows: tuple[float, ...]
 
 
 @dataclass(frozen=True)
@@ -20,10 +39,12 @@ class Timing:
 
     Attributes:
         name: name of the function.
-        times: microseconds of each run, in the order of the runs.
+        times: microseconds of each run, in the order of the runs; under the sustained protocol of one launch,
+            the mean of some launches each.
         host: the least time in microseconds that the host needed for a launch.
         flops: number of operations of one run, or None.
         bytes: number of bytes that one run moves, or None.
+        draw: clocks and energy under the sustained protocol; None under the burst protocol.
     """
 
     name: str
@@ -31,6 +52,7 @@ class Timing:
     host: float
     flops: float | None = None
     bytes: float | None = None
+    draw: Draw | None = None
 
     @property
     def median(self) -> float:
@@ -59,6 +81,13 @@ class Timing:
         """Rate in 10**9 bytes per second, from the median time; None without ``bytes``."""
         return None if self.bytes is None else self.bytes / self.median / 1e3
 
+    @property
+    def pj_per_flop(self) -> float | None:
+        """Energy of one operation in 10**-12 joules; None without ``flops`` or without an energy counter."""
+        if self.flops is None or self.draw is None or self.draw.joules is None:
+            return None
+        return self.draw.joules / self.flops * 1e12
+
 
 @dataclass(frozen=True)
 class BenchResult:
@@ -71,6 +100,7 @@ class BenchResult:
         copies: number of copies of the inputs that the runs took in turns.
         flushed: whether the L2 cache was flushed before each run.
         notes: reasons why a number may be wrong.
+        protocol: ``"burst"`` or ``"sustained"``.
     """
 
     device: str
@@ -79,6 +109,7 @@ class BenchResult:
     copies: int
     flushed: bool
     notes: tuple[str, ...] = field(default=())
+    protocol: str = "burst"
 
     def __getitem__(self, name: str) -> Timing:
         for timing in self.timings:
@@ -94,6 +125,7 @@ class BenchResult:
         """Return the whole result as values that JSON can hold. Times are microseconds."""
         return {
             "device": self.device,
+            "protocol": self.protocol,
             "copies": self.copies,
             "flushed": self.flushed,
             "readings": self.readings.summary(),
@@ -110,6 +142,8 @@ class BenchResult:
                     "tflops": t.tflops,
                     "gbps": t.gbps,
                     "speedup": self.speedup(t.name),
+                    "draw": None if t.draw is None else asdict(t.draw),
+                    "pj_per_flop": t.pj_per_flop,
                     "times_us": list(t.times),
                 }
                 for t in self.timings
@@ -122,22 +156,33 @@ class BenchResult:
         A column of rates is left out if no function has a value for it.
         """
         head = ["function", "median us", "p10", "p90", "min", "runs"]
-        columns = {
-            "TFLOP/s": [t.tflops for t in self.timings],
-            "GB/s": [t.gbps for t in self.timings],
+        draws = [t.draw for t in self.timings]
+        columns: dict[str, tuple[str, list[float | None]]] = {
+            "TFLOP/s": (".1f", [t.tflops for t in self.timings]),
+            "GB/s": (".1f", [t.gbps for t in self.timings]),
+            "first 5%": (".2f", [None if d is None else d.beginning for d in draws]),
+            "MHz": (".0f", [None if d is None else d.sm_mhz for d in draws]),
+            "W": (".0f", [None if d is None else d.watts for d in draws]),
+            "mJ": (".3f", [None if d is None or d.joules is None else d.joules * 1e3 for d in draws]),
+            "pJ/FLOP": (".3f", [t.pj_per_flop for t in self.timings]),
         }
-        rated = {title: rates for title, rates in columns.items() if rates.count(None) < len(rates)}
+        rated = {title: held for title, held in columns.items() if held[1].count(None) < len(draws)}
         several = len(self.timings) > 1
         rows = [[*head, *rated, *(["speedup"] if several else [])]]
         for number, t in enumerate(self.timings):
             times = [f"{us:.2f}" for us in (t.median, t.quantile(0.1), t.quantile(0.9), t.min)]
-            rates = ["" if (rate := column[number]) is None else f"{rate:.1f}" for column in rated.values()]
+            rates = [
+                "" if (rate := column[number]) is None else format(rate, form)
+                for form, column in rated.values()
+            ]
             ratio = [f"{self.speedup(t.name):.3f}"] if several else []
             rows.append([t.name, *times, str(t.count), *rates, *ratio])
         return rows
 
     def _foot(self) -> list[str]:
         cache = "L2 flushed before each" if self.flushed else "L2 not flushed"
+        if self.protocol == "sustained":
+            cache = "sustained, back to back, second halves of two windows each (ABBA)"
         return [f"{cache}; {self.copies} copies of the inputs", str(self.readings), *self.notes]
 
     def __str__(self) -> str:

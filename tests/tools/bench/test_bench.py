@@ -35,6 +35,8 @@ class FakeDevice:
         self.host = 0.0
         self.log: list[str] = []
         self.foreign: Any = None
+        self.captures = self.metered = True
+        self.reached = 0.0
 
     def check(self, array: Any, what: str) -> None:
         if array is self.foreign:
@@ -65,10 +67,24 @@ class FakeDevice:
 
     def synchronize(self) -> None:
         self.log.append("wait")
+        self.reached = self.time
 
     def now(self) -> float:
         self.host += 1.0
         return self.host
+
+    def wait(self, event: Any) -> None:
+        self.reached = event
+
+    def graph(self, run: Callable[[], Any]) -> Callable[[], Any] | None:
+        return run if self.captures else None
+
+    def host_of(self, function: Callable[..., Any], arguments: Any) -> float:
+        return 3.0
+
+    def energy(self) -> Callable[[], float | None] | None:
+        """A meter that 500 W go through, read when the GPU has reached what the host waited for."""
+        return (lambda: self.reached * 1e-6 * 500) if self.metered else None
 
     def reader(self) -> Callable[[], Reading | None] | None:
         return lambda: Reading(1980.0, 3201.0, 400.0, 50.0)
@@ -401,3 +417,83 @@ def test_without_torch_or_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "torch", Torch)
     with pytest.raises(LaunchError, match="needs a GPU, and torch sees none"):
         pyptx.bench(double, (X,), reference=double)
+
+
+# --- the sustained protocol -----------------------------------------------------------------------
+
+
+def _sustained(device: FakeDevice, *functions: Any, **keywords: Any) -> BenchResult:
+    return pyptx.bench(
+        {f.__name__: f for f in functions},
+        (X,),
+        reference=double,
+        protocol="sustained",
+        seconds=0.2,
+        device=device,
+        **keywords,
+    )
+
+
+def test_sustained_times_and_energy(device: FakeDevice) -> None:
+    """500 W for launches of 100 us are 0.05 J a launch; with 1e9 operations 50 pJ each."""
+    found = _sustained(device, device.takes("f", 100.0), flops=1e9, copies=2)
+    t = found["f"]
+    assert t.draw is not None and found.protocol == "sustained"
+    assert (t.median, t.tflops) == (pytest.approx(100.0), pytest.approx(10.0))
+    assert t.draw.watts == pytest.approx(500.0) and t.draw.joules == pytest.approx(0.05)
+    assert t.pj_per_flop == pytest.approx(50.0) and t.draw.sm_mhz == 1980.0
+    assert t.draw.windows == (pytest.approx(100.0), pytest.approx(100.0)) and t.host == 3.0
+    text = str(found).splitlines()
+    assert text[1].split()[-5:] == ["5%", "MHz", "W", "mJ", "pJ/FLOP"]
+    assert text[2].split()[-5:] == ["100.00", "1980", "500", "50.000", "50.000"]
+    assert "back to back" in text[3] and not found.notes
+    json.dumps(found.to_dict())
+
+
+def test_sustained_windows_are_in_opposite_orders(device: FakeDevice) -> None:
+    """ABBA, and inputs take turns inside of a window."""
+    _sustained(device, device.takes("a", 500.0), device.takes("b", 500.0), copies=2)
+    calls = [entry.split("@") for entry in device.log if "@" in entry]
+    runs = [(name, len(list(group))) for name, group in itertools.groupby(name for name, _ in calls)]
+    (a, first), (b, middle), (c, last) = [(name, count) for name, count in runs if count > 100]
+    assert (a, b, c) == ("a", "b", "a") and first == last == middle // 2
+    addresses = [where for _, where in calls[-100:]]
+    assert len(set(addresses)) == 2 and all(x != y for x, y in itertools.pairwise(addresses))
+
+
+def test_the_second_half_counts(device: FakeDevice) -> None:
+    """The GPU slows down from 100 to 150 us when it is warm, as at a power limit."""
+    calls = 0
+    plain = device.takes("f", 0.0)
+
+    def f(x: Any) -> Any:
+        nonlocal calls
+        calls += 1
+        device.time += 100.0 if calls < 1000 else 150.0
+        return plain(x)
+
+    found = _sustained(device, f, copies=2)
+    t = found["f"]
+    assert t.draw is not None and t.draw.beginning < 130.0 and t.median == pytest.approx(150.0)
+
+
+def test_sustained_without_graphs_and_without_a_meter(device: FakeDevice) -> None:
+    device.captures = device.metered = False
+    found = _sustained(device, device.takes("f", 100.0), flops=1e9)
+    t = found["f"]
+    assert t.draw is not None and t.draw.joules is None and t.pj_per_flop is None
+    assert t.draw.watts == 400.0, "the readings' median"
+    assert [note.partition(":")[0] for note in found.notes] == [
+        "f cannot be captured in a CUDA graph",
+        "energy is not read",
+    ]
+    assert "mJ" not in str(found).splitlines()[1]
+
+
+def test_protocols_that_are_refused(device: FakeDevice) -> None:
+    for keywords, said in (
+        ({"protocol": "fast"}, "'fast': expected 'burst'"),
+        ({"seconds": 0}, "seconds is 0"),
+    ):
+        with pytest.raises(SpecError, match=said):
+            pyptx.bench(device.takes("f", 1.0), (X,), reference=double, device=device, **keywords)  # type: ignore[arg-type]
