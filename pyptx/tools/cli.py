@@ -14,7 +14,7 @@ from ..core.errors import PyptxError
 
 __all__ = ["COMMANDS", "cli", "main"]
 
-COMMANDS = ("build", "cache", "check", "diff", "doctor", "emit", "isa", "lint", "sim", "transpile")
+COMMANDS = ("build", "cache", "check", "diff", "doctor", "emit", "isa", "lint", "ncu", "sim", "transpile")
 
 
 class _Commands(click.Group):
