@@ -30,9 +30,11 @@ _HOME = {
     "smem": "dsl",
     "TensorMap": "layout",
     "assert_same_ptx": "tools.diff",
+    "autotune": "tools.autotune",
     "bench": "tools.bench",
     "diff": "tools.diff",
     "lint": "tools.lint",
+    "ncu_run": "tools.ncu",
     "transpile": "tools.transpile",
     "InstructionDescriptor": "layout",
     "OperandTile": "layout",
@@ -166,9 +168,11 @@ if TYPE_CHECKING:
         WgmmaDescriptor,
         ZeroColumnMask,
     )
+    from .tools.autotune import autotune
     from .tools.bench import bench
     from .tools.diff import assert_same_ptx, diff
     from .tools.lint import lint
+    from .tools.ncu import ncu_run
     from .tools.transpile import transpile
 
 __all__ = [
@@ -208,6 +212,7 @@ __all__ = [
     "WrongResultError",
     "ZeroColumnMask",
     "assert_same_ptx",
+    "autotune",
     "b8",
     "b16",
     "b32",
@@ -229,6 +234,7 @@ __all__ = [
     "kit",
     "layout",
     "lint",
+    "ncu_run",
     "pred",
     "ptx",
     "reg",

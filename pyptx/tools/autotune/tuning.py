@@ -1,0 +1,235 @@
+"""One tuning: from the configurations to the best candidate.
+
+Owns the order of the stages: record, look on the disk, assemble, drop what does not fit, simulate, measure;
+or rank by resources where nothing can be measured.
+"""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from ...core.arrays import describe, is_array
+from ...core.errors import PyptxWarning, SpecError
+from ...core.source import author_location
+from ...dsl import Tile
+from ...runtime.driver import device_info
+from . import store
+from .candidates import Candidate, Make, State, record
+from .jobs import Inputs
+from .lab import place_of
+from .progress import Progress, progress
+from .race import race
+from .resources import assemble_all, drop_unfit, rank
+from .result import Tuning
+from .space import Configuration
+
+__all__ = ["Request", "Settings", "tune"]
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The options of ``autotune``; see there."""
+
+    check: Mapping[str, Any] | None = None
+    reference: Callable[..., Any] | None = None
+    rtol: float | None = None
+    atol: float | None = None
+    deadline: float | None = None
+
+
+#: Seconds of one request to the GPU if the author names none.
+_DEADLINE = 5.0
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is tuned, for which arguments.
+
+    Attributes:
+        name: name for messages.
+        make: builds the kernel of a configuration.
+        make_small: builds it for the sizes of the simulated check.
+        configurations: all of them.
+        settings: the author's options.
+        arrays: the inputs of the call.
+        keywords: dims and constants of the call that are not tuned.
+        gpu: the GPU to measure on; None ranks by resources.
+    """
+
+    name: str
+    make: Make
+    make_small: Make
+    configurations: Sequence[Configuration]
+    settings: Settings
+    arrays: Sequence[Any]
+    keywords: Mapping[str, Any]
+    gpu: int | None
+
+
+def tune(request: Request) -> tuple[Tuning, list[Candidate]]:
+    """Find the best configuration; return the result and all candidates.
+
+    Raises:
+        SpecError: no configuration can be used; the message says why for each.
+        LaunchError: the GPU cannot be used.
+    """
+    started = time.perf_counter()
+    with progress(request.name) as shown:
+        shown.stage("recording", len(request.configurations))
+        candidates = record(request.make, request.configurations, request.arrays, request.keywords)
+        if request.gpu is None:
+            best, where = _ranked(request, candidates, shown)
+            seconds = time.perf_counter() - started
+            return Tuning(
+                request.name, candidates, best, measured=False, where=where, seconds=seconds
+            ), candidates
+        _refuse_capture()
+        gpu, driver = _facts(request.gpu)
+        key = store.key_of(candidates, _problem(candidates, request.arrays), gpu, driver)
+        best_known = store.load(key, candidates)
+        if best_known is not None:
+            seconds = time.perf_counter() - started
+            tuning = Tuning(
+                request.name,
+                candidates,
+                best_known,
+                measured=True,
+                where=gpu,
+                seconds=seconds,
+                stored=True,
+            )
+            return tuning, candidates
+        about = {"name": request.name, "gpu": gpu, "driver": driver}
+        try:
+            best, restarts = _measured(request, candidates, shown)
+        except BaseException:
+            # A hang or a failure that is known now need not happen again.
+            store.save(key, candidates, ended=False, about=about)
+            raise
+        seconds = time.perf_counter() - started
+        store.save(key, candidates, ended=True, about={**about, "seconds": seconds})
+        tuning = Tuning(
+            request.name, candidates, best, measured=True, where=gpu, seconds=seconds, restarts=restarts
+        )
+        return tuning, candidates
+
+
+def _facts(device_index: int) -> tuple[str, str]:
+    """Return the GPU's name, and the version of the driver. Raises LaunchError if there is none."""
+    info = device_info(device_index)
+    version = ".".join(map(str, info.driver_version))
+    try:
+        line = Path("/proc/driver/nvidia/version").read_text(encoding="utf-8").splitlines()[0]
+    except (OSError, IndexError):
+        line = ""
+    return info.name, f"{version} {line}".strip()
+
+
+def _refuse_capture() -> None:
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+        raise SpecError(
+            "autotune: the first call tunes, which cannot happen while a CUDA graph is captured",
+            hint="call tune(...) with these arguments, or the kernel once, before the capture",
+        )
+
+
+def _problem(candidates: Sequence[Candidate], arrays: Sequence[Any]) -> list[Any]:
+    """Return dtypes and shapes for the key; a dim that no candidate reads by its name, not its extent."""
+    recorded = [each for each in candidates if each.special is not None]
+    read = {name for each in recorded if each.special is not None for name in each.special.recorded.read}
+    first = recorded[0]
+    assert first.kernel is not None and first.special is not None
+    found: list[Any] = []
+    for number, spec in enumerate(first.kernel.options.specs):
+        if isinstance(spec, Tile):
+            given = arrays[number] if number < len(arrays) else None
+            type = describe(given).type if is_array(given) else spec.dtype
+            dims = [
+                first.special.dims[dim] if isinstance(dim, str) and dim in read else dim for dim in spec.dims
+            ]
+            found.append([type.name, dims])
+        else:
+            found.append([spec.type.name])
+    return found
+
+
+def _filtered(request: Request, candidates: list[Candidate], shown: Progress) -> bool:
+    """Assemble, drop what does not fit, simulate. Returns False if there is no ptxas."""
+    ready = [each for each in candidates if each.ready]
+    shown.stage("ptxas", len(ready))
+    assembled = assemble_all(ready, shown.step)
+    drop_unfit(ready)
+    settings = request.settings
+    ready = [each for each in ready if each.ready]
+    if settings.check is not None and ready:
+        from .check import check_all  # the simulator, which takes a while to import
+
+        shown.stage("simulating", len(ready))
+        tolerance = (settings.rtol, settings.atol)
+        check_all(ready, request.make_small, settings.check, settings.reference, tolerance, shown.step)
+    return assembled
+
+
+def _ranked(request: Request, candidates: list[Candidate], shown: Progress) -> tuple[Candidate, str]:
+    """Choose by resources, and warn that it is no measurement."""
+    assembled = _filtered(request, candidates, shown)
+    ready = [each for each in candidates if each.ready]
+    if not ready:
+        raise _none_left(request, candidates)
+    best, *others = rank(ready) if assembled else ready
+    for place, candidate in enumerate(others, 2):
+        candidate.drop(State.SLOWER, f"rank {place} by resources" if assembled else "not ranked: no ptxas")
+    best.state = State.BEST
+    assert best.kernel is not None
+    how = "by registers, spills and occupancy" if assembled else "the first, since there is no ptxas"
+    _warn_once(
+        request.name,
+        f"autotune has not measured {request.name}: the arrays are in host memory. It chose {best}, {how}",
+    )
+    return best, best.kernel.options.arch
+
+
+_warned: set[str] = set()
+
+
+def _warn_once(name: str, text: str) -> None:
+    if name in _warned:
+        return
+    _warned.add(name)
+    place = author_location()
+    warnings.warn_explicit(text, PyptxWarning, place.file, place.line)
+
+
+def _measured(request: Request, candidates: list[Candidate], shown: Progress) -> tuple[Candidate, int]:
+    """Measure on the GPU. Returns the best candidate, and how often the worker was started again."""
+    assert request.gpu is not None
+    _filtered(request, candidates, shown)
+    ready = [each for each in candidates if each.ready]
+    if not ready:
+        raise _none_left(request, candidates)
+    torch = sys.modules.get("torch")
+    if torch is not None and torch.cuda.is_initialized():
+        torch.cuda.synchronize(request.gpu)
+    with tempfile.TemporaryDirectory(prefix="pyptx-autotune-") as folder:
+        inputs = Inputs(request.arrays, Path(folder))
+        place = place_of(request.gpu, inputs, Path(folder), request.settings.deadline or _DEADLINE)
+        shown.stage("measuring", len(ready))
+        best = race(ready, place, shown.step)
+    if best is None:
+        raise _none_left(request, candidates)
+    return best, getattr(place, "restarts", 0)
+
+
+def _none_left(request: Request, candidates: Sequence[Candidate]) -> SpecError:
+    return SpecError(
+        f"autotune: no configuration of {request.name} can be used",
+        details=[f"{each}: {each.state.value}: {each.reason}" for each in candidates],
+    )
