@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from ..core.errors import OperandError, SharedMemoryError, TraceError
@@ -85,6 +86,12 @@ class Shared:
         self.end = offset + nbytes
         self.ranges.append(SharedRange(name, offset, nbytes, source, self.symbol))
         return offset
+
+    def describe(self, type: ScalarType, shape: tuple[int, ...], swizzle: str, stage_bytes: int) -> None:
+        """Say what the buffer that was reserved last holds; a debugger shows it so."""
+        self.ranges[-1] = replace(
+            self.ranges[-1], type=type, shape=shape, swizzle=swizzle, stage_bytes=stage_bytes
+        )
 
     @property
     def dynamic(self) -> bool:
@@ -373,6 +380,7 @@ def alloc(
     shared = _shared(trace)
     called = name or site.name or "smem"
     offset = shared.reserve(stage_bytes * (stages or 1), called, source, alignment)
+    shared.describe(dtype, extents, swizzle, stage_bytes if stages is not None else 0)
     return Buffer(
         shared,
         offset,

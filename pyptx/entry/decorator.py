@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from os import PathLike
 
     from ..core.waivers import Waiver
-    from ..sim import Observer, Report
+    from ..sim import Debugger, Observer, Report, Stop
     from ..toolchain import Assembly
     from .export import Exported
     from .prepared import Prepared
@@ -415,6 +415,7 @@ class Kernel:
         resume: str | PathLike[str] | None = None,
         executor: Executor | None = None,
         waivers: Sequence[Waiver] = (),
+        debug: bool | Debugger | Sequence[str] | Callable[[Stop], str | None] | None = None,
         reference: Any = None,
         rtol: float | None = None,
         atol: float | None = None,
@@ -436,6 +437,8 @@ class Kernel:
             observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
             max_runs, resume, executor: bounds and means of ``"all"``, as in :meth:`.LoadedModule.launch`.
             waivers: :class:`.Waiver` s for findings that the author accepts; the report counts them.
+            debug: True steps through the run at a prompt; a :class:`~pyptx.sim.Debugger`, a list of its
+                commands, or a function that gets each :class:`~pyptx.sim.Stop`.
             reference: what the outputs must be: an array or a sequence of arrays, or a function of the inputs
                 that returns them. A difference is the finding ``wrong-result``.
             rtol, atol: an element is right if it differs by at most ``atol + rtol * |reference|``. By default
@@ -467,6 +470,7 @@ class Kernel:
                 "resume": resume,
                 "executor": executor,
                 "waivers": waivers,
+                "debug": debug,
             }
         )
         wanted = outputs_of(reference, arrays)

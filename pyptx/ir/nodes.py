@@ -472,6 +472,10 @@ class SharedRange:
         size: bytes of the buffer, without the padding after it.
         source: the author's line that allocated the buffer.
         variable: name of the shared variable that the range is a part of.
+        type: type of the elements; None if it is not known.
+        shape: elements along each axis of one stage, innermost last; empty if it is not known.
+        swizzle: how copies and tensor cores permute the buffer.
+        stage_bytes: bytes from one stage to the next; 0 for a buffer without stages.
     """
 
     name: str
@@ -479,6 +483,10 @@ class SharedRange:
     size: int
     source: SourceLocation | None
     variable: str
+    type: ScalarType | None = None
+    shape: tuple[int, ...] = ()
+    swizzle: str = "none"
+    stage_bytes: int = 0
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,17 @@ from .api.launch import LoadedModule, load
 from .api.recorder import Recorder, read_recording
 from .api.report import Report
 from .api.stream import Stream
+from .debugger.stepper import Debugger
+from .debugger.stop import Stop
 from .engine.stream import Observer
 
 __all__ = [
+    "Debugger",
     "LoadedModule",
     "Observer",
     "Recorder",
     "Report",
+    "Stop",
     "Stream",
     "Waiver",
     "assert_clean",

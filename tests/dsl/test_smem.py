@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyptx.core.errors import OperandError, SharedMemoryError, SpecError, TraceError
-from pyptx.core.types import b16, b32, b64, bf16, f16, f32, pred, u8, u32, u64
+from pyptx.core.types import b8, b16, b32, b64, bf16, f16, f32, pred, u8, u32, u64
 from pyptx.dsl import Buffer, current, ptx, reg, smem
 from pyptx.ir import SharedRange, parse_module, print_module
 from pyptx.toolchain import Tool, check_text
@@ -95,7 +95,7 @@ def test_a_rejected_buffer_has_no_range() -> None:
         ptx.inst.st.shared.u32(kept, 1)
 
     ranges = recorded(body).module.functions[0].shared_ranges
-    assert ranges == (SharedRange("kept", 0, 16, ranges[0].source, "smem"),)
+    assert ranges == (SharedRange("kept", 0, 16, ranges[0].source, "smem", b8, (16,)),)
 
 
 def test_no_shared_memory_no_declaration() -> None:

@@ -226,7 +226,7 @@ def test_the_driver_gets_the_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[Any] = []
     plan = mock.Mock()
     monkeypatch.setattr(gpu, "load", lambda printed, entry, **options: given.append(printed))
-    monkeypatch.setattr(gpu, "Plan", lambda *arguments: plan)
+    monkeypatch.setattr(gpu, "make_plan", lambda *arguments: plan)
     monkeypatch.setattr(gpu, "entry", lambda *arguments: None)
     k = made(sample)
     array = np.zeros(32, np.uint32)

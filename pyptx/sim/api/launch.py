@@ -158,6 +158,8 @@ class LoadedModule:
             observers: :class:`~pyptx.sim.Observer` s, such as a recorder, that get every event of the run.
             waivers: :class:`Waiver` s for findings that the author accepts. The report counts them in
                 ``waived``; a waiver that covers no finding is a finding for review.
+            debug: True steps through the run at a prompt, as pdb does. A :class:`~pyptx.sim.Debugger`, a list
+                of its commands, or a function that gets each :class:`~pyptx.sim.Stop` do so by a script.
 
         Raises:
             SpecError: arguments or extents do not fit the entry. Mistakes of the kernel are not raised: they

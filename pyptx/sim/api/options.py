@@ -20,6 +20,8 @@ from ...core.arrays import is_array
 from ...core.errors import SpecError
 from ...core.waivers import Waiver, check_waiver
 from ...layout.tensor_map import TensorMap
+from ..debugger.stepper import Debugger, debugger_of
+from ..debugger.stop import Stop
 from ..engine.stream import Observer
 from ..exploration.token import choices_of, is_token
 from ..machine.schedule import make_policy
@@ -48,6 +50,7 @@ class RunKeywords(TypedDict, total=False):
     resume: str | PathLike[str] | None
     executor: Executor | None
     waivers: Sequence[Waiver]
+    debug: bool | Debugger | Sequence[str] | Callable[[Stop], str | None] | None
 
 
 @dataclass(frozen=True)
@@ -70,6 +73,7 @@ class LaunchOptions:
     resume: str | PathLike[str] | None = None
     executor: Executor | None = None
     waivers: Sequence[Waiver] = ()
+    debug: bool | Debugger | Sequence[str] | Callable[[Stop], str | None] | None = None
 
     @classmethod
     def of(cls, keywords: RunKeywords) -> LaunchOptions:
@@ -112,6 +116,13 @@ class LaunchOptions:
             raise SpecError(
                 f"progress is {self.progress!r}: expected a function that takes one Progress, or None"
             )
+        debugger = debugger_of(self.debug)
+        if debugger is not None and (self.schedule in (EVERY_SCHEDULE, EXPLORED) or is_token(self.schedule)):
+            raise SpecError(
+                f"debug is given, and schedule is {self.schedule!r}, which runs the launch several times or "
+                "follows its own order",
+                hint="step through one run: eager, late, random, weak or starve:ENGINE",
+            )
         # Python's own integers, since random.Random takes no others.
         return replace(
             self,
@@ -124,6 +135,7 @@ class LaunchOptions:
             resume=None if self.resume is None else _path(self.resume),
             executor=_executor(self.executor),
             waivers=_waivers(self.waivers),
+            debug=debugger,
         )
 
     @property

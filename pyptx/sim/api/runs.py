@@ -24,6 +24,8 @@ from ..claims.competing import Claim
 from ..claims.watch import Watch
 from ..code.image import element_bytes
 from ..code.program import EntryProgram
+from ..debugger.machine import DebuggedMachine
+from ..debugger.stepper import Debugger
 from ..exploration.stepwise import Explored, StepwiseMachine
 from ..exploration.token import choices_of, is_token
 from ..exploration.trail import Abandoned, Trail
@@ -269,6 +271,10 @@ def _run(
     machine: Machine
     if path is not None:
         machine = StepwiseMachine(target, options.limits, *path, progress=options.progress, started=began)
+    elif isinstance(options.debug, Debugger):
+        machine = DebuggedMachine(
+            target, policy, options.limits, options.debug, progress=options.progress, started=began
+        )
     else:
         machine = Machine(target, policy, options.limits, progress=options.progress, started=began)
     watch: Watch | None = None

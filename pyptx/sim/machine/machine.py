@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from typing import Any
 
 import numpy as np
 
@@ -59,6 +60,8 @@ class Machine(MachineState):
     ) -> None:
         super().__init__(target, policy, limits, progress=progress, started=started)
         self.policy: Policy = policy
+        #: Runs the operations of a block for a split.
+        self.operations: Callable[[Split, CodeBlock], Any] = run_operations
         self.calls = FunctionCalls(self)
         self.teams = WarpTeams(self)
         #: Parked splits with their waits, oldest first. ``polled`` has those whose waits must be polled.
@@ -257,7 +260,7 @@ class Machine(MachineState):
 
         Returns None if ``s`` has parked or diverged.
         """
-        outcome = run_operations(s, block)
+        outcome = self.operations(s, block)
         if block.yields:
             return self._yielded(s, block, outcome)
         if block.table:

@@ -56,6 +56,11 @@ class DeferredSum:
 
     def flush(self, cells: NDArray[np.uint32]) -> None:
         """Compute D, write it to the cells, and forget the operands."""
+        self.write(cells)
+        self._a, self._b, self._k, self.accumulates = [], [], 0, True
+
+    def write(self, cells: NDArray[np.uint32]) -> None:
+        """Compute D and write it to the cells, without forgetting the operands."""
         if not self._a:
             return
         at = (self.lanes, slice(self.first, self.first + self.columns))
@@ -63,4 +68,3 @@ class DeferredSum:
         if self.accumulates:
             result += cells[at].view(np.float32)
         cells[at] = canonical(result).view(np.uint32)
-        self._a, self._b, self._k, self.accumulates = [], [], 0, True

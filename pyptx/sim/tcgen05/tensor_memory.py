@@ -304,6 +304,13 @@ class TensorMemory(CtaUnit):
         if known.add(a, b, accumulate):
             known.flush(self.cells)
 
+    def shown(self) -> np.ndarray[Any, np.dtype[np.uint32]]:
+        """Return a copy of the multiprocessor's cells, with the deferred sums of this CTA, for display."""
+        cells = self.storage.cells.copy()
+        for deferred in self._deferred.values():
+            deferred.write(cells)
+        return cells
+
     def _flush(self, first: int, columns: int) -> None:
         """Compute the deferred sums of these columns."""
         for key in [k for k in self._deferred if k[2] < first + columns and first < k[2] + k[3]]:

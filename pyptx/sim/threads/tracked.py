@@ -37,8 +37,13 @@ Mask = NDArray[np.bool_]
 _EFFECTS = frozenset({Rule.USED, Rule.STORED, Rule.TAKEN})
 
 
-def run_tracked(s: Split, block: CodeBlock, first: Op | None = None) -> Any:
-    """Run the block from operation ``first`` on; return what its generated function would return."""
+def run_tracked(
+    s: Split, block: CodeBlock, first: Op | None = None, before: Callable[[int], None] | None = None
+) -> Any:
+    """Run the block from operation ``first`` on; return what its generated function would return.
+
+    ``before`` is called before each operation, with its number in the block.
+    """
     # The first run of an instruction translates it, which takes long.
     s.warp.cta.machine.check_time()
     s.scatter()
@@ -51,6 +56,8 @@ def run_tracked(s: Split, block: CodeBlock, first: Op | None = None) -> Any:
     s.unwritten = False
     try:
         for position in range(start, len(block.ops)):
+            if before is not None:
+                before(position)
             outcome = tracked.step(position)
     finally:
         s.unwritten = None

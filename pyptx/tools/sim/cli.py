@@ -153,6 +153,9 @@ def _say(error: PyptxError) -> None:
     default=True,
     help="Refuse instructions that the text's .target or .version lacks (default), or run them.",
 )
+@click.option(
+    "--debug", is_flag=True, help="Step through the run at a prompt, as pdb does; `help` lists the commands."
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/sim.md has its keys).")
 @click.option("--progress/--no-progress", default=None, help="Show progress. Default: on a terminal.")
 def command(
@@ -165,6 +168,7 @@ def command(
     config: Path | None,
     waivers: tuple[str, ...],
     check: bool,
+    debug: bool,
     as_json: bool,
     progress: bool | None,
     **settings: Any,
@@ -203,7 +207,9 @@ def command(
     if waivers:
         known = launch_config.settings.get("waivers", [])
         launch_config.settings["waivers"] = [*known, *map(parse_waiver, waivers)]
-    buffers, reports = run_launches(launch_config, overwrite, progress, check)
+    buffers, reports = run_launches(
+        launch_config, overwrite, False if debug else progress, check, debug=debug
+    )
     for buffer in buffers:
         buffer.write()
     if as_json:
@@ -238,10 +244,12 @@ def run_launches(
     shown: bool | None,
     check: bool,
     modules: dict[tuple[str, tuple[str, ...]], LoadedModule] | None = None,
+    *,
+    debug: bool = False,
 ) -> tuple[list[LaunchArray], list[Report]]:
     """Run the launches of one stream, and return their arrays and a report for each launch.
 
-    ``modules`` gets the modules that were loaded, by file and values.
+    ``modules`` gets the modules that were loaded, by file and values. ``debug`` steps through the run.
     """
     settings = launch_config.settings
     launches = [launch_config, *launch_config.then]
@@ -289,6 +297,7 @@ def run_launches(
             **given,
             progress=progress,
             executor=executor,
+            debug=debug,
         )
     return list(buffers.values()), reports
 

@@ -851,3 +851,29 @@ def test_waivers_in_a_file(tmp_path: Path) -> None:
     (tmp_path / "launch.toml").write_text(launch + waiver)
     result = run("--config", str(tmp_path / "launch.toml"))
     assert result.exit_code == 3 and "needs rule, file, line and reason" in result.output
+
+
+def test_the_stepper_at_the_prompt(tmp_path: Path) -> None:
+    text = """.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry twice(.param .u64 out)
+{
+    .reg .b32 %r<3>;
+    .reg .b64 %rd<2>;
+    ld.param.u64 %rd1, [out];
+    mov.u32 %r1, 21;
+    add.u32 %r2, %r1, %r1;
+    st.global.u32 [%rd1], %r2;
+    ret;
+}
+"""
+    file = tmp_path / "twice.ptx"
+    file.write_text(text)
+    done = run(
+        *(str(file), "--grid", "1", "--block", "1", "--arg", "empty:u32[1]", "--debug"),
+        text="until 11\nregisters r2\ncontinue\n",
+    )
+    assert done.exit_code == 0, done.output
+    assert "(sim) until 11: CTA (0, 0, 0) warp 0, lane 0" in done.output and "r2 b32 = 0x2a" in done.output
+    assert "twice under eager: clean" in done.output

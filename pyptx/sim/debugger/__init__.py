@@ -1,0 +1,1 @@
+"""The stepper: runs a launch instruction by instruction, stops, and shows the state of the machine."""
