@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import struct
 import subprocess
@@ -20,6 +21,7 @@ from pyptx.entry.c_header import c_names, c_type
 from pyptx.entry.export import Exported
 from pyptx.layout import TensorMap
 from pyptx.toolchain import Tool
+from tests.examples.loading import load_example
 
 #: A driver that prints what it is asked for, as text that Python reads.
 CUDA_H = r"""
@@ -182,23 +184,23 @@ def test_manifest(folder: Path, ptxas: Tool) -> None:
     assert manifest["arguments"][4]["shape"] == [3]
 
 
-def test_the_real_header_takes_it(folder: Path, ptxas: Tool) -> None:
-    (include, *_) = [*Path(sysconfig.get_paths()["purelib"]).glob("nvidia/cu*/include/cuda.h"), None]
+def real_compiler() -> tuple[str, Path]:
+    """gcc, and the folder of NVIDIA's cuda.h."""
+    homes = [Path(os.environ.get("CUDA_HOME", "/usr/local/cuda")), Path("/usr/local/cuda")]
+    homes += Path(sysconfig.get_paths()["purelib"]).glob("nvidia/*")
+    include = next((home / "include" for home in homes if (home / "include/cuda.h").exists()), None)
     compiler = shutil.which("gcc")
     if include is None or compiler is None:
-        pytest.skip("no cuda.h of the wheel nvidia-cuda-runtime, or no gcc")
+        pytest.skip("no cuda.h (python -m pip install nvidia-cuda-runtime), or no gcc")
+    return compiler, include
+
+
+def test_the_real_header_takes_it(folder: Path, ptxas: Tool) -> None:
+    compiler, include = real_compiler()
     files = mixed().export(folder, M=16)
     (folder / "main.c").write_text(f'#include "{files.header.name}"\nint main(void) {{ return 0; }}\n')
-    command = [
-        compiler,
-        "-std=c99",
-        "-Wall",
-        "-Wextra",
-        "-Werror",
-        f"-I{include.parent}",
-        "-fsyntax-only",
-        "main.c",
-    ]
+    options = ["-std=c99", "-Wall", "-Wextra", "-Werror", "-fsyntax-only"]
+    command = [compiler, *options, "-isystem", str(include), "main.c"]
     subprocess.run(command, cwd=folder, check=True)
 
 
@@ -224,3 +226,41 @@ def test_names_and_types_of_c() -> None:
     }
     assert {name: c_type(TYPES[name]) for name in kinds} == kinds
     assert c_type(f64) == "double" and c_type(u32) == "uint32_t"
+
+
+#: Copies 200 x 136 numbers of 16 bits with the exported kernel and compares them.
+COPIES = r"""
+#include <stdio.h>
+#include <stdlib.h>
+#include "tma_copy.h"
+#define CHECK(call) do { CUresult got = call; if (got) { printf("%s: %d\n", #call, (int)got); return 1; } } while (0)
+int main(void) {
+    enum { BYTES = 200 * 136 * 2 };
+    CUdevice device; CUcontext context; CUstream stream; CUdeviceptr a, b; tma_copy_kernel copy;
+    unsigned char *in = malloc(BYTES), *out = calloc(BYTES, 1);
+    CHECK(cuInit(0)); CHECK(cuDeviceGet(&device, 0));
+    CHECK(cuDevicePrimaryCtxRetain(&context, device)); CHECK(cuCtxSetCurrent(context));
+    CHECK(cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
+    CHECK(cuMemAlloc(&a, BYTES)); CHECK(cuMemAlloc(&b, BYTES));
+    for (int i = 0; i < BYTES; i++) in[i] = (unsigned char)(i * 7 + i / 251);
+    CHECK(cuMemcpyHtoD(a, in, BYTES)); CHECK(cuMemsetD8(b, 0xee, BYTES));
+    CHECK(tma_copy_load(&copy, "tma_copy.cubin"));
+    CHECK(tma_copy_launch(&copy, stream, a, b));
+    CHECK(cuStreamSynchronize(stream)); CHECK(cuMemcpyDtoH(out, b, BYTES));
+    CHECK(tma_copy_unload(&copy));
+    printf("%s\n", memcmp(in, out, BYTES) ? "different" : "equal");
+    return 0;
+}
+"""
+
+
+@pytest.mark.gpu
+def test_c_launches_on_a_gpu(folder: Path, ptxas: Tool) -> None:
+    compiler, include = real_compiler()
+    load_example("hopper/tma_copy.py").tma_copy.export(folder, M=200, N=136)
+    (folder / "main.c").write_text(COPIES)
+    command = [compiler, "-std=c11", f"-I{include}", "main.c", "-o", "main", "-l:libcuda.so.1"]
+    linked = subprocess.run(command, cwd=folder, capture_output=True, text=True)
+    assert linked.returncode == 0, linked.stderr
+    done = subprocess.run([folder / "main"], cwd=folder, capture_output=True, text=True)
+    assert (done.returncode, done.stdout) == (0, "equal\n"), done.stdout
