@@ -8,7 +8,6 @@ process that was forked after the driver was initialized.
 from __future__ import annotations
 
 import os
-import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,7 +25,6 @@ __all__ = [
     "device_count",
     "device_info",
     "driver",
-    "driver_name",
     "explain_failures",
     "relaxed_capture",
 ]
@@ -214,30 +212,6 @@ def device_info(index: int) -> DeviceInfo:
         max_shared_memory=number("MAX_SHARED_MEMORY_PER_BLOCK_OPTIN"),
         driver_version=(version // 1000, version % 1000 // 10),
     )
-
-
-@lru_cache(maxsize=1)
-def driver_name() -> str:
-    """Return the name under which machine code of this driver's JIT is kept: ``driver-13.0-580.159.03``."""
-    version: int = call("cuDriverGetVersion")
-    name = f"driver-{version // 1000}.{version % 1000 // 10}"
-    # Two drivers with one CUDA version have different JITs.
-    for file, pattern in _KERNEL_MODULE:
-        try:
-            with open(file, encoding="ascii", errors="replace") as opened:
-                found = re.search(pattern, opened.read())
-        except OSError:
-            continue
-        if found is not None:
-            return f"{name}-{found[1]}"
-    return name
-
-
-#: Files of Linux that have the version of the driver's kernel module.
-_KERNEL_MODULE = (
-    ("/sys/module/nvidia/version", r"^([\d.]+)"),
-    ("/proc/driver/nvidia/version", r"Module\D+?([\d.]{5,})"),
-)
 
 
 @contextmanager

@@ -12,9 +12,10 @@ from typing import Any
 
 from ..core.errors import LaunchError, SharedMemoryError
 from ..ir import PrintedModule
+from ..toolchain.cache import CachedCubin
 from .driver import DeviceInfo, call, describe_status, device_context, device_info, driver, relaxed_capture
-from .jit import is_refusal
-from .machine_code import candidates
+from .jit import TextTooNewError, is_refusal, load_text
+from .machine_code import cubins, made_cubin
 
 __all__ = ["DEFAULT_SHARED_BYTES", "LoadedKernel", "load"]
 
@@ -131,29 +132,48 @@ def _kernel(
 def _module(
     printed: PrintedModule | str, plain: Callable[[], str], entry: str, device: DeviceInfo
 ) -> tuple[Any, Any, str]:
-    """Return the first module that the driver loads, its kernel ``entry``, and the compiler's log."""
-    module = driver()
-    for candidate in candidates(printed, plain, entry, device):
-        cubin = candidate.cubin
-        step, (status, loaded) = "cuModuleLoadData", module.cuModuleLoadData(cubin.image)
-        if int(status) == 0:
-            step, (status, function) = (
-                "cuModuleGetFunction",
-                module.cuModuleGetFunction(loaded, entry.encode()),
-            )
-            if int(status) == 0:
-                return loaded, function, cubin.log
-            module.cuModuleUnload(loaded)
-        if candidate.discard is not None and is_refusal(status):
-            candidate.discard()
-            continue
-        text = printed if isinstance(printed, str) else printed.text
-        entries = ", ".join(re.findall(r"\.entry\s+([\w$%]+)", text)) or "(none)"
-        raise LaunchError(
-            f"{step} of {entry!r}, compiled by {cubin.tool}, failed: {describe_status(status)}; "
-            f"the text has the entries {entries}"
-        )
-    raise AssertionError("the last candidate was compiled from the text")
+    """Return a module with its kernel ``entry``, and what the compiler said."""
+    for candidate in cubins(printed, plain, entry, device):
+        status, found = _load(candidate.cubin, entry)
+        if found is not None:
+            return found
+        if not is_refusal(status):
+            raise _failure("cuModuleLoadData", status, printed, entry)
+        candidate.discard()
+    try:
+        module, (status, function), log = load_text(printed, entry, device)
+    except TextTooNewError as refused:
+        made = made_cubin(printed, device)
+        if made is None:
+            raise
+        status, found = _load(made, entry)
+        if found is None:
+            raise refused
+        return found
+    if int(status) != 0:
+        driver().cuModuleUnload(module)
+        raise _failure("cuModuleGetFunction", status, printed, entry)
+    return module, function, log
+
+
+def _load(cubin: CachedCubin, entry: str) -> tuple[Any, tuple[Any, Any, str] | None]:
+    """Return the driver's status and, if it loads the cubin, what :func:`_module` returns."""
+    status, module = driver().cuModuleLoadData(cubin.image)
+    if int(status) != 0:
+        return status, None
+    status, function = driver().cuModuleGetFunction(module, entry.encode())
+    if int(status) != 0:
+        driver().cuModuleUnload(module)
+        return status, None
+    return status, (module, function, cubin.log)
+
+
+def _failure(step: str, status: Any, printed: PrintedModule | str, entry: str) -> LaunchError:
+    text = printed if isinstance(printed, str) else printed.text
+    entries = ", ".join(re.findall(r"\.entry\s+([\w$%]+)", text)) or "(none)"
+    return LaunchError(
+        f"{step} of {entry!r} failed: {describe_status(status)}; the text has the entries {entries}"
+    )
 
 
 def _parameter_bytes(module: Any, function: Any) -> tuple[int, ...]:

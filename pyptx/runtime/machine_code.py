@@ -1,4 +1,4 @@
-"""Machine code for a PTX text on a GPU: from the disk caches, from the driver's JIT, or from ptxas.
+"""Machine code for a PTX text: from the disk caches, or from ptxas.
 
 Owns the order in which these are asked, and what a cached cubin depends on.
 """
@@ -8,15 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from ..core.errors import ToolNotFoundError
+from ..core.errors import AssembleError, ToolNotFoundError
 from ..ir import PrintedModule
-from ..toolchain import assemble, find_ptxas
+from ..toolchain import Tool, assemble, find_ptxas
 from ..toolchain.cache import CachedCubin, CubinCache, CubinSource, shipped_caches, user_cache
 from ..toolchain.ptxas import target_of
-from .driver import DeviceInfo, driver_name
-from .jit import LINE_INFO, TextTooNewError, link
+from .driver import DeviceInfo
 
-__all__ = ["Candidate", "candidates"]
+__all__ = ["Candidate", "cubins", "made_cubin"]
+
+#: The text has lines, so the cubin names them; the machine code is the same without.
+_WITH_LINES = ("lines",)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,62 +26,83 @@ class Candidate:
     """A cubin that the driver may be able to load.
 
     Attributes:
-        cubin: the image, with the tool that made it and the tool's log.
-        discard: removes the cubin from the cache if the driver refuses it; None for a cubin made just now.
+        cubin: the image, with the tool that made it and what the tool said.
+        discard: removes the cubin from the user's cache, if the driver refuses it.
     """
 
     cubin: CachedCubin
-    discard: Callable[[], None] | None
+    discard: Callable[[], None]
 
 
-def candidates(
+def cubins(
     printed: PrintedModule | str, plain: Callable[[], str], entry: str, device: DeviceInfo
 ) -> Iterator[Candidate]:
-    """Yield cubins for a text, to be tried until the driver loads one; the last was compiled just now.
+    """Yield cubins for a text, to be tried until the driver loads one; the last was made just now.
 
     The order is: the user's cache, the shipped caches (by the text without lines, so that the place of the
-    source files does not count), the driver's JIT, and ptxas if the text is newer than the driver.
-    The context of the GPU must be current.
-
-    Raises:
-        AssembleError: the text was refused.
-        LaunchError: the driver failed.
+    source files does not count), and ptxas, for a cubin to keep. There may be none: then the driver's JIT is
+    left, for example if there is no ptxas, or if the cache is turned off.
     """
     text = printed if isinstance(printed, str) else printed.text
     target = _target(text, device)
-    source = CubinSource(entry, text, target, (LINE_INFO,))
     cache = user_cache()
-    yield from _cached(cache, source, driver_name())
+    tool = None if cache is None else _ptxas(device)
+    source = CubinSource(entry, text, target, _WITH_LINES)
+    if cache is not None and tool is not None:
+        found = cache.find(source, _name(tool))
+        if found is not None:
+            yield _candidate(found, cache, source)
     for shipped in shipped_caches():
         found = shipped.find_any(CubinSource(entry, plain(), target))
         if found is not None:
-            yield Candidate(found, _nothing)
-    try:
-        image, log = link(printed, entry, device)
-        made = CachedCubin(image, driver_name(), log)
-    except TextTooNewError as refused:
+            yield Candidate(found, _stays)
+    if cache is not None and tool is not None:
         try:
-            tool = find_ptxas()
-        except ToolNotFoundError:
-            raise refused from None
-        yield from _cached(cache, source, f"ptxas-{tool.version_text}")
-        made = CachedCubin(assemble(printed, target, ptxas=tool).cubin, f"ptxas-{tool.version_text}")
-    if cache is not None:
+            made = _assembled(printed, target, tool)
+        except AssembleError:  # the JIT may know more; if not, its errors name the same lines
+            return
         cache.store(source, made)
-    yield Candidate(made, None)
+        yield _candidate(made, cache, source)
 
 
-def _cached(cache: CubinCache | None, source: CubinSource, tool: str) -> Iterator[Candidate]:
-    found = None if cache is None else cache.find(source, tool)
-    if cache is not None and found is not None:
-        yield Candidate(found, lambda: cache.discard(source, tool))
+def made_cubin(printed: PrintedModule | str, device: DeviceInfo) -> CachedCubin | None:
+    """Return the cubin that ptxas makes of a text; None if there is no ptxas whose cubins the driver takes.
+
+    Raises:
+        AssembleError: ptxas refused the text.
+    """
+    tool = _ptxas(device)
+    text = printed if isinstance(printed, str) else printed.text
+    return None if tool is None else _assembled(printed, _target(text, device), tool)
 
 
-def _nothing() -> None:
+def _assembled(printed: PrintedModule | str, target: str, tool: Tool) -> CachedCubin:
+    assembly = assemble(printed, target, ptxas=tool)
+    return CachedCubin(assembly.cubin, _name(tool), "\n".join(map(str, assembly.report.messages)))
+
+
+def _ptxas(device: DeviceInfo) -> Tool | None:
+    """Return ptxas, if the driver loads its cubins: its major version must not be newer than the driver's."""
+    try:
+        tool = find_ptxas()
+    except ToolNotFoundError:
+        return None
+    return tool if tool.version[0] <= device.driver_version[0] else None
+
+
+def _name(tool: Tool) -> str:
+    return f"ptxas-{tool.version_text}"
+
+
+def _candidate(cubin: CachedCubin, cache: CubinCache, source: CubinSource) -> Candidate:
+    return Candidate(cubin, lambda: cache.discard(source, cubin.tool))
+
+
+def _stays() -> None:
     """A shipped cubin stays where it is."""
 
 
 def _target(text: str, device: DeviceInfo) -> str:
-    """Return the architecture of the machine code that the JIT makes from a text on this GPU."""
+    """Return the architecture of machine code for a text on this GPU."""
     target = target_of(text) or device.arch
     return target if target.rstrip("af") == device.arch else device.arch

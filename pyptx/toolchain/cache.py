@@ -30,6 +30,7 @@ __all__ = [
     "CubinEntry",
     "CubinSource",
     "default_folder",
+    "make_root",
     "shipped_caches",
     "user_cache",
 ]
@@ -181,7 +182,7 @@ class CubinCache:
             "log": cubin.log,
         }
         try:
-            _make_root(self.root, self._mode)
+            make_root(self.root, self._mode)
             new.mkdir(mode=self._mode)
             (new / _PTX).write_text(source.text, encoding="utf-8")
             (new / _CUBIN).write_bytes(cubin.image)
@@ -253,8 +254,12 @@ class CubinCache:
             for name in os.listdir(self.root):
                 if name.startswith((_NEW, _OLD)):
                     with contextlib.suppress(OSError):
-                        if time.time() - (self.root / name).stat().st_mtime >= older_than:
-                            shutil.rmtree(self.root / name, ignore_errors=True)
+                        left = self.root / name
+                        if time.time() - left.stat().st_mtime >= older_than:
+                            if left.is_dir():
+                                shutil.rmtree(left, ignore_errors=True)
+                            else:
+                                left.unlink()
 
     def _bound(self, written: int) -> None:
         """Remove the entries that were not used for longest until the others fit the limit."""
@@ -272,7 +277,7 @@ class CubinCache:
             self._size -= oldest.nbytes
 
 
-def _make_root(root: Path, mode: int) -> None:
+def make_root(root: Path, mode: int) -> None:
     """Make the folder, if it is not there. Raises OSError."""
     if root.is_dir():
         return

@@ -18,6 +18,7 @@ from functools import cache
 from pathlib import Path
 
 from ..core.errors import ToolNotFoundError
+from .tool_versions import known_version, remember_version
 
 __all__ = ["Tool", "find_nvdisasm", "find_ptxas"]
 
@@ -120,16 +121,29 @@ def _try(name: str, place: Path, found: str) -> Tool | str:
     if hit is None:
         return "no such executable file"
     path = Path(hit).absolute()
-    version = _ask_version(path, path.stat().st_mtime_ns)
+    status = path.stat()
+    version = _version(path, (status.st_mtime_ns, status.st_size))
     return version if isinstance(version, str) else Tool(name, path, version, found)
 
 
 @cache
-def _ask_version(path: Path, changed: int) -> tuple[int, ...] | str:
-    """Run ``--version`` and return the version, or text that says why there is none.
+def _version(path: Path, changed: tuple[int, int]) -> tuple[int, ...] | str:
+    """Return the version, or text that says why there is none.
 
-    The result is cached by path and modification time.
+    The result is kept by path, modification time and size, also on disk: to start the program costs more than
+    all else that a process does to load a cached kernel.
     """
+    known = known_version(path, changed)
+    if known is not None:
+        return known
+    version = _ask_version(path)
+    if not isinstance(version, str):
+        remember_version(path, changed, version)
+    return version
+
+
+def _ask_version(path: Path) -> tuple[int, ...] | str:
+    """Run ``--version`` and return the version, or text that says why there is none."""
     try:
         done = subprocess.run(
             [path, "--version"], capture_output=True, text=True, errors="replace", timeout=_VERSION_TIMEOUT

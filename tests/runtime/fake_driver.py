@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,16 +15,17 @@ bindings = pytest.importorskip("cuda.bindings.driver")
 
 STATUS = bindings.CUresult
 OK = STATUS.CUDA_SUCCESS
+option = bindings.CUjit_option
 
 
 class FakeDriver:
-    """GPUs of compute capability 9.0. The JIT's cubin of a text is ``cubin of`` and the text.
+    """GPUs of compute capability 9.0.
 
     Attributes:
         compiled: the texts that the JIT compiled.
         loaded: images of the modules that are loaded, by module.
         unloaded: modules that were unloaded.
-        link_status: what the JIT answers, and with which error log.
+        jit_status: what the JIT answers, and with which error log.
         refused: images that the driver refuses to load.
         capturing: whether loading needs the relaxed capture mode.
         parameters: sizes of the kernel's parameters.
@@ -36,7 +36,7 @@ class FakeDriver:
         self.compiled: list[bytes] = []
         self.loaded: dict[int, bytes] = {}
         self.unloaded: list[int] = []
-        self.link_status: tuple[Any, str] = (OK, "")
+        self.jit_status: tuple[Any, str] = (OK, "")
         self.refused: set[bytes] = set()
         self.capturing = False
         self.parameters = (8, 8, 8)
@@ -44,7 +44,6 @@ class FakeDriver:
         self.version = 13000
         self.mode = bindings.CUstreamCaptureMode.CU_STREAM_CAPTURE_MODE_GLOBAL
         self.contexts = [0]
-        self._links: dict[int, Any] = {}
         self._next = 100
 
     def __getattr__(self, name: str) -> Any:
@@ -86,27 +85,14 @@ class FakeDriver:
         before, self.mode = self.mode, mode
         return OK, before
 
-    def cuLinkCreate(self, count: int, options: list[Any], values: list[Any]) -> Any:
-        self._next += 1
-        self._links[self._next] = dict(zip(options, values, strict=True))
-        return OK, self._next
-
-    def cuLinkAddData(self, state: int, kind: Any, data: bytes, size: int, name: bytes, *options: Any) -> Any:
-        assert kind == bindings.CUjitInputType.CU_JIT_INPUT_PTX and len(data) == size and data[-1] == 0
-        status, log = self.link_status
-        log_buffer = self._links[state][bindings.CUjit_option.CU_JIT_ERROR_LOG_BUFFER]
-        log_buffer[: len(log)] = log.encode()
-        self._links[state] = ctypes.create_string_buffer(b"cubin of " + data[:-1])
-        self.compiled.append(data[:-1])
-        return (status,)
-
-    def cuLinkComplete(self, state: int) -> Any:
-        image = self._links[state]
-        return OK, ctypes.addressof(image), len(image) - 1
-
-    def cuLinkDestroy(self, state: int) -> Any:
-        ctypes.memset(self._links.pop(state), 0, 8)  # what refers to the linker's memory sees it go
-        return (OK,)
+    def cuModuleLoadDataEx(self, image: bytes, count: int, options: list[Any], values: list[Any]) -> Any:
+        assert image[-1] == 0 and count == len(options) == len(values)
+        status, log = self.jit_status
+        dict(zip(options, values, strict=True))[option.CU_JIT_ERROR_LOG_BUFFER][: len(log)] = log.encode()
+        if status != OK:
+            return status, None
+        self.compiled.append(image[:-1])
+        return self.cuModuleLoadData(image[:-1])
 
     def cuModuleLoadData(self, image: bytes) -> Any:
         assert self.contexts[-1] >= 1000, "no context is current"
@@ -145,12 +131,11 @@ class FakeDriver:
 def installed(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeDriver]:
     """Put a fake in the place of the driver."""
     fake = FakeDriver()
-    caches = (owner.device_info, owner.driver_name, owner._primary_context)
+    caches = (owner.device_info, owner._primary_context)
     for cache in caches:
         cache.cache_clear()
     monkeypatch.setattr(owner, "_initialized", lambda: fake)
     monkeypatch.setattr(owner, "_owner", os.getpid())
-    monkeypatch.setattr(owner, "_KERNEL_MODULE", ())
     try:
         yield fake
     finally:

@@ -14,7 +14,7 @@ from pyptx.core.errors import LaunchError
 from pyptx.core.types import f32
 from pyptx.dsl import Tile, ptx, reg
 from pyptx.entry import Kernel, kernel
-from pyptx.runtime import driver, machine_code
+from pyptx.runtime import driver, loader, machine_code
 from pyptx.toolchain import Tool, assemble, cache
 from pyptx.toolchain.cache import CachedCubin, CubinCache, CubinSource
 
@@ -40,27 +40,28 @@ def torch() -> Any:
 
 
 @pytest.fixture
-def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[str]:
-    """The kernels that the JIT compiled; the disk cache is empty."""
-    names: list[str] = []
-    real: Callable[..., Any] = machine_code.link
+def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ptxas: Tool) -> list[str]:
+    """What was compiled, by ptxas or by the JIT; the disk cache is empty."""
+    runs: list[str] = []
+    for module, name in ((machine_code, "assemble"), (loader, "load_text")):
+        real: Callable[..., Any] = getattr(module, name)
 
-    def counted(printed: Any, entry: str, device: Any) -> Any:
-        names.append(entry)
-        return real(printed, entry, device)
+        def counted(*given: Any, name: str = name, real: Callable[..., Any] = real, **options: Any) -> Any:
+            runs.append(name)
+            return real(*given, **options)
 
-    monkeypatch.setattr(machine_code, "link", counted)
+        monkeypatch.setattr(module, name, counted)
     monkeypatch.setenv(cache.FOLDER, str(tmp_path / "cache"))
-    return names
+    return runs
 
 
 def test_the_second_kernel_of_one_text_compiles_nothing(torch: Any, compiled: list[str]) -> None:
     a = torch.arange(N, dtype=torch.float32, device="cuda")
     for _ in range(2):
         assert torch.equal(doubled()(a), 2 * a)
-    assert compiled == ["doubled"]
+    assert compiled == ["assemble"]
     assert torch.equal(doubled(3.0)(a), 3 * a)
-    assert compiled == ["doubled"] * 2
+    assert compiled == ["assemble"] * 2
 
 
 def test_damage_on_disk_costs_time_alone(torch: Any, compiled: list[str], tmp_path: Path) -> None:
@@ -72,7 +73,7 @@ def test_damage_on_disk_costs_time_alone(torch: Any, compiled: list[str], tmp_pa
     assert len(compiled) == 2 and len(cubin.read_bytes()) > 1000
     # A checksum that is right, and an image that the driver refuses.
     entry = CubinCache(tmp_path / "cache").entries()[0]
-    source = CubinSource("doubled", (entry.folder / "kernel.ptx").read_text(), "sm_90a", ("lineinfo",))
+    source = CubinSource("doubled", (entry.folder / "kernel.ptx").read_text(), "sm_90a", ("lines",))
     CubinCache(tmp_path / "cache").discard(source, entry.tool)
     CubinCache(tmp_path / "cache").store(source, CachedCubin(b"no image", entry.tool))
     assert torch.equal(doubled()(a), 2 * a)
@@ -98,11 +99,20 @@ def test_the_first_use_may_be_inside_a_capture(torch: Any, compiled: list[str], 
     k, graph = doubled(), torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, capture_error_mode=mode):
         k(a, out=b)
-    assert compiled == ["doubled"] and not b.any()
+    assert compiled == ["assemble"] and not b.any()
     a.fill_(3.0)
     graph.replay()
     torch.cuda.synchronize()
     assert torch.equal(b, 2 * a)
+
+
+def test_the_jit_where_the_cache_is_off(
+    torch: Any, compiled: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(cache.SWITCH, "0")
+    a = torch.arange(N, dtype=torch.float32, device="cuda")
+    assert torch.equal(doubled()(a), 2 * a)
+    assert compiled == ["load_text"]
 
 
 def test_two_devices(torch: Any, compiled: list[str]) -> None:
@@ -112,7 +122,7 @@ def test_two_devices(torch: Any, compiled: list[str]) -> None:
     for index in (0, 1, 0):
         a = torch.arange(N, dtype=torch.float32, device=f"cuda:{index}")
         assert torch.equal(k(a), 2 * a)
-    assert compiled == ["doubled"]
+    assert compiled == ["assemble"]
 
 
 def _in_a_process(channel: Any) -> None:
