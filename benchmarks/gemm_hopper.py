@@ -5,6 +5,10 @@ kernel on random normal numbers, then times the kernels in turns and flushes the
 Target on an H200: 600 TFLOP/s for 8192^3. Without a Hopper GPU the program prints the reason and ends.
 
     python benchmarks/gemm_hopper.py [MxNxK ...]
+    python benchmarks/gemm_hopper.py --sustained [MxNxK ...]
+
+The second form runs the GEMM with bf16 outputs and torch.matmul for seconds back to back, and reads clocks
+and energy.
 """
 
 from __future__ import annotations
@@ -25,7 +29,11 @@ def main() -> None:
     if torch is None:
         print(f"not measured: {why}")
         return
-    shapes = [tuple(map(int, word.split("x"))) for word in sys.argv[1:]] or SHAPES
+    words = sys.argv[1:]
+    shapes = [tuple(map(int, word.split("x"))) for word in words if word != "--sustained"] or SHAPES
+    if "--sustained" in words:
+        gemm.measure(torch, shapes, protocol="sustained")
+        return
     missed = False
     for dtype in (bf16, f32):
         for shape, result in zip(shapes, gemm.measure(torch, shapes, out_dtype=dtype), strict=True):

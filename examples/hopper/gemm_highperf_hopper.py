@@ -331,7 +331,7 @@ def compare(torch, shapes):
     return good
 
 
-def measure(torch, shapes, out_dtype=bf16, **options):
+def measure(torch, shapes, out_dtype=bf16, protocol="burst", **options):
     """Time the kernel and ``torch.matmul`` on normally distributed inputs, after a check of the outputs."""
     results = []
     for M, N, K in shapes:
@@ -349,6 +349,7 @@ def measure(torch, shapes, out_dtype=bf16, **options):
             rtol=2.0**-7,
             atol=1e-5 * K,
             flops=2 * M * N * K,
+            protocol=protocol,
         )
         print(f"\nD[{M}, {N}] in {out_dtype} = A[{M}, {K}] @ B[{N}, {K}].T")
         result.show()
