@@ -16,6 +16,7 @@ from ..dsl import Program
 from ..entry import Kernel
 from ..ir import Module
 from ..toolchain import Assembly, assemble, disassemble
+from .autotune.tuned import Tuned, TunedKernel
 from .user_output import exit_output_to_stderr, user_output_to_stderr
 
 __all__ = ["Loaded", "load_module", "load_target", "parse_words"]
@@ -107,11 +108,17 @@ class Loaded:
         return str(disassemble(self.assemble().cubin, lines=lines))
 
 
+def _untuned(value: Any) -> Any:
+    """Return what ``pyptx.autotune`` decorates; anything else unchanged. Commands name the constants."""
+    return value.what if isinstance(value, (Tuned, TunedKernel)) else value
+
+
 def _choices(module: ModuleType) -> dict[str, Any]:
     """Return, by name, the kernels, programs and functions called ``build...`` that a loaded file defines."""
+    values = {name: _untuned(value) for name, value in vars(module).items()}
     return {
         name: value
-        for name, value in vars(module).items()
+        for name, value in values.items()
         if isinstance(value, (Kernel, Program)) or (name.startswith("build") and callable(value))
     }
 
@@ -134,7 +141,7 @@ def load_target(target: str, words: tuple[str, ...]) -> Loaded:
                 f"{file} does not have exactly one kernel or program: give FILE.py:NAME; it has: {found}"
             )
         name = ready[0]
-    chosen = getattr(module, name, None)
+    chosen = _untuned(getattr(module, name, None))
     if chosen is None:
         raise click.UsageError(f"{file} has no {name!r}; it has: {', '.join(choices) or 'no kernels'}")
     positional, keywords = parse_words(words)

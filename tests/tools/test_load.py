@@ -84,3 +84,35 @@ def test_what_is_refused(file: Path, words: tuple[str, ...], said: str) -> None:
     status, text = _run("emit", f"{file}:{words[0]}", *words[1:])
     assert status == 2
     assert said in text
+
+
+TUNED = """
+import pyptx
+from pyptx import kernel, ptx
+
+
+@pyptx.autotune("stages", [1, 2])
+def build(N, *, stages):
+    @kernel(block=32 * stages, arch="sm_90a", name=f"k{N}_{stages}")
+    def k():
+        ptx.ret()
+
+    return k
+
+
+@pyptx.autotune("extra", [1, 2])
+@kernel(block=32, arch="sm_90a")
+def plain(*, extra):
+    for _ in range(extra):
+        ptx.bar.sync(0)
+    ptx.ret()
+"""
+
+
+def test_what_is_tuned_takes_all_constants(tmp_path: Path) -> None:
+    file = tmp_path / "tuned.py"
+    file.write_text(TUNED)
+    status, text = _run("emit", f"{file}:build", "7", "stages=2")
+    assert status == 0 and ".reqntid 64" in text and "k7_2" in text
+    status, text = _run("emit", file, "extra=3")
+    assert status == 0 and text.count("bar.sync") == 3

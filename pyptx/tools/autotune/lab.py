@@ -6,6 +6,7 @@ it.
 
 from __future__ import annotations
 
+import atexit
 import contextlib
 import json
 import os
@@ -130,6 +131,15 @@ class WorkerProcess:
 
 
 _workers: dict[int, WorkerProcess] = {}
+# The child of a fork has the pipes of its parent's workers, which it must not use.
+os.register_at_fork(after_in_child=_workers.clear)
+
+
+@atexit.register
+def _end_all() -> None:
+    for worker in _workers.values():
+        worker.end()
+    _workers.clear()
 
 
 def worker_for(device_index: int) -> WorkerProcess:

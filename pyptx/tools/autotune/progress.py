@@ -1,18 +1,16 @@
-"""What a tuning shows while it runs: a line on a terminal, messages of :mod:`logging` elsewhere."""
+"""What a tuning shows while it runs: a bar on a terminal, and messages of the logger ``pyptx.autotune``."""
 
 from __future__ import annotations
 
-import logging
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from ...core.logs import logger
 from .candidates import Candidate
 
 __all__ = ["Progress", "progress"]
-
-_log = logging.getLogger("pyptx.autotune")
 
 
 class Progress(Protocol):
@@ -30,11 +28,13 @@ class _Logged:
         self._name = name
 
     def stage(self, what: str, count: int) -> None:
-        _log.info("%s: %s, %d candidates", self._name, what, count)
+        logger("autotune").info("%s: %s, %d candidates", self._name, what, count)
 
     def step(self, candidate: Candidate) -> None:
         if not candidate.ready:
-            _log.info("%s: %s: %s: %s", self._name, candidate, candidate.state.value, candidate.reason)
+            logger("autotune").info(
+                "%s: %s: %s: %s", self._name, candidate, candidate.state.value, candidate.reason
+            )
 
 
 class _Line(_Logged):
@@ -57,7 +57,10 @@ class _Line(_Logged):
         self._bar.advance(self._task)
         if not candidate.ready and candidate.reason:
             self._bar.console.print(
-                f"  {candidate}: {candidate.state.value}: {candidate.reason}", style="dim"
+                f"  {candidate}: {candidate.state.value}: {candidate.reason}",
+                style="dim",
+                markup=False,
+                highlight=False,
             )
 
 

@@ -27,6 +27,10 @@ _REGISTERS, _UNIT = 65_536, 256
 _SYSTEM, _SHARED_UNIT = 1024, 128
 
 
+#: Where :meth:`.Kernel.assemble` keeps what ptxas made of the text with lines.
+_HELD = ("ptxas", True)
+
+
 @dataclass(frozen=True)
 class Fit:
     """How a launch fills the GPU.
@@ -80,8 +84,11 @@ def assemble_all(candidates: Sequence[Candidate], step: Callable[[Candidate], No
 
     def one(candidate: Candidate) -> None:
         assert candidate.special is not None
+        held = candidate.special.loaded
         try:
-            candidate.assembly = assemble(candidate.special.lined, ptxas=tool)
+            if _HELD not in held:
+                held[_HELD] = assemble(candidate.special.lined, ptxas=tool)
+            candidate.assembly = held[_HELD]
         except AssembleError as error:
             candidate.drop(State.REFUSED, error.summary)
 
