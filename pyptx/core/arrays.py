@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -18,7 +19,18 @@ import numpy.typing as npt
 from .errors import SpecError
 from .types import TYPES, ScalarType, b64, b128, from_dtype
 
-__all__ = ["ArrayInfo", "describe", "dtype_of", "host_bytes", "is_array", "to_numpy"]
+__all__ = [
+    "ArrayInfo",
+    "contiguous_strides",
+    "describe",
+    "dtype_of",
+    "host_bytes",
+    "host_view",
+    "is_array",
+    "is_contiguous",
+    "refuse_composed",
+    "to_numpy",
+]
 
 #: Complex dtypes by name. PTX has no complex type, so an element is untyped bits: (real, imaginary).
 _COMPLEX_TYPES = {"complex64": b64, "complex128": b128, "torch.complex64": b64, "torch.complex128": b128}
@@ -70,11 +82,11 @@ def _torch() -> Any:
 
 
 def is_array(obj: object) -> bool:
-    """True if ``obj`` is a numpy array or a torch tensor; false for a numpy scalar.
+    """True if ``obj`` is a numpy array, a torch tensor or an :class:`ArrayInfo`; false for a numpy scalar.
 
     :func:`describe` may still refuse the array, for example for its dtype.
     """
-    if isinstance(obj, np.ndarray):
+    if isinstance(obj, (np.ndarray, ArrayInfo)):
         return True
     torch = _torch()
     return torch is not None and isinstance(obj, torch.Tensor)
@@ -105,7 +117,16 @@ def dtype_of(dtype: Any) -> ScalarType:
     return found
 
 
-def _contiguous(shape: tuple[int, ...], strides: tuple[int, ...], itemsize: int) -> bool:
+def contiguous_strides(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    """Return the strides in bytes of an array in C order without gaps."""
+    strides = [itemsize] * len(shape)
+    for axis in range(len(shape) - 1, 0, -1):
+        strides[axis - 1] = strides[axis] * shape[axis]
+    return tuple(strides)
+
+
+def is_contiguous(shape: Sequence[int], strides: Sequence[int], itemsize: int) -> bool:
+    """True if elements with these strides in bytes lie in C order without gaps."""
     if 0 in shape:
         return True
     expected = itemsize
@@ -120,8 +141,9 @@ def describe(obj: Any) -> ArrayInfo:
     """Return the type, shape, strides, device and address of ``obj``, without a copy or an import.
 
     Args:
-        obj: a numpy array (ml_dtypes included) or a strided torch tensor on the CPU or a CUDA device. A
-            complex number is an untyped element of 8 or 16 bytes: ``b64``, ``b128``.
+        obj: a numpy array (ml_dtypes included) or a strided torch tensor on the CPU or a CUDA device; or a
+            description, which is returned. A complex number is an untyped element of 8 or 16 bytes: ``b64``,
+            ``b128``.
 
     Raises:
         SpecError: ``obj`` is something else, or a kernel cannot use its dtype, device or layout.
@@ -137,9 +159,11 @@ def describe(obj: Any) -> ArrayInfo:
             device="cpu",
             device_index=0,
             nbytes=obj.nbytes,
-            contiguous=_contiguous(shape, strides, obj.itemsize),
+            contiguous=is_contiguous(shape, strides, obj.itemsize),
             obj=obj,
         )
+    if isinstance(obj, ArrayInfo):
+        return obj
     torch = _torch()
     if torch is not None and isinstance(obj, torch.Tensor):
         return _describe_tensor(obj, torch)
@@ -149,7 +173,29 @@ def describe(obj: Any) -> ArrayInfo:
     )
 
 
+def refuse_composed(tensor: Any) -> None:
+    """Raise :class:`SpecError` for tensors that are made of other tensors, or whose numbers have scales."""
+    distributed = sys.modules.get("torch.distributed.tensor")
+    if distributed is not None and isinstance(tensor, distributed.DTensor):
+        raise SpecError(
+            "expected a plain tensor, got a DTensor, whose parts lie on several devices",
+            hint="pass tensor.to_local(), or call the kernel in "
+            "torch.distributed.tensor.experimental.local_map",
+        )
+    if tensor.is_nested:
+        raise SpecError(
+            "expected a plain tensor, got a nested tensor",
+            hint="pass tensor.values() and tensor.offsets(), or torch.nested.to_padded_tensor(...)",
+        )
+    if tensor.is_quantized:
+        raise SpecError(
+            f"expected a plain tensor, got a quantized one of {tensor.dtype}",
+            hint="pass tensor.int_repr(), and scale and zero point as scalars",
+        )
+
+
 def _describe_tensor(tensor: Any, torch: Any) -> ArrayInfo:
+    refuse_composed(tensor)
     kind = _COMPLEX_TYPES.get(str(tensor.dtype)) or dtype_of(tensor.dtype)
     device = tensor.device
     if device.type not in ("cpu", "cuda"):
@@ -179,7 +225,7 @@ def _describe_tensor(tensor: Any, torch: Any) -> ArrayInfo:
         device=device.type,
         device_index=device.index or 0,
         nbytes=math.prod(shape) * itemsize,
-        contiguous=_contiguous(shape, strides, itemsize),
+        contiguous=is_contiguous(shape, strides, itemsize),
         obj=tensor,
     )
 
@@ -195,6 +241,32 @@ class _HostMemory:
             "typestr": "|u1",
             "data": (pointer, False),
         }
+
+
+def host_view(
+    pointer: int, dtype: Any, shape: Sequence[int], strides: Sequence[int], owner: Any
+) -> npt.NDArray[Any]:
+    """Return a numpy array of memory that ``owner`` owns and that the array keeps alive.
+
+    Args:
+        pointer: address of element ``[0, ..., 0]``.
+        dtype: numpy dtype of an element.
+        shape: extents, outermost first.
+        strides: bytes between neighbors along each axis, at least 0.
+        owner: the object that the memory belongs to.
+
+    Raises:
+        SpecError: a stride is negative.
+    """
+    if any(stride < 0 for stride in strides):
+        raise SpecError(
+            f"expected strides of at least 0, got {tuple(strides)} bytes for shape {tuple(shape)}"
+        )
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    size = sum((n - 1) * s for n, s in zip(shape, strides, strict=True)) + np.dtype(dtype).itemsize
+    memory = np.asarray(_HostMemory(pointer, size, owner))
+    return np.ndarray(tuple(shape), dtype, buffer=memory.data, strides=tuple(strides))
 
 
 def host_bytes(array: Any) -> npt.NDArray[np.uint8]:

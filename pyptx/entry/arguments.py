@@ -18,6 +18,7 @@ from ..core.arrays import ArrayInfo, describe, is_array
 from ..core.errors import SpecError
 from ..core.types import ScalarType
 from ..dsl import Scalar, Tile
+from .foreign import allocate_like, owner_of
 
 __all__ = [
     "ALIGNMENT",
@@ -25,8 +26,10 @@ __all__ = [
     "allocate",
     "bind_dims",
     "check_array",
+    "check_info",
     "check_scalar",
     "dims_of",
+    "gradient_error",
     "place_of",
 ]
 
@@ -83,14 +86,23 @@ def _same_type(given: ScalarType, wanted: ScalarType) -> bool:
     return given is wanted or (wanted.name == "tf32" and given.name == "f32")
 
 
-def _check_gradient(name: str, value: Any) -> None:
-    """Raise an error if ``value`` requires a gradient: autograd does not see what a kernel computes."""
-    if getattr(value, "requires_grad", False) and sys.modules["torch"].is_grad_enabled():
-        raise SpecError(
-            f"{name} requires a gradient, but autograd cannot see a kernel: the gradient would be lost",
-            hint=f"pass {name}.detach(), call within torch.no_grad(), or wrap the call in a "
-            "torch.autograd.Function that has its own backward",
+def gradient_error(name: str, *, differentiable: bool = False) -> SpecError:
+    """Return the error for an argument that requires a gradient.
+
+    Args:
+        name: of the argument.
+        differentiable: whether the kernel has a backward, which calls with ``out=`` do not use.
+    """
+    if differentiable:
+        return SpecError(
+            f"{name} requires a gradient, which a call with out= does not have",
+            hint="leave out out=, or call within torch.no_grad()",
         )
+    return SpecError(
+        f"{name} requires a gradient, but autograd cannot see a kernel: the gradient would be lost",
+        hint=f"give the kernel a backward with k.differentiable(...), pass {name}.detach(), or call within "
+        "torch.no_grad()",
+    )
 
 
 def check_array(name: str, spec: Tile, value: Any) -> ArrayInfo:
@@ -106,7 +118,17 @@ def check_array(name: str, spec: Tile, value: Any) -> ArrayInfo:
             hint="pass a numpy array or a torch tensor",
         )
     info = describe(value)
-    _check_gradient(name, value)
+    if getattr(value, "requires_grad", False) and sys.modules["torch"].is_grad_enabled():
+        raise gradient_error(name)
+    return check_info(name, spec, info)
+
+
+def check_info(name: str, spec: Tile, info: ArrayInfo) -> ArrayInfo:
+    """Check an array's description as :func:`check_array` does, and return it.
+
+    Raises:
+        SpecError: as :func:`check_array`, except for gradients.
+    """
     if not _same_type(info.type, spec.dtype):
         raise SpecError(
             f"{name} has dtype {info.type}, expected {spec.dtype}", hint=f"convert it, for {spec!r}"
@@ -193,12 +215,14 @@ def place_of(names: Sequence[str], infos: Sequence[ArrayInfo | None]) -> tuple[s
     return next(iter(places), ("cpu", 0))
 
 
-def allocate(spec: Tile, dims: Mapping[str, int], like: Any) -> Any:
-    """Allocate an output array, of the same library and on the same device as ``like`` (numpy if None).
+def allocate(name: str, spec: Tile, dims: Mapping[str, int], like: Any) -> Any:
+    """Allocate the output ``name``, of the same library and on the same device as ``like`` (numpy if None).
 
-    Raises :class:`SpecError` if the library has no such dtype.
+    Raises :class:`SpecError` if the library has no such dtype, or does not allocate arrays for others.
     """
     shape = spec.shape(dict(dims))
+    if owner_of(like) is not like:
+        return allocate_like(name, like, shape, spec.dtype)
     torch = sys.modules.get("torch")
     if torch is not None and isinstance(like, torch.Tensor):
         dtype = getattr(torch, spec.dtype.torch_name or _SIGNED[spec.dtype.nbytes], None)

@@ -23,6 +23,8 @@ from ..dsl.trace import identifier
 from ..ir import Module, PrintedModule, print_module
 from ..isa import target
 from .arguments import KernelArguments, allocate, bind_dims, check_array, check_scalar, place_of
+from .foreign import is_foreign, lend, owner_of
+from .operators import Operators, needs_operator, traced
 from .signatures import MISS, Signatures
 from .specializations import Specializations
 from .specialize import Extent, KernelOptions, Specialization
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
     from ..core.waivers import Waiver
     from ..sim import Debugger, Observer, Report, Stop
     from ..toolchain import Assembly
+    from .autograd import Differentiable
     from .export import Exported
     from .prepared import Prepared
 
@@ -197,6 +200,8 @@ class Kernel:
         self.options = options
         self._specializations = Specializations(options, function)
         self._signatures = Signatures(options.specs)
+        #: The kernel as operators of torch.
+        self.operators = Operators(self)
         functools.update_wrapper(self, function)
 
     def __repr__(self) -> str:
@@ -349,40 +354,51 @@ class Kernel:
 
     # --- running ------------------------------------------------------------------------------
 
-    def _inputs(self, given: Sequence[Any]) -> tuple[list[Any], list[ArrayInfo | None]]:
+    def check_counts(self, inputs: int, outputs: int | None) -> None:
+        """Raise :class:`SpecError` if a call gives another number of inputs, or of outputs in ``out=``."""
         options = self.options
-        if len(given) != options.inputs:
+        if inputs != options.inputs:
             expected = ", ".join(options.names[: options.inputs]) or "none"
             raise SpecError(
-                f"{options.entry} takes {options.inputs} inputs ({expected}), got {len(given)}",
+                f"{options.entry} takes {options.inputs} inputs ({expected}), got {inputs}",
                 hint="outputs are returned, or passed as out=; constants are keywords",
             )
+        wanted = len(options.specs) - options.inputs
+        if outputs is not None and outputs != wanted:
+            raise SpecError(f"{options.entry} has {wanted} outputs, got {outputs} in out=")
+
+    def _inputs(self, given: Sequence[Any], stream: Any = None) -> tuple[list[Any], list[ArrayInfo | None]]:
+        options = self.options
+        self.check_counts(len(given), None)
         values: list[Any] = []
         infos: list[ArrayInfo | None] = []
         for name, spec, value in zip(options.names, options.specs, given, strict=False):
             if isinstance(spec, Tile):
-                values.append(value)
-                infos.append(check_array(name, spec, value))
+                values.append(lend(name, value, stream) if is_foreign(value) else value)
+                infos.append(check_array(name, spec, values[-1]))
             else:
                 values.append(check_scalar(name, spec, value))
                 infos.append(None)
         return values, infos
 
     def _bind(
-        self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any]
+        self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any], stream: Any = None
     ) -> tuple[Specialization, KernelArguments]:
         """Check all arguments, record the kernel if necessary, and allocate outputs that were not given."""
         options = self.options
         dims, constants = self._split(keywords)
-        values, infos = self._inputs(given)
+        values, infos = self._inputs(given, stream)
         specs = options.specs[options.inputs :]
         names = options.names[options.inputs :]
         fresh = out is None
         outputs: list[Any] = []
         if not fresh:
             outputs = list(out) if isinstance(out, (tuple, list)) else [out]
-            if len(outputs) != len(specs):
-                raise SpecError(f"{options.entry} has {len(specs)} outputs, got {len(outputs)} in out=")
+            self.check_counts(len(given), len(outputs))
+            outputs = [
+                lend(name, value, stream, written=True) if is_foreign(value) else value
+                for name, value in zip(names, outputs, strict=True)
+            ]
             infos += [
                 check_array(name, spec, value)
                 for name, spec, value in zip(names, specs, outputs, strict=True)
@@ -396,7 +412,7 @@ class Kernel:
             like = next((value for value, info in zip(values, infos, strict=True) if info is not None), None)
             for name, spec in zip(names, specs, strict=True):
                 assert isinstance(spec, Tile)
-                outputs.append(allocate(spec, dims, like))
+                outputs.append(allocate(name, spec, dims, like))
                 infos.append(check_array(name, spec, outputs[-1]))
         return special, KernelArguments((*values, *outputs), tuple(infos), tuple(outputs), fresh)
 
@@ -508,7 +524,11 @@ class Kernel:
                 if done is not MISS:
                     return done
             done = self._signatures(arrays, out, stream, keywords)
-            return self._run(arrays, out, stream, keywords) if done is MISS else done
+            if done is not MISS:
+                return done
+            if needs_operator(arrays, out):
+                return traced(self, *arrays, out=out, stream=stream, **keywords)
+            return self.run(arrays, out, stream, keywords)
         except PyptxError as error:
             failed = error
         try:
@@ -516,9 +536,17 @@ class Kernel:
         finally:
             del failed  # its traceback refers to this frame: a reference cycle
 
-    def _run(self, arrays: Sequence[Any], out: Any, stream: Any, keywords: Mapping[str, Any]) -> Any:
+    #: What torch.compile traces instead of the function above; without it, it would break the graph.
+    __call__._torchdynamo_inline = traced  # type: ignore[attr-defined]
+
+    def ready(self, arrays: tuple[Any, ...], out: Any, stream: Any, keywords: Mapping[str, Any]) -> Any:
+        """Launch if a launch of this signature is ready; return ``MISS`` otherwise."""
+        done = MISS if keywords else self._signatures.quick(arrays, out, stream)
+        return self._signatures(arrays, out, stream, keywords) if done is MISS else done
+
+    def run(self, arrays: Sequence[Any], out: Any, stream: Any, keywords: Mapping[str, Any]) -> Any:
         """Check all arguments and run the kernel; on a GPU, keep the launch for its signature."""
-        special, arguments = self._bind(arrays, out, keywords)
+        special, arguments = self._bind(arrays, out, keywords, stream)
         place, index = place_of(self.options.names, arguments.infos)
         if place == "cuda":
             from .gpu import launch
@@ -539,8 +567,48 @@ class Kernel:
             for finding in report.findings:
                 # Level 3 skips this frame and the call's: the warning names the calling line.
                 warnings.warn(f"{special.entry} in the simulator: {finding}", PyptxWarning, stacklevel=3)
-        outputs = arguments.outputs
+        outputs = tuple(owner_of(each) for each in arguments.outputs)
         return outputs if len(outputs) > 1 else outputs[0] if outputs else None
+
+    def differentiable(
+        self, backward: Callable[..., Any], *, setup_context: Callable[..., None] | None = None
+    ) -> Differentiable:
+        """Return the kernel with a backward: autograd records its calls, also under ``torch.compile``.
+
+        Args:
+            backward: function of a context and of the gradient of each output, contiguous. It returns the
+                gradient of each input, None where there is none; it may call kernels. It runs without
+                autograd, so that second derivatives are an error.
+            setup_context: function of the context, the tuple of inputs, and the output or the tuple of
+                outputs. It keeps what ``backward`` needs: ``ctx.save_for_backward(...)`` for tensors,
+                attributes for the rest. ``ctx.keywords`` has the dims and constants of the call.
+        """
+        from .autograd import Differentiable
+        from .formula import Formula
+
+        options = self.options
+        inputs = options.names[: options.inputs]
+        return Differentiable(self, Formula(options.entry, inputs, backward, setup_context))
+
+    @short_traceback
+    def operator(self, *dims: str, out: bool = False, **constants: Any) -> Any:
+        """Return the kernel as an operator of torch, which is registered at its first use.
+
+        Calls under ``torch.compile`` and with tensors without memory find it themselves. Take it to load an
+        exported program, or to check it with ``torch.library.opcheck``. Its name has the kernel's name and a
+        digest of what the kernel was made from.
+
+        Args:
+            dims: names of the dims that calls give by value; they are the last arguments.
+            out: whether calls give the outputs; they follow the inputs.
+            constants: the compile-time constants.
+
+        Raises:
+            SpecError: an unknown dim or constant.
+            UnsupportedError: this torch cannot register operators.
+        """
+        self._split({**dict.fromkeys(dims), **constants})
+        return self.operators.get(out, dims, constants)
 
     @short_traceback
     def prepare(self, *arrays: Any, out: Any = None, **keywords: Any) -> Prepared:

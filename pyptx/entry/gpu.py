@@ -51,7 +51,8 @@ def launch(
         flat = _flat(arguments)
         plan([flat[slot.index] for slot in _filled(special)], stream_handle(stream, device_index))
         torch = sys.modules.get("torch")
-        if torch is None or not all(isinstance(tensor, torch.Tensor) for tensor in arguments.outputs):
+        arrays = [value for value in arguments.values if not isinstance(value, (int, float))]
+        if torch is None or not all(isinstance(array, torch.Tensor) for array in arrays):
             return None
         outputs = _outputs(options, arguments)
         return _ready(special, plan, outputs), Sizes(

@@ -1,0 +1,135 @@
+"""A digest of what a kernel was made from, the same in every process that runs the same program.
+
+Owns :func:`content_digest`.  It reads bytecode, constants, defaults, closures and globals of the kernel's
+function and of the functions that it calls.  Objects without a lasting spelling count by their type alone, so
+two kernels may have one digest: use it for names that are made unique in another way.
+"""
+
+from __future__ import annotations
+
+import enum
+import hashlib
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import fields, is_dataclass
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from ..core.types import ScalarType
+from ..dsl import Scalar, Tile
+
+__all__ = ["content_digest"]
+
+#: Largest depth of nested values and functions that is read.
+_DEEPEST = 12
+#: Classes whose objects are what their ``repr`` says.
+_PLAIN = (int, float, complex, bool, str, bytes, type(None), type(Ellipsis), range)
+_SPELLED = (*_PLAIN, ScalarType, Tile, Scalar)
+
+
+def content_digest(*values: object) -> str:
+    """Return 16 hexadecimal digits for the content of these values."""
+    found = hashlib.sha256(sys.version.encode())
+    found.update(str(getattr(sys.modules.get("pyptx"), "__version__", "")).encode())
+    for piece in _Reader().read(values, 0):
+        found.update(len(piece).to_bytes(8, "little"))
+        found.update(piece)
+    return found.hexdigest()[:16]
+
+
+class _Reader:
+    """Spells values as bytes; a value that contains itself is read once."""
+
+    def __init__(self) -> None:
+        self._seen: dict[int, object] = {}
+
+    def read(self, value: object, depth: int) -> Iterator[bytes]:
+        yield _name_of(type(value)).encode()
+        if isinstance(value, _SPELLED):
+            yield repr(value).encode()
+        elif isinstance(value, enum.Enum):
+            yield value.name.encode()
+        elif isinstance(value, (type, np.dtype)):
+            yield str(value).encode()
+        elif depth < _DEEPEST and id(value) not in self._seen:
+            self._seen[id(value)] = value
+            yield from self._inside(value, depth + 1)
+
+    def _inside(self, value: object, depth: int) -> Iterator[bytes]:
+        if isinstance(value, FunctionType):
+            yield from self._function(value, depth)
+        elif isinstance(value, MethodType):
+            for each in (value.__func__, value.__self__):
+                yield from self.read(each, depth)
+        elif isinstance(value, CodeType):
+            yield from self._code(value, depth)
+        elif isinstance(value, (tuple, list)):
+            for each in value:
+                yield from self.read(each, depth)
+        elif isinstance(value, (set, frozenset)):
+            yield from sorted(b"".join(self.read(each, depth)) for each in value)
+        elif isinstance(value, Mapping):
+            for name, each in value.items():
+                yield from self.read(name, depth)
+                yield from self.read(each, depth)
+        elif isinstance(value, np.ndarray):
+            yield str((value.dtype, value.shape)).encode()
+            yield value.tobytes()
+        elif is_dataclass(value):
+            for field in fields(value):
+                yield from self.read(getattr(value, field.name), depth)
+
+    def _function(self, function: Callable[..., Any], depth: int) -> Iterator[bytes]:
+        assert isinstance(function, FunctionType)
+        yield _name_of(function).encode()
+        if _is_library(function.__module__):
+            return
+        for part in (function.__defaults__, function.__kwdefaults__, function.__code__):
+            yield from self.read(part, depth)
+        for cell in function.__closure__ or ():
+            try:
+                yield from self.read(cell.cell_contents, depth)
+            except ValueError:  # a name that has no value yet
+                yield b"empty"
+        for name in sorted(_names(function.__code__)):
+            if name in function.__globals__:
+                yield name.encode()
+                yield from self._global(function.__globals__[name], function.__code__, depth)
+
+    def _global(self, value: object, code: CodeType, depth: int) -> Iterator[bytes]:
+        """Read a global; of a module, the attributes whose names the code has."""
+        if not isinstance(value, ModuleType):
+            yield from self.read(value, depth)
+            return
+        yield value.__name__.encode()
+        if not _is_library(value.__name__):
+            for name in sorted(_names(code)):
+                if name in vars(value):
+                    yield from self.read(vars(value)[name], depth)
+
+    def _code(self, code: CodeType, depth: int) -> Iterator[bytes]:
+        yield code.co_code
+        yield repr((code.co_names, code.co_varnames, code.co_freevars, code.co_flags)).encode()
+        for constant in code.co_consts:
+            yield from self.read(constant, depth)
+
+
+def _names(code: CodeType) -> set[str]:
+    """Return the names of globals and attributes in the code, nested functions included."""
+    found = set(code.co_names)
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found |= _names(constant)
+    return found
+
+
+def _name_of(value: Any) -> str:
+    return f"{getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+
+
+def _is_library(module: str | None) -> bool:
+    """True for pyptx, whose version is part of the digest, and for the standard library."""
+    name = (module or "").partition(".")[0]
+    return name == "pyptx" or name in sys.stdlib_module_names or name == "numpy"
