@@ -79,11 +79,12 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """Digest of what is measured: text, block, cluster, shared memory; the grid if no dim may change."""
-        assert self.special is not None
+        """Digest of what is measured: text, tensor maps, block, cluster, shared memory; a fixed grid, too."""
+        assert self.special is not None and self.kernel is not None
         special, launch = self.special, self.special.launch
         grid = launch.grid if special.dims.keys() <= special.recorded.read.keys() else None
-        configured = f"{special.entry} {grid} {launch.block} {launch.cluster} {launch.dynamic_smem}\n"
+        configured = f"{special.entry} {self.kernel.options.specs} {grid} {launch.block} {launch.cluster} "
+        configured += f"{launch.dynamic_smem}\n"
         return hashlib.sha256((configured + special.printed.text).encode()).hexdigest()
 
     def drop(self, state: State, reason: str) -> None:

@@ -65,7 +65,7 @@ class CudaBackend:
         call("cuCtxSetCurrent", context)
         attribute = module.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE
         self._l2 = call("cuDeviceGetAttribute", attribute, call("cuDeviceGet", device))
-        self._stream = call("cuStreamCreate", module.CUstream_flags.CU_STREAM_NON_BLOCKING)
+        self._stream = call("cuStreamCreate", int(module.CUstream_flags.CU_STREAM_NON_BLOCKING))
         self._events = (call("cuEventCreate", 0), call("cuEventCreate", 0))
         return {
             "gpu": info.name,

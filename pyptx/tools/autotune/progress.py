@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Protocol
 
 from ...core.logs import logger
 from .candidates import Candidate
@@ -13,31 +13,41 @@ from .candidates import Candidate
 __all__ = ["Progress", "progress"]
 
 
-class Progress(Protocol):
-    """Is told of the stages of a tuning and of every candidate."""
+class Progress:
+    """Is told of the stages of a tuning and of every candidate; keeps how long each stage took.
 
-    def stage(self, what: str, count: int) -> None:
-        """A stage begins that looks at ``count`` candidates."""
+    Attributes:
+        seconds: of each stage that has ended, by its name.
+    """
 
-    def step(self, candidate: Candidate) -> None:
-        """A candidate was looked at; its state says how it ended."""
-
-
-class _Logged:
     def __init__(self, name: str) -> None:
         self._name = name
+        self._stage = ""
+        self._since = time.perf_counter()
+        self.seconds: dict[str, float] = {}
 
     def stage(self, what: str, count: int) -> None:
+        """A stage begins that looks at ``count`` candidates; an earlier one ends."""
+        self.end()
+        self._stage = what
         logger("autotune").info("%s: %s, %d candidates", self._name, what, count)
 
     def step(self, candidate: Candidate) -> None:
+        """A candidate was looked at; its state says how it ended."""
         if not candidate.ready:
             logger("autotune").info(
                 "%s: %s: %s: %s", self._name, candidate, candidate.state.value, candidate.reason
             )
 
+    def end(self) -> None:
+        """The last stage ends."""
+        now = time.perf_counter()
+        if self._stage:
+            self.seconds[self._stage] = self.seconds.get(self._stage, 0.0) + now - self._since
+        self._stage, self._since = "", now
 
-class _Line(_Logged):
+
+class _Line(Progress):
     """A bar of rich, which disappears at the end."""
 
     def __init__(self, name: str, bar: object) -> None:
@@ -68,7 +78,7 @@ class _Line(_Logged):
 def progress(name: str) -> Iterator[Progress]:
     """Show the progress of the tuning of ``name`` while the block runs."""
     if not sys.stderr.isatty():
-        yield _Logged(name)
+        yield Progress(name)
         return
     from rich.console import Console
     from rich.progress import Progress as Bar

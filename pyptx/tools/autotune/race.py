@@ -27,7 +27,11 @@ _ERRORS = 3.0
 
 
 def race(
-    candidates: Sequence[Candidate], place: Place, step: Callable[[Candidate], None], rounds: int = _ROUNDS
+    candidates: Sequence[Candidate],
+    place: Place,
+    step: Callable[[Candidate], None],
+    rounds: int = _ROUNDS,
+    stage: Callable[[str, int], None] = lambda *_: None,
 ) -> Candidate | None:
     """Measure candidates and return the fastest; None if none could be measured.
 
@@ -35,13 +39,15 @@ def race(
     all take turns, in a new order each round, so that a drifting clock affects all of them alike. The times
     of one round are compared in pairs: a candidate leaves when it is slower than the leader by more than
     three standard errors of the mean of its ratios to the leader. Candidates keep their times and get their
-    states; a hang or a failure costs its own candidate alone.
+    states; a hang or a failure costs its own candidate alone. ``stage`` is told of the two parts.
     """
+    stage("loading", len(candidates))
     running = _qualified(candidates, place, step)
     launches: dict[int, int] = {}
     for candidate, us in list(running.items()):
         launches[candidate.number] = min(max(1, math.ceil(_INTERVAL / max(us, 1e-3))), _MOST)
     left = list(running)
+    stage("timing", len(left))
     _round(left, launches, place, step)  # warms up; its times count for the first choice alone
     left = [each for each in left if each.ready]
     if left:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...entry import Kernel
@@ -24,6 +24,7 @@ class Tuning:
             ranked by their resources.
         where: name of the GPU, or of the target architecture.
         seconds: how long the tuning took.
+        stages: seconds of each stage, if candidates were measured now.
         restarts: how often the worker process was started again, after a hang, a failure or a crash.
         stored: True if the result came from the disk.
     """
@@ -39,6 +40,7 @@ class Tuning:
         seconds: float,
         restarts: int = 0,
         stored: bool = False,
+        stages: Mapping[str, float] | None = None,
     ) -> None:
         assert best.kernel is not None
         self.name = name
@@ -47,6 +49,7 @@ class Tuning:
         self.constants = dict(best.constants)
         self.measured, self.where, self.seconds = measured, where, seconds
         self.restarts, self.stored = restarts, stored
+        self.stages = dict(stages or {})
         self._rows = [(written(each.configuration), each.state, each.us, each.reason) for each in candidates]
 
     def __repr__(self) -> str:
@@ -64,7 +67,9 @@ class Tuning:
         how = "measured on" if self.measured else "not measured, ranked by resources, for"
         kept = ", from the disk" if self.stored else ""
         again = f", {self.restarts} restarts of the worker" if self.restarts else ""
-        head = f"{self.name}: {how} {self.where} in {self.seconds:.1f} s{kept}{again}"
+        stages = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in self.stages.items())
+        spent = f"{self.seconds:.1f} s" + (f" ({stages})" if stages else "")
+        head = f"{self.name}: {how} {self.where} in {spent}{kept}{again}"
         order = sorted(self._rows, key=lambda row: (row[1] is not State.BEST, row[2] is None, row[2] or 0.0))
         width = max(len(configuration) for configuration, *_ in order)
         states = max(len(state.value) for _, state, *_ in order)

@@ -113,10 +113,18 @@ def tune(request: Request) -> tuple[Tuning, list[Candidate]]:
             # A hang or a failure that is known now need not happen again.
             store.save(key, candidates, ended=False, about=about)
             raise
+        shown.end()
         seconds = time.perf_counter() - started
         store.save(key, candidates, ended=True, about={**about, "seconds": seconds})
         tuning = Tuning(
-            request.name, candidates, best, measured=True, where=gpu, seconds=seconds, restarts=restarts
+            request.name,
+            candidates,
+            best,
+            measured=True,
+            where=gpu,
+            seconds=seconds,
+            restarts=restarts,
+            stages=shown.seconds,
         )
         return tuning, candidates
 
@@ -221,8 +229,7 @@ def _measured(request: Request, candidates: list[Candidate], shown: Progress) ->
     with tempfile.TemporaryDirectory(prefix="pyptx-autotune-") as folder:
         inputs = Inputs(request.arrays, Path(folder))
         place = place_of(request.gpu, inputs, Path(folder), request.settings.deadline or _DEADLINE)
-        shown.stage("measuring", len(ready))
-        best = race(ready, place, shown.step)
+        best = race(ready, place, shown.step, stage=shown.stage)
     if best is None:
         raise _none_left(request, candidates)
     return best, getattr(place, "restarts", 0)

@@ -26,7 +26,7 @@ def test_messages(gpu: Gpu, caplog: pytest.LogCaptureFixture, capsys: pytest.Cap
         _tune(gpu)
     said = [record.getMessage() for record in caplog.records if record.name == "pyptx.autotune"]
     assert said[0] == "build_double: recording, 2 candidates"
-    assert "build_double: measuring, 2 candidates" in said
+    assert "build_double: loading, 2 candidates" in said
     assert "build_double: block=32: hung: said to be hung" in said
     assert capsys.readouterr() == ("", "")
 

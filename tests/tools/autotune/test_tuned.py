@@ -95,6 +95,26 @@ def test_a_builder_tunes_at_the_first_call(gpu: Gpu) -> None:
     assert tuned.what is build
 
 
+def test_equal_kernels_are_measured_once(gpu: Gpu) -> None:
+    """The boxes of tensor maps are no part of the text, but of what is measured."""
+
+    def build(*, rows: int, unused: int) -> Any:
+        tile = Tile(64, 64, f32, pyptx.Layout.TMA_128B, tma_box=(rows, 32))
+
+        @kernel(in_specs=(tile,), out_specs=(Tile(64, 64, f32),), block=32, arch="sm_90a")
+        def touch(A: Any, B: Any) -> None:
+            A.tma_desc()
+            ptx.ret()
+
+        return touch
+
+    rows = [[8, 0], [8, 1], [16, 0]]
+    found = pyptx.autotune("rows, unused", rows)(build)().tune(X.repeat(4).reshape(64, 64), gpu=0)
+    assert [row["state"] for row in found.rows()] == ["best", "same", "slower"]
+    assert found.rows()[1]["reason"] == "the same kernel as rows=8, unused=0"
+    assert list(found.stages) == ["recording", "ptxas", "loading", "timing"] and "(recording " in str(found)
+
+
 def test_arguments_of_a_builder(gpu: Gpu) -> None:
     tuned = pyptx.autotune("block", [32, 64])(build_double)
     with pytest.raises(SpecError, match="'block' is tuned: leave it out of the call"):
