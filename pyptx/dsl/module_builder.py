@@ -19,6 +19,7 @@ __all__ = ["Symbols", "ModuleBuilder"]
 
 class _BuilderMark(NamedTuple):
     functions: int
+    variables: int
     names: int
     known: int
 
@@ -45,10 +46,11 @@ class ModuleBuilder:
         self._names: list[str] = []
 
     def mark(self) -> _BuilderMark:
-        return _BuilderMark(len(self.functions), len(self._names), len(self.known))
+        return _BuilderMark(len(self.functions), len(self.variables), len(self._names), len(self.known))
 
     def restore(self, mark: _BuilderMark) -> None:
         del self.functions[mark.functions :]
+        del self.variables[mark.variables :]
         del self._names[mark.names :]
         for key in list(self.known)[mark.known :]:
             del self.known[key]

@@ -8,6 +8,7 @@ from .functions import func
 from .inst import inst
 from .loops import do_while, for_, loop, while_
 from .operands import addr, pair, sink
+from .printf import printf
 from .program import param
 from .special import special
 from .symbols import minus, part, pattern, plus, symbol
@@ -108,6 +109,7 @@ __all__ = [
     "brkpt",
     "nanosleep",
     "pmevent",
+    "printf",
     "trap",
     # memory
     "atom",

@@ -96,7 +96,7 @@ def record(
         shared_ranges=tuple(shared.ranges) if variable is not None else (),
         waivers=tuple(trace.builder.waivers),
     )
-    outside = (variable,) if variable is not None and dynamic else ()
+    outside = (*((variable,) if variable is not None and dynamic else ()), *trace.builder.variables)
     module = Module(trace.target.since, trace.target.name, (*trace.builder.functions, function), outside)
     module = replace(module, version=required_version(module))
     for recorded in module.functions:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import inspect
+import sys
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, overload
@@ -563,7 +564,9 @@ class Kernel:
                 )
             from .execute import simulate
 
-            report = simulate(special, self.options, arguments).check()
+            report = simulate(special, self.options, arguments)
+            sys.stdout.write(report.printed)
+            report.check()
             for finding in report.findings:
                 # Level 3 skips this frame and the call's: the warning names the calling line.
                 warnings.warn(f"{special.entry} in the simulator: {finding}", PyptxWarning, stacklevel=3)

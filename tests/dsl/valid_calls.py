@@ -96,6 +96,7 @@ VALID: dict[str, Callable[[Bench], Arguments]] = {
     "ptx.brkpt": lambda v: given(),
     "ptx.nanosleep": lambda v: given(20),
     "ptx.pmevent": lambda v: given(1),
+    "ptx.printf": lambda v: given("%d\n", v.u32),
     "ptx.trap": lambda v: given(pred=v.p),
     # memory
     "ptx.atom": lambda v: given("add", v.u64, v.u32),

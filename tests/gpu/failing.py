@@ -9,7 +9,7 @@ import sys
 from typing import Any
 
 from pyptx import Kernel, PyptxError, Tile, kernel, ptx, smem
-from pyptx.core.types import u32, u64
+from pyptx.core.types import f32, u32, u64
 
 BLOCK = 64
 
@@ -45,6 +45,19 @@ def wild() -> Kernel:
     return wild
 
 
+def saying() -> Kernel:
+    """Prints from two lanes."""
+
+    @kernel(out_specs=(Tile(BLOCK, u32),), block=BLOCK, arch="sm_90a")
+    def saying(out):  # type: ignore[no-untyped-def]
+        tid = ptx.special.tid.x()
+        half = ptx.cvt(tid, f32, rounding="rn") * 0.5
+        ptx.printf("[said] %d %f %s %llu\n", tid, half, "text", ptx.cvt(tid, u64) * (1 << 40), pred=tid < 2)
+        ptx.inst.st.global_.u32(ptx.addr(out.ptr), tid)
+
+    return saying
+
+
 def expect(what: str, call: Any) -> None:
     """Print the error of a call, under a heading."""
     try:
@@ -59,6 +72,10 @@ def main() -> None:
     import torch
 
     case = sys.argv[1]
+    if case == "print":
+        saying()(out=torch.zeros(BLOCK, dtype=torch.int32, device="cuda").view(torch.uint32))
+        torch.cuda.synchronize()
+        return
     out = torch.zeros(BLOCK, dtype=torch.int32, device="cuda").view(torch.uint32)
     if case == "ends":
         hanging(starved=9)(out=out)

@@ -66,6 +66,12 @@ def test_a_later_call_lists_the_kernels() -> None:
     assert "wild with grid (1, 1, 1), block (64, 1, 1), first called at " in said
 
 
+def test_printf() -> None:
+    said = run("print", "")
+    lines = sorted(line for line in said.splitlines() if line.startswith("[said]"))
+    assert lines == ["[said] 0 0.000000 text 0", "[said] 1 0.500000 text 1099511627776"]
+
+
 def test_a_gemm_with_bounded_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     torch = pytest.importorskip("torch")
     monkeypatch.setenv("PYPTX_DEBUG", "waits=5")
