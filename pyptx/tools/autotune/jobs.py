@@ -74,7 +74,10 @@ def description(candidate: Candidate, inputs: Inputs, folder: Path) -> dict[str,
     parameters: list[dict[str, Any]] = []
     for slot in special.slots:
         spec = options.specs[slot.index]
-        if not isinstance(spec, Tile):
+        if slot.kind == "extent":
+            extent = special.dims[slot.dim]
+            parameters.append({"kind": "scalar", "type": slot.param.type.name, "value": extent})
+        elif not isinstance(spec, Tile):
             value = check_scalar(options.names[slot.index], spec, inputs.values[slot.index])
             parameters.append({"kind": "scalar", "type": spec.type.name, "value": value})
         elif slot.kind == "map":

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 import pyptx
-from pyptx import Kernel, LaunchError, Layout, Scalar, Tile, bf16, f32, kernel, ptx, s32, u32
+from pyptx import Kernel, LaunchError, Layout, Scalar, Tile, bf16, f32, kernel, ptx, s32, smem, u32
 from pyptx.tools.autotune import lab, tuning
 from pyptx.tools.autotune.candidates import Candidate, record
 from pyptx.tools.autotune.jobs import Inputs, description
@@ -131,6 +131,8 @@ def test_a_worker_ends_with_its_parent(tmp_path: Path) -> None:
 )
 def mixed(A: object, index: object, factor: object, count: object, D: object, *, block: int) -> None:
     A.tma_desc()  # type: ignore[attr-defined]
+    rows = A.extent(0)  # type: ignore[attr-defined]
+    smem.store(smem.alloc(1, u32).at(0), rows + 1)
     index.ptr, D.ptr  # type: ignore[attr-defined]  # noqa: B018
     ptx.ret()
 
@@ -153,6 +155,9 @@ def test_what_a_worker_is_told(tmp_path: Path) -> None:
     (tensor_map,) = (each for each in told["parameters"] if each["kind"] == "map")
     assert tensor_map == {"kind": "map", "array": 0, "type": "bf16", "box": [8, 64], "swizzle": "128B"}
     values = [each for each in told["parameters"] if each["kind"] == "scalar"]
+    extent = {"kind": "scalar", "type": "u32", "value": 8}
+    assert extent in values
+    values.remove(extent)
     assert values == [
         {"kind": "scalar", "type": "f32", "value": 2.5},
         {"kind": "scalar", "type": "u32", "value": 7},
