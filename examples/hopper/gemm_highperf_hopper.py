@@ -78,6 +78,7 @@ def build_gemm(
     order=kit.tile_order.boustrophedon,
     epilogue="tma",
     out_dtype=f32,
+    trace=None,
 ):
     """Build the kernel for one problem size; call it with A[M, K] and B[N, K] in bf16.
 
@@ -88,7 +89,9 @@ def build_gemm(
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
         epilogue: ``"tma"`` stores D through swizzled shared memory; ``"direct"`` stores D from registers.
         out_dtype: type of D, f32 or bf16.
+        trace: a ``kit.Trace`` that is on, for marks; its buffer is then the first argument of the kernel.
     """
+    trace = kit.Trace.off() if trace is None else trace
     for name, size, tile in (("M", M, CLUSTER_M), ("N", N, BN), ("K", K, BK)):
         if size <= 0 or size % tile:
             raise SpecError(
@@ -112,6 +115,7 @@ def build_gemm(
 
     @kernel(
         in_specs=(
+            *trace.specs,
             Tile(M, K, bf16, Layout.TMA_128B, tma_box=(BM, BK)),
             Tile(N, K, bf16, Layout.TMA_128B, tma_box=(BN // CTAS, BK)),
         ),
@@ -123,6 +127,7 @@ def build_gemm(
         extern_smem=True,
         min_ctas_per_sm=1,  # without this option ptxas ignores setmaxnreg
     )
+    @trace.traced
     def gemm(A, B_T, D):
         # --- setup ---------------------------------------------------------------------------
         tid = ptx.special.tid.x()
@@ -161,7 +166,8 @@ def build_gemm(
                 with ptx.for_(cluster, tiles, clusters) as tile:
                     m_base, n_base = place(tile)
                     with ptx.for_(0, K, BK) as k:
-                        slot = producer.acquire()
+                        with trace.span("wait empty", stage=producer.stage):
+                            slot = producer.acquire()
                         ptx.mbarrier.arrive_expect_tx(slot.full, A_STAGE + B_STAGE)
                         ptx.cp.async_.bulk.tensor_2d(
                             dst=tile_a[slot.index], src=A.tma_desc(), coord=(k, m_base), mbar=slot.full
@@ -190,7 +196,8 @@ def build_gemm(
 
             def multiply(accumulate):
                 """Start the four products of a stage."""
-                slot = consumer.acquire()
+                with trace.span("wait full", stage=consumer.stage):
+                    slot = consumer.acquire()
                 desc_a, desc_b = reg.scalar(u64), reg.scalar(u64)
                 ptx.inst.mad.wide.u32(desc_a, slot.index, A_STAGE // 16, first_a)
                 ptx.inst.mad.wide.u32(desc_b, slot.index, B_STAGE // 16, first_b)
@@ -211,27 +218,31 @@ def build_gemm(
                 multiply(accumulate=False)
                 with ptx.for_(BK, K, BK):
                     multiply(accumulate=True)
-                    ptx.wgmma.wait_group(1)
+                    with trace.span("wait products", stage=read.stage):
+                        ptx.wgmma.wait_group(1)
                     hand_back()
-                ptx.wgmma.wait_group(0)
+                with trace.span("wait products", stage=read.stage):
+                    ptx.wgmma.wait_group(0)
                 hand_back()
 
                 # --- epilogue: registers -> D -------------------------------------------------
-                if epilogue == "direct":
-                    corner = reg.scalar(u64)
-                    ptx.inst.mad.wide.u32(corner, m_base + first, N * out_dtype.nbytes, D.ptr)
-                    ptx.inst.mad.wide.u32(corner, n_base, out_dtype.nbytes, corner)
-                    kit.wgmma_epilogue.direct(acc, corner, N * out_dtype.nbytes, dtype=out_dtype)
-                else:
-                    corner = (n_base, m_base + first)
-                    kit.wgmma_epilogue.through_shared(
-                        acc, staging, D.tma_desc(), corner, warp=warp - 4, leader=leader
-                    )
+                with trace.span("store tile", value=tile):
+                    if epilogue == "direct":
+                        corner = reg.scalar(u64)
+                        ptx.inst.mad.wide.u32(corner, m_base + first, N * out_dtype.nbytes, D.ptr)
+                        ptx.inst.mad.wide.u32(corner, n_base, out_dtype.nbytes, corner)
+                        kit.wgmma_epilogue.direct(acc, corner, N * out_dtype.nbytes, dtype=out_dtype)
+                    else:
+                        corner = (n_base, m_base + first)
+                        kit.wgmma_epilogue.through_shared(
+                            acc, staging, D.tma_desc(), corner, warp=warp - 4, leader=leader
+                        )
             if epilogue == "tma":
                 kit.wgmma_epilogue.settle(leader)
 
         # --- teardown: no CTA exits while the peer may still signal it --------------------------
         ptx.cluster.sync()
+        trace.finish()
         ptx.ret()
 
     return gemm

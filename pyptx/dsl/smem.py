@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from ..core.errors import OperandError, SharedMemoryError, TraceError
 from ..core.source import SourceLocation
 from ..core.types import ScalarType, b8, u32
-from ..ir import Immediate, Register, SharedRange, Symbol, Variable
+from ..ir import Immediate, Register, RingBarriers, RingSide, SharedRange, Symbol, Variable
 from ..layout import SWIZZLE_PERIOD
 from ..layout.swizzle import check_swizzle
 from .call_sites import here
@@ -134,6 +134,15 @@ class Shared:
 
     def _shared(self, register: Register, what: str) -> Reg:
         return Reg(self.trace, register, u32, self.trace.regions[0], self.trace.location, what)
+
+
+def name_ring(name: str, full: Buffer, empty: Buffer) -> None:
+    """Record, for messages and timelines, that two buffers hold the mbarriers of one pipeline ring."""
+    ranges = full._shared.ranges
+    number = 1 + max((each.ring.ring for each in ranges if each.ring is not None), default=-1)
+    for buffer, side in ((full, RingSide.FULL), (empty, RingSide.EMPTY)):
+        place = next(n for n, each in enumerate(ranges) if each.offset == buffer.offset)
+        ranges[place] = replace(ranges[place], ring=RingBarriers(number, name, side))
 
 
 def _shared(trace: Trace) -> Shared:

@@ -433,6 +433,7 @@ class Kernel:
         executor: Executor | None = None,
         waivers: Sequence[Waiver] = (),
         debug: bool | Debugger | Sequence[str] | Callable[[Stop], str | None] | None = None,
+        timeline: bool | int = False,
         reference: Any = None,
         rtol: float | None = None,
         atol: float | None = None,
@@ -456,6 +457,7 @@ class Kernel:
             waivers: :class:`.Waiver` s for findings that the author accepts; the report counts them.
             debug: True steps through the run at a prompt; a :class:`~pyptx.sim.Debugger`, a list of its
                 commands, or a function that gets each :class:`~pyptx.sim.Stop`.
+            timeline: True, or the largest number of events: ``report.timeline`` then shows what happened.
             reference: what the outputs must be: an array or a sequence of arrays, or a function of the inputs
                 that returns them. A difference is the finding ``wrong-result``.
             rtol, atol: an element is right if it differs by at most ``atol + rtol * |reference|``. By default
@@ -488,6 +490,7 @@ class Kernel:
                 "executor": executor,
                 "waivers": waivers,
                 "debug": debug,
+                "timeline": timeline,
             }
         )
         wanted = outputs_of(reference, arrays)

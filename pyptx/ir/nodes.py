@@ -7,6 +7,7 @@ Comparisons ignore source locations.
 
 from __future__ import annotations
 
+import enum
 import math
 import struct
 from collections.abc import Iterator
@@ -460,6 +461,28 @@ class Directive:
         return " ".join(filter(None, (f".{self.name}", ", ".join(map(str, self.values)))))
 
 
+class RingSide(enum.Enum):
+    """What the mbarriers of a ring signal: that a stage is filled, or that it may be filled again."""
+
+    FULL = "full"
+    EMPTY = "empty"
+
+
+@dataclass(frozen=True, slots=True)
+class RingBarriers:
+    """The range is one side of a pipeline ring: one mbarrier of 8 bytes for each stage.
+
+    Attributes:
+        ring: number of the ring in its function; both sides of a ring have the same number.
+        name: name of the ring, for people.
+        side: what the mbarriers signal.
+    """
+
+    ring: int
+    name: str
+    side: RingSide
+
+
 @dataclass(frozen=True, slots=True)
 class SharedRange:
     """A named part of a shared variable: a buffer that the author allocated in it.
@@ -476,6 +499,7 @@ class SharedRange:
         shape: elements along each axis of one stage, innermost last; empty if it is not known.
         swizzle: how copies and tensor cores permute the buffer.
         stage_bytes: bytes from one stage to the next; 0 for a buffer without stages.
+        ring: for the mbarriers of a ring, the ring and the side.
     """
 
     name: str
@@ -487,6 +511,7 @@ class SharedRange:
     shape: tuple[int, ...] = ()
     swizzle: str = "none"
     stage_bytes: int = 0
+    ring: RingBarriers | None = None
 
 
 @dataclass(frozen=True)

@@ -6,5 +6,15 @@ by hand.  The recorded instructions have the user's line as their source.
 
 from . import tcgen05_epilogue, tile_order, wgmma_epilogue
 from .ring import Consumer, Producer, Ring, Slot
+from .trace import Trace
 
-__all__ = ["Consumer", "Producer", "Ring", "Slot", "tcgen05_epilogue", "tile_order", "wgmma_epilogue"]
+__all__ = [
+    "Consumer",
+    "Producer",
+    "Ring",
+    "Slot",
+    "Trace",
+    "tcgen05_epilogue",
+    "tile_order",
+    "wgmma_epilogue",
+]

@@ -19,6 +19,7 @@ from ..core.errors import SpecError
 from ..core.types import b64, u32
 from ..dsl import NotPred, Reg, ptx, reg, smem
 from ..dsl.operands import Addr
+from ..dsl.smem import name_ring
 
 __all__ = ["Consumer", "Producer", "Ring", "Slot"]
 
@@ -116,6 +117,7 @@ class Ring:
         stem = f"{name}_" if name else ""
         self._full = smem.alloc(stages, b64, name=f"{stem}full")
         self._empty = smem.alloc(stages, b64, name=f"{stem}empty")
+        name_ring(name or "ring", self._full, self._empty)
 
     def __repr__(self) -> str:
         return (

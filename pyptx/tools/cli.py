@@ -14,7 +14,20 @@ from ..core.errors import PyptxError
 
 __all__ = ["COMMANDS", "cli", "main"]
 
-COMMANDS = ("build", "cache", "check", "diff", "doctor", "emit", "isa", "lint", "ncu", "sim", "transpile")
+COMMANDS = (
+    "build",
+    "cache",
+    "check",
+    "diff",
+    "doctor",
+    "emit",
+    "isa",
+    "lint",
+    "ncu",
+    "sim",
+    "timeline",
+    "transpile",
+)
 
 
 class _Commands(click.Group):

@@ -160,6 +160,8 @@ class LoadedModule:
                 ``waived``; a waiver that covers no finding is a finding for review.
             debug: True steps through the run at a prompt, as pdb does. A :class:`~pyptx.sim.Debugger`, a list
                 of its commands, or a function that gets each :class:`~pyptx.sim.Stop` do so by a script.
+            timeline: True, or the largest number of events: ``report.timeline`` then shows what happened.
+                Under ``sampled``, each report of ``runs`` has its own. It cannot be combined with ``all``.
 
         Raises:
             SpecError: arguments or extents do not fit the entry. Mistakes of the kernel are not raised: they

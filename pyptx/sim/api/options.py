@@ -28,6 +28,7 @@ from ..machine.schedule import make_policy
 from ..threads.limits import Limits, Progress
 from .every_schedule import EVERY_SCHEDULE
 from .exploration import EXPLORED
+from .timeline import DEFAULT_EVENTS
 
 __all__ = ["LaunchOptions", "RunKeywords", "checked_arguments", "positions", "shows_options"]
 
@@ -51,6 +52,7 @@ class RunKeywords(TypedDict, total=False):
     executor: Executor | None
     waivers: Sequence[Waiver]
     debug: bool | Debugger | Sequence[str] | Callable[[Stop], str | None] | None
+    timeline: bool | int
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class LaunchOptions:
     executor: Executor | None = None
     waivers: Sequence[Waiver] = ()
     debug: bool | Debugger | Sequence[str] | Callable[[Stop], str | None] | None = None
+    timeline: bool | int = False
 
     @classmethod
     def of(cls, keywords: RunKeywords) -> LaunchOptions:
@@ -123,6 +126,11 @@ class LaunchOptions:
                 "follows its own order",
                 hint="step through one run: eager, late, random, weak or starve:ENGINE",
             )
+        if self.timeline is not False and self.schedule == EXPLORED:
+            raise SpecError(
+                f"schedule is {EXPLORED!r} and timeline is {self.timeline!r}: a timeline shows one run",
+                hint="replay one interleaving of the report: schedule='replay:...'",
+            )
         # Python's own integers, since random.Random takes no others.
         return replace(
             self,
@@ -136,6 +144,7 @@ class LaunchOptions:
             executor=_executor(self.executor),
             waivers=_waivers(self.waivers),
             debug=debugger,
+            timeline=_timeline(self.timeline),
         )
 
     @property
@@ -171,6 +180,13 @@ def _observers(given: Any) -> tuple[Observer, ...]:
             hint="derive a class from sim.Observer, or pass a sim.Recorder()",
         )
     return tuple(given)
+
+
+def _timeline(given: Any) -> int:
+    """Return the number of events that a timeline keeps; 0 for no timeline."""
+    if isinstance(given, bool):
+        return DEFAULT_EVENTS if given else 0
+    return _whole("timeline", given, least=1) if given != 0 else 0
 
 
 def _path(given: Any) -> str:

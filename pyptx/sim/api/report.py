@@ -9,6 +9,7 @@ from typing import Any
 from ...core.errors import SimulationError
 from ...core.findings import Finding, Verdict, verdict_of
 from ...core.waivers import Waiver
+from ...timeline import Timeline
 from ..claims.competing import Claim, Competing
 
 __all__ = ["Exploration", "Report"]
@@ -71,6 +72,7 @@ class Report:
         waived: findings that a waiver covers, each with its waiver. They are not in ``findings``.
         claim: whether the run holds for every schedule; None if it ran without the sanitizer.
         exploration: of a launch under ``schedule="all"``, what was explored; None under other schedules.
+        timeline: what happened in the run, if it was asked for; all launches of a stream share one.
     """
 
     entry: str
@@ -85,6 +87,7 @@ class Report:
     runs: tuple[Report, ...] = field(default=(), repr=False)
     claim: Claim | None = field(default=None, repr=False)
     exploration: Exploration | None = field(default=None, repr=False)
+    timeline: Timeline | None = field(default=None, repr=False)
     waived: list[tuple[Finding, Waiver]] = field(default_factory=list, repr=False)
 
     @property

@@ -43,6 +43,7 @@ from .exploration import EXPLORED, Explorer, Ran
 from .options import LaunchOptions
 from .reference import Expected, wrong_results
 from .report import Report
+from .timeline import TimelineRecorder
 from .waiving import apply_waivers
 
 if TYPE_CHECKING:
@@ -296,6 +297,9 @@ def _run(
         machine.observe(sanitizer)
     for observer in options.observers:
         machine.observe(observer)
+    recorder = TimelineRecorder(machine, options.timeline) if options.timeline else None
+    if recorder is not None:
+        machine.observe(recorder)
     mapped = _fill(machine, requests, programs)
     if begin is not None:
         begin(_buffers(programs, mapped))
@@ -315,6 +319,12 @@ def _run(
         for grid in machine.grids
         for account in (grid.account,)
     ]
+    if recorder is not None:
+        names = " and ".join(dict.fromkeys(each.entry for each in reports))
+        notes = [str(finding).partition("\n\n")[0] for each in reports for finding in each.findings]
+        drawn = recorder.timeline(f"{names} under {options.name}", notes)
+        for each in reports:
+            each.timeline = drawn
     return Outcome(reports, frozenset(machine.engines.used))
 
 

@@ -155,7 +155,7 @@ class EntryProgram:
             if not inside:
                 parts.append(Part(start, end, variable.name))
                 continue
-            parts += [Part(start + r.offset, start + r.offset + r.size, r.name) for r in inside]
+            parts += [Part(start + r.offset, start + r.offset + r.size, r.name, r.ring) for r in inside]
             if variable.external:
                 parts.append(Part(start + max(r.offset + r.size for r in inside), end, variable.name))
         return NamedParts(parts, nbytes)

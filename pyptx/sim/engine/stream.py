@@ -23,7 +23,9 @@ from ...core.source import SourceLocation
 from ..memory.access import Access, MemoryOrder, Scope, StateSpace
 
 if TYPE_CHECKING:
+    from ..memory.mbarrier import MBarrier
     from .events import AsyncOperation, Step
+    from .waits import Wait
 
 __all__ = [
     "NO_THREADS",
@@ -36,6 +38,7 @@ __all__ = [
     "Observer",
     "Sync",
     "SyncKind",
+    "ThreadWait",
 ]
 
 #: Numbers of threads in their CTA.
@@ -203,6 +206,27 @@ class Life:
     cta: tuple[int, int] | None = None
 
 
+@dataclass(eq=False, slots=True)
+class ThreadWait:
+    """Lanes of a warp wait. The same object is sent when the wait begins and when it ends.
+
+    Attributes:
+        cta: the CTA, as (launch, number in the grid).
+        warp: the warp's number in the CTA.
+        mask: the lanes, lane 0 in bit 0.
+        name: the instruction that waits.
+        wait: what the lanes wait for.
+        location: the line of the instruction.
+    """
+
+    cta: tuple[int, int]
+    warp: int
+    mask: int
+    name: str
+    wait: Wait
+    location: SourceLocation | None
+
+
 class Observer:
     """Base class of listeners. Override the methods of the events of interest.
 
@@ -234,6 +258,15 @@ class Observer:
     def end(self, life: Life) -> None:
         """A launch, a CTA or an allocation has ended."""
 
+    def waits(self, wait: ThreadWait) -> None:
+        """Lanes of a warp begin to wait."""
+
+    def resumes(self, wait: ThreadWait) -> None:
+        """Lanes of a warp no longer wait: what they wait for is there, or the instruction timed out."""
+
+    def completes(self, barrier: MBarrier) -> None:
+        """A phase of an mbarrier has completed; ``barrier.phase`` is the next one."""
+
 
 class EventStream(Observer):
     """Hands every event to each of its observers, in the order in which they were added."""
@@ -242,11 +275,16 @@ class EventStream(Observer):
         self._observers: list[Observer] = []
         #: True if there are observers. Every place that sends an event tests this first.
         self.active = False
+        #: The observers that get the events of waits and of completed phases, which few observers need. The
+        #: places that send these events test this list first.
+        self.waiting: list[Observer] = []
 
     def add(self, observer: Observer) -> None:
         """Send all further events to ``observer``."""
         self._observers.append(observer)
         self.active = True
+        if type(observer).waits is not Observer.waits:
+            self.waiting.append(observer)
 
     def access(self, access: Access) -> None:
         for observer in self._observers:
@@ -275,3 +313,15 @@ class EventStream(Observer):
     def end(self, life: Life) -> None:
         for observer in self._observers:
             observer.end(life)
+
+    def waits(self, wait: ThreadWait) -> None:
+        for observer in self.waiting:
+            observer.waits(wait)
+
+    def resumes(self, wait: ThreadWait) -> None:
+        for observer in self.waiting:
+            observer.resumes(wait)
+
+    def completes(self, barrier: MBarrier) -> None:
+        for observer in self.waiting:
+            observer.completes(barrier)

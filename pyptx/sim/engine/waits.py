@@ -15,7 +15,21 @@ from ..memory.mbarrier import MBarrier
 from ..memory.phase_watch import PhaseWatch
 from .events import Engines, Step
 
-__all__ = ["BarrierPhase", "Condition", "StepsDone", "Wait", "WaitCause"]
+__all__ = ["Awaited", "BarrierPhase", "Condition", "StepsDone", "Wait", "WaitCause"]
+
+
+class Awaited(enum.Enum):
+    """What a thread waits for, for observers. The values are for messages."""
+
+    PHASE = "a phase of an mbarrier"
+    CTA_BARRIER = "a barrier of the CTA"
+    CLUSTER_BARRIER = "a barrier of the cluster"
+    LANES = "other lanes of the warp"
+    COPIES = "copies of the thread"
+    PRODUCTS = "products of the tensor core"
+    TENSOR_MEMORY = "tensor memory: loads, stores, columns, the peer CTA"
+    REGISTERS = "registers of the CTA's pool"
+    LAUNCH = "another launch, or CTAs that start"
 
 
 class WaitCause(enum.IntEnum):
@@ -45,6 +59,11 @@ class Wait:
 
     #: True if an action outside of the waiting thread's cluster may end the wait.
     ends_elsewhere = False
+
+    @property
+    def awaited(self) -> Awaited:
+        """What the threads wait for."""
+        raise NotImplementedError
 
     def over(self) -> bool:
         raise NotImplementedError
@@ -100,6 +119,10 @@ class BarrierPhase(Wait):
         self.barrier, self.parity, self.answer, self.engines = barrier, parity, answer, engines
         #: Record of the phases that the waiting lanes have seen; None if the schedule starves no threads.
         self.watch = watch
+
+    @property
+    def awaited(self) -> Awaited:
+        return Awaited.PHASE
 
     def over(self) -> bool:
         return self.barrier.completed(self.parity)
@@ -165,10 +188,16 @@ class BarrierPhase(Wait):
 class StepsDone(Wait):
     """Waits until given steps have happened: ``tcgen05.wait``, ``cp.async.bulk.wait_group``."""
 
-    __slots__ = ("action", "steps", "what")
+    __slots__ = ("_awaited", "action", "steps", "what")
 
-    def __init__(self, what: str, steps: list[Step], action: Callable[[], Any] | None = None) -> None:
-        self.what, self.steps, self.action = what, steps, action
+    def __init__(
+        self, what: str, steps: list[Step], action: Callable[[], Any] | None = None, *, awaited: Awaited
+    ) -> None:
+        self.what, self.steps, self.action, self._awaited = what, steps, action, awaited
+
+    @property
+    def awaited(self) -> Awaited:
+        return self._awaited
 
     def over(self) -> bool:
         return all(step.done for step in self.steps)
@@ -188,7 +217,7 @@ class StepsDone(Wait):
 class Condition(Wait):
     """Waits until a condition of the machine holds: a CTA barrier, free tensor memory."""
 
-    __slots__ = ("condition", "ends_elsewhere", "on_finish", "text")
+    __slots__ = ("_awaited", "condition", "ends_elsewhere", "on_finish", "text")
 
     def __init__(
         self,
@@ -196,10 +225,16 @@ class Condition(Wait):
         text: Callable[[], str],
         on_finish: Callable[[], None] | None = None,
         *,
+        awaited: Awaited,
         ends_elsewhere: bool = False,
     ) -> None:
         self.condition, self.text, self.on_finish = condition, text, on_finish
         self.ends_elsewhere = ends_elsewhere
+        self._awaited = awaited
+
+    @property
+    def awaited(self) -> Awaited:
+        return self._awaited
 
     def over(self) -> bool:
         return self.condition()

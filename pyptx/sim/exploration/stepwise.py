@@ -292,6 +292,7 @@ class StepwiseMachine(Machine):
     def park(self, s: Split, wait: Wait) -> None:
         s.blocks = 0
         self.parked[s] = wait
+        self.tell_wait(s, wait)
         # The wait ends by a transition of the split, not by a call.
         wait.subscribe(_nothing)
 

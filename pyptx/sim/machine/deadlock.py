@@ -17,14 +17,14 @@ from ..threads.warp import Split
 if TYPE_CHECKING:
     from .machine import Machine
 
-__all__ = ["deadlock"]
+__all__ = ["Blocked", "blocked", "deadlock"]
 
 #: Number of groups of equal waits, and of notes with lines, that a message lists. The rest is only counted.
 _MAX_LISTED = 24
 
 
 @dataclass(frozen=True)
-class _Blocked:
+class Blocked:
     """Lanes that cannot run. ``text`` says why; in the message it follows the names of the lanes."""
 
     split: Split
@@ -38,6 +38,11 @@ class _Blocked:
     #: What the lanes wait for; None for a collective or a loop.
     wait: Wait | None = None
 
+    @property
+    def loops(self) -> bool:
+        """True if the lanes run a loop whose inputs no longer change."""
+        return self.cause is WaitCause.LOOP
+
 
 def deadlock(machine: Machine) -> Finding:
     """Return the finding for a run in which no thread can run.
@@ -45,9 +50,9 @@ def deadlock(machine: Machine) -> Finding:
     It is a deadlock, lanes that wait at a collective for other lanes of their warp, or a setmaxnreg for which
     the CTA's pool has too few registers.
     """
-    groups: dict[tuple[WaitCause, str, SourceLocation | None], list[_Blocked]] = {}
-    for blocked in (*_parked(machine), *_gathering(machine), *map(_spinning, machine.spinning)):
-        groups.setdefault((blocked.cause, blocked.text, blocked.location), []).append(blocked)
+    groups: dict[tuple[WaitCause, str, SourceLocation | None], list[Blocked]] = {}
+    for each in blocked(machine):
+        groups.setdefault((each.cause, each.text, each.location), []).append(each)
     ordered = [groups[key] for key in sorted(groups, key=lambda key: key[0])]
     lines = [f"{_names(group)} {group[0].text}" for group in ordered]
     notes: list[tuple[str, SourceLocation | None]] = []
@@ -80,7 +85,7 @@ def deadlock(machine: Machine) -> Finding:
     )
 
 
-def _advice(machine: Machine, root: _Blocked | None) -> tuple[str, Remedy | None]:
+def _advice(machine: Machine, root: Blocked | None) -> tuple[str, Remedy | None]:
     """Return what the machine's adviser says about the first wait, if this one is for an mbarrier."""
     if root is not None and isinstance(root.wait, RegisterWait):
         return "", _fewer_registers(root.wait, root.location)
@@ -117,13 +122,18 @@ def _rule(causes: set[WaitCause]) -> str:
 # --- what waits -----------------------------------------------------------------------------------
 
 
-def _parked(machine: Machine) -> Iterator[_Blocked]:
+def blocked(machine: Machine) -> list[Blocked]:
+    """Return all lanes that wait now: for a condition, for lanes of their warp, or in a loop."""
+    return [*_parked(machine), *_gathering(machine), *map(_spinning, machine.spinning)]
+
+
+def _parked(machine: Machine) -> Iterator[Blocked]:
     for s, wait in machine.parked.items():
         anchor = s.op.binding.match.form.anchor if s.op is not None else ""
-        yield _Blocked(s, wait.cause, wait.describe(), s.location, anchor, wait.notes(), wait)
+        yield Blocked(s, wait.cause, wait.describe(), s.location, anchor, wait.notes(), wait)
 
 
-def _gathering(machine: Machine) -> Iterator[_Blocked]:
+def _gathering(machine: Machine) -> Iterator[Blocked]:
     """Yield the lanes that wait at a collective for lanes of their warp that have not reached it."""
     for cta in machine.residency.live.values():
         blocks = cta.grid.program.blocks
@@ -137,10 +147,10 @@ def _gathering(machine: Machine) -> Iterator[_Blocked]:
                         "which are elsewhere"
                     )
                     anchor = op.binding.match.form.anchor
-                    yield _Blocked(s, WaitCause.LANES, text, instruction.source, anchor)
+                    yield Blocked(s, WaitCause.LANES, text, instruction.source, anchor)
 
 
-def _spinning(s: Split) -> _Blocked:
+def _spinning(s: Split) -> Blocked:
     """Describe lanes in a loop whose inputs no longer change.
 
     The location is the line of the loop's last effect, or of its head.
@@ -151,7 +161,7 @@ def _spinning(s: Split) -> _Blocked:
     begin = s.location if inside else next(iter(lines), None)
     notes = (("the loop ends", lines[-1]),) if lines and lines[-1] != begin else ()
     text = "spins: no value that it reads changes any more"
-    return _Blocked(s, WaitCause.LOOP, text, begin, notes=notes)
+    return Blocked(s, WaitCause.LOOP, text, begin, notes=notes)
 
 
 def _loop(s: Split) -> list[CodeBlock]:
@@ -170,9 +180,9 @@ def _loop(s: Split) -> list[CodeBlock]:
 # --- names ----------------------------------------------------------------------------------------
 
 
-def _names(group: list[_Blocked]) -> str:
+def _names(group: list[Blocked]) -> str:
     """Return text that names the lanes of a group: its lanes if it is one split, else CTAs and warps."""
-    splits = [blocked.split for blocked in group]
+    splits = [each.split for each in group]
     if len(splits) == 1:
         return splits[0].description()
     warps: dict[tuple[int, int], set[int]] = {}

@@ -347,6 +347,7 @@ class Machine(MachineState):
     def park(self, s: Split, wait: Wait) -> None:
         s.blocks = 0
         self.parked[s] = wait
+        self.tell_wait(s, wait)
         if not wait.subscribe(lambda: self.end_wait(s, wait)):
             self.polled.add(s, wait)
 
@@ -354,6 +355,7 @@ class Machine(MachineState):
         """Remove ``s`` from the parked splits, so that the machine no longer polls its wait."""
         del self.parked[s]
         self.polled.remove(s)
+        self.tell_resumed(s)
 
     def end_wait(self, s: Split, wait: Wait) -> None:
         """Finish the instruction that caused ``wait``, which is over; wake ``s`` if it still waits for it."""

@@ -124,13 +124,13 @@ class MBarrier:
         layout: int = 0,
         *,
         key: Hashable = None,
-        completed_by: Callable[[Any], None],
+        completed_by: Callable[[MBarrier, Any], None],
     ) -> None:
         #: For observers: a key that no other mbarrier of the run has.
         self.key = key
         self.address, self.expected, self.name, self.location = address, expected, name, location
         self.layout = layout
-        #: Called with the thread or the operation that completes a phase.
+        #: Called with the barrier and the thread or the operation that has completed a phase.
         self.completed_by = completed_by
         self.pending = expected
         self.tx = 0
@@ -269,7 +269,7 @@ class MBarrier:
         if self.pending == 0 and self.tx == 0:
             self.phase += 1
             self.earlier_states, self.states = self.states, set()
-            self.completed_by(actor)
+            self.completed_by(self, actor)
             self.pending = self.expected
             waiters, self.waiters = self.waiters, []
             for wake in waiters:

@@ -13,16 +13,19 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ...ir import RingBarriers
+
 __all__ = ["NamedParts", "Part"]
 
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """Bytes ``start`` to ``end`` of a segment under one name."""
+    """Bytes ``start`` to ``end`` of a segment under one name; ``ring`` is set for mbarriers of a ring."""
 
     start: int
     end: int
     name: str
+    ring: RingBarriers | None = None
 
 
 class NamedParts:

@@ -11,7 +11,7 @@ from ..code.semantic import Op, executes
 from ..copies.cp_async import ThreadCopies
 from ..engine.events import Engine
 from ..engine.stream import GroupKind, SyncKind
-from ..engine.waits import StepsDone
+from ..engine.waits import Awaited, StepsDone
 from ..memory.mbarrier import MAX_COUNT
 from ..threads.events import announce_sync
 from ..threads.warp import Split
@@ -69,7 +69,7 @@ def _wait(s: Split, op: Op, lanes: Array, keep: int) -> StepsDone | None:
     if not steps:
         leave()
         return None
-    return StepsDone("cp.async copies", steps, leave)
+    return StepsDone("cp.async copies", steps, leave, awaited=Awaited.COPIES)
 
 
 @executes("cp.async.wait_group", per="warp", yields=True)

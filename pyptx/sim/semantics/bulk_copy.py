@@ -21,7 +21,7 @@ from ..copies.copied import Copied
 from ..engine.bulk_groups import BulkGroups
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, SyncKind
-from ..engine.waits import StepsDone
+from ..engine.waits import Awaited, StepsDone
 from ..memory.access import MemoryOrder, StateSpace
 from ..memory.mbarrier import Signal, SignalOrigin
 from ..numbers.read_modify_write import combination
@@ -341,4 +341,4 @@ def wait_group(s: Split, op: Op, lanes: Any, n: Any) -> StepsDone | None:
     if not steps:
         leave()
         return None
-    return StepsDone(what, steps, leave)
+    return StepsDone(what, steps, leave, awaited=Awaited.COPIES)

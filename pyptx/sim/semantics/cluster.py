@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
 from ..engine.stream import SyncKind
-from ..engine.waits import Condition
+from ..engine.waits import Awaited, Condition
 from ..memory.access import MemoryOrder, Scope
 from ..memory.address_space import CONST_WINDOW, LOCAL_WINDOW, PARAM_WINDOW, SHARED_WINDOW
 from ..threads.events import announce_sync
@@ -83,7 +83,10 @@ def wait(s: Split, op: Op, lanes: Array) -> Condition | None:
         leave()
         return None
     return Condition(
-        complete, lambda: f"waits at {op.name}: {barrier.missing()} threads have not arrived", leave
+        complete,
+        lambda: f"waits at {op.name}: {barrier.missing()} threads have not arrived",
+        leave,
+        awaited=Awaited.CLUSTER_BARRIER,
     )
 
 

@@ -113,7 +113,7 @@ def init(s: Split, op: Op, lane: int, address: int, count: int) -> None:
         op.location,
         int(op.chosen.get("layout", "layout::v0") == "layout::v1"),
         key=(s.warp.cta.grid.number, s.warp.cta.cluster.number, segment.base + offset),
-        completed_by=s.warp.cta.machine.completed.append,
+        completed_by=s.warp.cta.machine.phase_completed,
     )
     segment.place_barrier(offset, barrier)
     segment.mark(offset, 8)

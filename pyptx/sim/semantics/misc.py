@@ -13,7 +13,7 @@ from ..code.semantic import Op, executes
 from ..copies import Range
 from ..engine.events import Engine, Step, StepKind, nothing
 from ..engine.stream import SyncKind
-from ..engine.waits import Condition
+from ..engine.waits import Awaited, Condition
 from ..memory.access import StateSpace
 from ..memory.address_space import SHARED_WINDOW
 from ..memory.mbarrier import Signal
@@ -51,7 +51,10 @@ def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
             # The new CTAs run first: this wait lets the other threads run once, and then ends.
             asked = iter([False])
             return Condition(
-                lambda: next(asked, True), lambda: f"lets the new CTAs run at {op.name}", ends_elsewhere=True
+                lambda: next(asked, True),
+                lambda: f"lets the new CTAs run at {op.name}",
+                awaited=Awaited.LAUNCH,
+                ends_elsewhere=True,
             )
         return None
     before = grid.before
@@ -70,6 +73,7 @@ def griddepcontrol(s: Split, op: Op, lanes: Any) -> Condition | None:
         lambda: before.complete,
         lambda: f"waits at {op.name} for the end of launch {before.number}",
         leave,
+        awaited=Awaited.LAUNCH,
         ends_elsewhere=True,
     )
 

@@ -12,7 +12,7 @@ import numpy as np
 
 from ..code.semantic import Op, executes
 from ..engine.stream import FenceKind, SyncKind
-from ..engine.waits import Condition
+from ..engine.waits import Awaited, Condition
 from ..memory.access import AccessKind, MemoryOrder, Scope, StateSpace
 from ..memory.segments import Fault
 from ..threads.collectives import unnamed_lanes
@@ -75,7 +75,7 @@ def _wait(s: Split, op: Op, lanes: Any, named: NamedBarrier, round_: Round, fini
         if finish is not None:
             finish()
 
-    return Condition(lambda: named.advance(round_), text, leave)
+    return Condition(lambda: named.advance(round_), text, leave, awaited=Awaited.CTA_BARRIER)
 
 
 @executes("bar.sync", per="warp", yields=True, collective="warp")
@@ -95,7 +95,11 @@ def bar_arrive(s: Split, op: Op, lanes: Any, barrier: Any, threads: Any) -> Cond
     def arrived() -> bool:
         return named.advance(round_) or warp.index not in round_.partial
 
-    return Condition(arrived, lambda: f"waits at {op.name} {named.number} for the other lanes of the warp")
+    return Condition(
+        arrived,
+        lambda: f"waits at {op.name} {named.number} for the other lanes of the warp",
+        awaited=Awaited.LANES,
+    )
 
 
 @executes("bar.red", "bar.red.popc", per="warp", yields=True, collective="warp")
@@ -132,7 +136,9 @@ def bar_warp_sync(s: Split, op: Op, lanes: Any, membermask: Any) -> Condition | 
         for wait in waits:
             wait.finish()
 
-    return Condition(lambda: all(wait.over() for wait in waits), waits[0].describe, leave)
+    return Condition(
+        lambda: all(wait.over() for wait in waits), waits[0].describe, leave, awaited=Awaited.LANES
+    )
 
 
 def _meet(s: Split, op: Op, mask: int, lanes: Any) -> Condition | None:
@@ -166,7 +172,7 @@ def _meet(s: Split, op: Op, mask: int, lanes: Any) -> Condition | None:
     def text() -> str:
         return f"waits at {op.name} for lanes {mask & warp.live & ~state[0]:#010x} of the warp"
 
-    return Condition(complete, text, leave)
+    return Condition(complete, text, leave, awaited=Awaited.LANES)
 
 
 # --- fences -------------------------------------------------------------------------------------

@@ -20,7 +20,7 @@ from ..code.propagation import taken
 from ..code.semantic import Op, executes
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import FenceKind, GroupKind, SyncKind
-from ..engine.waits import Condition, StepsDone
+from ..engine.waits import Awaited, Condition, StepsDone
 from ..memory.access import AccessKind
 from ..memory.mbarrier import MBarrier, Signal, SignalOrigin
 from ..numbers.extremes import extreme
@@ -451,7 +451,8 @@ def wait(s: Split, op: Op, lanes: Any) -> StepsDone | None:
     if not pending:
         leave()
         return None
-    return StepsDone("tcgen05.ld" if loads else "tcgen05.st", pending, leave)
+    what = "tcgen05.ld" if loads else "tcgen05.st"
+    return StepsDone(what, pending, leave, awaited=Awaited.TENSOR_MEMORY)
 
 
 @executes("tcgen05.fence", fidelity="ordering", per="warp")

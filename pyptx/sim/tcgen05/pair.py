@@ -14,7 +14,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ..engine.waits import Condition
+from ..engine.waits import Awaited, Condition
 from .tensor_memory import TensorMemory
 
 if TYPE_CHECKING:
@@ -137,7 +137,7 @@ def execute_as_pair(
         gone = "" if peer.rank in cta.cluster_memory else ", which has exited"
         return f"waits at {mine.what} for the peer CTA {peer.coordinates}{gone}"
 
-    return Condition(over, describe, finish, ends_elsewhere=True)
+    return Condition(over, describe, finish, awaited=Awaited.TENSOR_MEMORY, ends_elsewhere=True)
 
 
 def _request(cta: CTA, group: tuple[CTA, ...], mine: PairRequest) -> None:

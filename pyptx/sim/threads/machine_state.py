@@ -20,7 +20,8 @@ from ...isa import Target
 from ..code.function import FunctionCode
 from ..engine.accounts import LaunchAccount
 from ..engine.events import AsyncOperation, Engine, Engines, Step
-from ..engine.stream import EventStream, GroupKind, Life, LifeKind, Observer
+from ..engine.stream import EventStream, GroupKind, Life, LifeKind, Observer, ThreadWait
+from ..engine.waits import Wait
 from ..memory.address_space import Memory
 from ..memory.mbarrier import MBarrier
 from ..memory.segments import Fault, Segment
@@ -110,6 +111,8 @@ class MachineState:
         self._started = time.monotonic() if started is None else started
         self._shown = self._started
         self._free: dict[tuple[FunctionCode, int], list[Registers]] = {}
+        #: The waits of which the observers know.
+        self._told: dict[Split, ThreadWait] = {}
 
     def observe(self, observer: Observer) -> None:
         """Send all further events to ``observer``."""
@@ -312,6 +315,28 @@ class MachineState:
         """Switch to the account of the operation's launch. Called when a step of ``operation`` happens."""
         if operation.issuer.account is not self.account:
             self.charge(operation.issuer.account)
+
+    # --- waits, for observers -------------------------------------------------------------------
+
+    def tell_wait(self, s: Split, wait: Wait) -> None:
+        """Send the observers of waits the event that ``s`` begins to wait."""
+        if self.stream.waiting:
+            name = s.op.name if s.op is not None else ""
+            told = ThreadWait(s.warp.cta.key, s.warp.index, s.mask, name, wait, s.location)
+            self._told[s] = told
+            self.stream.waits(told)
+
+    def tell_resumed(self, s: Split) -> None:
+        """Send the observers of waits the event that ``s`` no longer waits."""
+        told = self._told.pop(s, None)
+        if told is not None:
+            self.stream.resumes(told)
+
+    def phase_completed(self, barrier: MBarrier, actor: Any) -> None:
+        """Record that ``actor``, a thread or an operation, has completed a phase of ``barrier``."""
+        self.completed.append(actor)
+        if self.stream.waiting:
+            self.stream.completes(barrier)
 
     # --- splits that can run --------------------------------------------------------------------
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from ...core.findings import RULES, Finding
 from ...core.source import SourceLocation
 from ...ir import Function
-from ..engine.waits import Wait, WaitCause
+from ..engine.waits import Awaited, Wait, WaitCause
 from .multiprocessor import REGISTERS
 from .units import CtaUnit
 
@@ -165,6 +165,10 @@ class RegisterWait(Wait):
     @property
     def cause(self) -> WaitCause:
         return WaitCause.REGISTERS
+
+    @property
+    def awaited(self) -> Awaited:
+        return Awaited.REGISTERS
 
     def over(self) -> bool:
         return self.budget.pool >= self.needed

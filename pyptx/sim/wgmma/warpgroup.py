@@ -29,7 +29,7 @@ from ...core.findings import RULES, Finding
 from ...core.remedies import Edit, Place, Remedy
 from ...core.source import SourceLocation
 from ..engine.events import Step
-from ..engine.waits import Wait
+from ..engine.waits import Awaited, Wait
 from ..threads.units import CtaUnit, RegisterOwner
 
 if TYPE_CHECKING:
@@ -208,6 +208,10 @@ class WgmmaGroupsDone(Wait):
 
     def __init__(self, warps: list[Warp], groups: int, leave: Callable[[], None]) -> None:
         self._warps, self._groups, self._leave = warps, groups, leave
+
+    @property
+    def awaited(self) -> Awaited:
+        return Awaited.PRODUCTS
 
     def finish(self) -> None:
         self._leave()

@@ -16,6 +16,7 @@ from ...core.errors import ParseError, PyptxError, SpecError, UnsupportedError
 from ...core.findings import Verdict
 from ...sim import LoadedModule, Report, Stream
 from ..finding_rows import parse_waiver
+from ..timeline import check_timeline_name, write_timeline
 from .arguments import parse_named
 from .bind import LaunchArray, bind
 from .config import LaunchConfig, read_config
@@ -156,6 +157,12 @@ def _say(error: PyptxError) -> None:
 @click.option(
     "--debug", is_flag=True, help="Step through the run at a prompt, as pdb does; `help` lists the commands."
 )
+@click.option(
+    "--timeline",
+    "timeline_file",
+    type=click.Path(path_type=Path),
+    help="Write what happened in the run: FILE.html is a page for a browser, FILE.json for pyptx timeline.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object (docs/sim.md has its keys).")
 @click.option("--progress/--no-progress", default=None, help="Show progress. Default: on a terminal.")
 def command(
@@ -169,6 +176,7 @@ def command(
     waivers: tuple[str, ...],
     check: bool,
     debug: bool,
+    timeline_file: Path | None,
     as_json: bool,
     progress: bool | None,
     **settings: Any,
@@ -207,11 +215,19 @@ def command(
     if waivers:
         known = launch_config.settings.get("waivers", [])
         launch_config.settings["waivers"] = [*known, *map(parse_waiver, waivers)]
+    if timeline_file is not None:
+        check_timeline_name(timeline_file, overwrite)
+        launch_config.settings["timeline"] = True
     buffers, reports = run_launches(
         launch_config, overwrite, False if debug else progress, check, debug=debug
     )
     for buffer in buffers:
         buffer.write()
+    if timeline_file is not None:
+        # Under the schedule sampled, each run has its timeline: the first is that of the eager run.
+        drawn = (reports[0].runs[0] if reports[0].runs else reports[0]).timeline
+        if drawn is not None:
+            write_timeline(drawn, timeline_file)
     if as_json:
         objects = [report_object(report) for report in reports]
         made = {**objects[0], "then": objects[1:]} if launch_config.then else objects[0]
@@ -287,7 +303,7 @@ def run_launches(
             uninitialized=fresh,
             dependent=launch.settings.get("dependent", False),
         )
-    options = ("seeds", "max_steps", "timeout", "memory", "max_runs", "resume", "waivers")
+    options = ("seeds", "max_steps", "timeout", "memory", "max_runs", "resume", "waivers", "timeline")
     given = {name: settings[name] for name in options if name in settings}
     with progress_line(shown) as progress, _processes(settings.get("jobs")) as executor:
         reports = stream.run(

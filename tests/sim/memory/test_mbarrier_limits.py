@@ -15,13 +15,13 @@ ACTOR: Any = SimpleNamespace(location=None, description=lambda lane=None: "a thr
 
 @pytest.mark.parametrize(("count", "left"), [(1, 2), (3, 0)])
 def test_as_many_arrivals_as_are_expected_can_be_dropped(count: int, left: int) -> None:
-    barrier = MBarrier(0, 3, "bar", None, completed_by=lambda actor: None)
+    barrier = MBarrier(0, 3, "bar", None, completed_by=lambda barrier, actor: None)
     barrier.drop(count, ACTOR)
     assert barrier.expected == left
 
 
 def test_more_cannot() -> None:
-    barrier = MBarrier(0, 3, "bar", None, completed_by=lambda actor: None)
+    barrier = MBarrier(0, 3, "bar", None, completed_by=lambda barrier, actor: None)
     with pytest.raises(Fault, match="dropped"):
         barrier.drop(4, ACTOR)
     assert barrier.expected == 3

@@ -1,0 +1,184 @@
+"""The timeline of a simulated run: what waits for what, phases, stages of a ring, engines, lines, limits."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+
+from pyptx import Layout, SpecError, Tile, f32, kernel, kit, ptx, reg, sim, smem, u32
+from pyptx.entry import Kernel
+from pyptx.timeline import Cause, Event, EventKind, Timeline, TrackKind
+from tests.examples.loading import load_example
+
+N, CHUNK, STAGES = 256, 32, 2
+X = np.arange(N, dtype=np.float32)
+
+
+def through_ring(*, extra: int = 0) -> Kernel:
+    """Warp 0 fills a ring by TMA, warps 1 and 2 empty it; in round 4 warp 0 expects ``extra`` bytes too many."""
+
+    @kernel(
+        in_specs=(Tile(N, f32, Layout.TMA_NONE, tma_box=(CHUNK,)),),
+        out_specs=(Tile(N, f32),),
+        block=(96,),
+        arch="sm_90a",
+    )
+    def double(X, Y):  # type: ignore[no-untyped-def]
+        tid = ptx.special.tid.x()
+        ring = kit.Ring(STAGES, consumers=64, name="chunks")
+        chunk = smem.alloc(CHUNK, f32, align=128, stages=STAGES)
+        with ptx.if_(tid == 0):
+            ring.init()
+        ptx.bar.sync(0)
+        with ptx.if_(tid < 32):  # noqa: SIM117 -- the else belongs to this one
+            with ptx.if_(ptx.warp.elect()):
+                producer = ring.producer()
+                with ptx.for_(0, N, CHUNK) as at:
+                    slot = producer.acquire()
+                    nbytes = reg.scalar(u32, init=chunk.nbytes)
+                    ptx.inst.add.u32(nbytes, nbytes, extra, pred=at == 4 * CHUNK)
+                    ptx.mbarrier.arrive_expect_tx(slot.full, nbytes)
+                    ptx.cp.async_.bulk.tensor_1d(
+                        dst=chunk[slot.index], src=X.tma_desc(), coord=at, mbar=slot.full
+                    )
+                    producer.advance()
+                producer.drain()
+        with ptx.else_():
+            lane = tid & 31
+            consumer = ring.consumer()
+            with ptx.for_(0, N, CHUNK) as at:
+                slot = consumer.acquire()
+                value = smem.load(f32, chunk[slot.index].at(lane))
+                ptx.fence.proxy_async("shared::cta")
+                consumer.release()
+                with ptx.if_(tid < 64):
+                    ptx.inst.st.global_.f32(Y.at(at + lane), value + value)
+
+    return double
+
+
+def timeline_of(report: sim.Report) -> Timeline:
+    assert report.timeline is not None
+    return report.timeline
+
+
+def on(found: Timeline, name: str, cta: int = 0) -> list[Event]:
+    """Return the events of a track."""
+    number = next(n for n, t in enumerate(found.tracks) if (t.name, t.cta) == (name, cta))
+    return [event for event in found.events if event.track == number]
+
+
+@pytest.mark.parametrize("schedule", ["eager", "late", "random"])
+def test_waits_phases_and_stages_of_a_ring(schedule: str) -> None:
+    report = through_ring().simulate(X, schedule=schedule, timeline=True)
+    assert report.verdict == "clean" and np.array_equal(report.outputs[0], 2 * X)
+    found = timeline_of(report)
+    assert found.unit == "order" and not found.open_waits() and not found.dropped
+    rounds = N // CHUNK // STAGES
+    for stage in range(STAGES):
+        states = on(found, f"chunks stage {stage}")
+        assert [event.name for event in states] == ["being filled", "filled, being read"] * rounds
+        assert all(a.end <= b.begin for a, b in itertools.pairwise(states))
+        for side, cause in (("full", Cause.BYTES), ("empty", Cause.WARPS)):
+            spans = [e for e in on(found, f"chunks_{side}[{stage}]") if e.kind is EventKind.SPAN]
+            assert [event.phase for event in spans] == list(range(rounds))
+            assert {event.cause for event in spans} == {cause} and {event.stage for event in spans} == {stage}
+    for event in found.events:
+        if event.kind is EventKind.WAIT and event.barrier.startswith("chunks_full"):
+            assert event.cause is Cause.BYTES and event.end > event.begin and event.stage in range(STAGES)
+            ended_by = found.events[event.by]
+            assert ended_by.name.startswith("cp.async.bulk.tensor") and ended_by.barrier == event.barrier
+    copies = on(found, "TMA, bulk copies")
+    assert len(copies) == N // CHUNK and all("128 bytes" in event.detail for event in copies)
+    line = found.lines[copies[0].line]
+    assert line.function == "double" and line.file.endswith("test_timeline.py")
+
+
+def test_a_deadlock_shows_what_each_warp_waits_for() -> None:
+    report = through_ring(extra=16).simulate(X, timeline=True)
+    assert [finding.rule.name for finding in report.findings] == ["deadlock"]
+    found = timeline_of(report)
+    waits = {found.tracks[event.track].name: event for event in found.open_waits()}
+    assert sorted(waits) == ["warp 0", "warp 1", "warp 2"]
+    for warp in ("warp 1", "warp 2"):
+        wait = waits[warp]
+        assert (wait.barrier, wait.phase, wait.stage, wait.cause) == ("chunks_full[0]", 2, 0, Cause.BYTES)
+        assert "16 announced bytes never arrive" in wait.detail
+        assert wait.end == max(event.end for event in found.events)
+    assert (waits["warp 0"].barrier, waits["warp 0"].cause) == ("chunks_empty[0]", Cause.WARPS)
+    assert "deadlock" in found.notes[0]
+
+
+def test_lanes_that_a_collective_misses_and_a_loop_that_polls_in_vain() -> None:
+    @kernel(out_specs=(Tile(4, u32),), block=(64,), arch="sm_90a")
+    def stuck(flag):  # type: ignore[no-untyped-def]
+        tid = ptx.special.tid.x()
+        with ptx.if_(tid < 8):
+            ptx.warp.sync(0xFFFF)
+        with ptx.if_(tid == 32):
+            seen = reg.scalar(u32, init=1)
+            with ptx.while_(lambda: seen != 0):
+                ptx.load(u32, flag.ptr, space="global", volatile=True, out=seen)
+        with ptx.if_((tid >= 8) & (tid < 16)):
+            ptx.bar.sync(1, 64)
+
+    out = np.ones(4, np.uint32)
+    found = timeline_of(stuck.simulate(out=out, timeline=True))
+    causes = sorted(event.cause.name for event in found.open_waits())
+    assert "LOOP" in causes and "LANES" in causes
+
+
+def test_a_barrier_of_the_cta_and_pairs_of_ctas() -> None:
+    example = load_example("blackwell/gemm_highperf_blackwell.py")
+    gemm = example.build_gemm_2sm(256, 256, 128, stages=2)
+    report = gemm.simulate(*example.make_inputs(256, 256, 128), schedule="late", timeline=True)
+    found = timeline_of(report)
+    assert report.verdict == "clean"
+    causes = {event.cause for event in found.events if event.kind is EventKind.WAIT}
+    assert {Cause.CLUSTER, Cause.MMA, Cause.BYTES} <= causes
+    for cta in range(2):
+        done = [event for event in on(found, "done", cta) if event.kind is EventKind.SPAN]
+        assert [(event.phase, event.cause) for event in done] == [(0, Cause.MMA)]
+    kinds = [track.kind for track in found.tracks if track.cta == 0]
+    assert kinds == sorted(kinds, key=list(TrackKind).index)
+
+
+def test_the_number_of_events_is_bounded_and_the_rest_is_counted() -> None:
+    whole = timeline_of(through_ring().simulate(X, timeline=True))
+    part = timeline_of(through_ring().simulate(X, timeline=50))
+    assert len(part.events) == 50 and part.dropped == len(whole.events) - 50
+    assert all(-1 <= event.by < 50 for event in part.events)
+    assert [event.name for event in part.events] == [event.name for event in whole.events[:50]]
+
+
+def test_a_timeline_changes_nothing_and_is_made_only_if_asked_for() -> None:
+    double = through_ring()
+    plain, drawn = double.simulate(X), double.simulate(X, timeline=True)
+    assert plain.timeline is None
+    assert (plain.steps, plain.events, plain.holds) == (drawn.steps, drawn.events, drawn.holds)
+    with pytest.raises(SpecError, match="a timeline shows one run"):
+        double.simulate(X, schedule="all", timeline=True)
+    with pytest.raises(SpecError, match="timeline is -1"):
+        double.simulate(X, timeline=-1)
+
+
+def test_each_run_of_sampled_and_a_replayed_interleaving_have_their_timelines() -> None:
+    @kernel(out_specs=(Tile(2, u32),), grid=(2,), block=(32,), arch="sm_90a")
+    def add(out):  # type: ignore[no-untyped-def]
+        with ptx.if_(ptx.warp.elect()):
+            ptx.atom("add", out.ptr, 1, u32, space="global", sem="relaxed", scope="gpu")
+
+    out = np.zeros(2, np.uint32)
+    report = add.simulate(out=out, schedule="sampled", seeds=1, timeline=True)
+    assert [timeline_of(run).title for run in report.runs] == [
+        "add under eager",
+        "add under late",
+        "add under random (seed 0)",
+    ]
+    explored = add.simulate(out=np.zeros(2, np.uint32), schedule="all").exploration
+    assert explored is not None
+    replayed = add.simulate(out=np.zeros(2, np.uint32), schedule=explored.outcomes[0], timeline=True)
+    names = {event.name for event in timeline_of(replayed).events}
+    assert any(name.startswith("atom") for name in names)
