@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 from ..core.errors import AssembleError, ToolNotFoundError
 from ..ir import PrintedModule
-from ..toolchain import Tool, assemble, find_ptxas
+from ..toolchain import Assembly, Tool, assemble, find_ptxas
 from ..toolchain.cache import CachedCubin, CubinCache, CubinSource, shipped_caches, user_cache
 from ..toolchain.ptxas import target_of
 from .driver import DeviceInfo
 
-__all__ = ["Candidate", "cubins", "made_cubin"]
+__all__ = ["Candidate", "cubins", "keep", "made_cubin"]
 
 #: The text has lines, so the cubin names them; the machine code is the same without.
 _WITH_LINES = ("lines",)
@@ -76,9 +76,20 @@ def made_cubin(printed: PrintedModule | str, device: DeviceInfo) -> CachedCubin 
     return None if tool is None else _assembled(printed, _target(text, device), tool)
 
 
+def keep(printed: PrintedModule, entry: str, assembly: Assembly) -> None:
+    """Put what ptxas has made of a text with lines into the user's cache, where a launch will find it."""
+    cache = user_cache()
+    if cache is not None:
+        cache.store(CubinSource(entry, printed.text, assembly.target, _WITH_LINES), _kept(assembly))
+
+
+def _kept(assembly: Assembly) -> CachedCubin:
+    log = "\n".join(map(str, assembly.report.messages))
+    return CachedCubin(assembly.cubin, _name(assembly.ptxas), log)
+
+
 def _assembled(printed: PrintedModule | str, target: str, tool: Tool) -> CachedCubin:
-    assembly = assemble(printed, target, ptxas=tool)
-    return CachedCubin(assembly.cubin, _name(tool), "\n".join(map(str, assembly.report.messages)))
+    return _kept(assemble(printed, target, ptxas=tool))
 
 
 def _ptxas(device: DeviceInfo) -> Tool | None:

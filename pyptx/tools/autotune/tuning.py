@@ -20,6 +20,7 @@ from ...core.errors import PyptxWarning, SpecError
 from ...core.source import author_location
 from ...dsl import Tile
 from ...runtime.driver import device_info
+from ...runtime.machine_code import keep
 from . import store
 from .candidates import Candidate, Make, State, record
 from .jobs import Inputs
@@ -223,6 +224,9 @@ def _measured(request: Request, candidates: list[Candidate], shown: Progress) ->
     ready = [each for each in candidates if each.ready]
     if not ready:
         raise _none_left(request, candidates)
+    for candidate in ready:
+        if candidate.assembly is not None and candidate.special is not None:
+            keep(candidate.special.lined, candidate.special.entry, candidate.assembly)
     torch = sys.modules.get("torch")
     if torch is not None and torch.cuda.is_initialized():
         torch.cuda.synchronize(request.gpu)

@@ -11,6 +11,8 @@ import pyptx
 from pyptx import SpecError, Tile, f32, kernel, ptx, reg
 from pyptx.ir import Launch
 from pyptx.isa import target
+from pyptx.runtime.driver import DeviceInfo
+from pyptx.runtime.machine_code import cubins
 from pyptx.toolchain import Assembly, Resources, Tool, ToolReport
 from pyptx.tools.autotune import tuning
 from pyptx.tools.autotune.candidates import Candidate, State, record
@@ -99,6 +101,19 @@ def test_assembled_candidates(ptxas: Tool) -> None:
     assert assemble_all([good, bad], told.append)
     assert told == [good, bad] and bad.state is State.REFUSED and "ptxas" in bad.reason
     assert good.assembly is not None and good.assembly.registers > 0
+
+
+def test_the_worker_and_the_user_load_what_was_assembled(
+    gpu: Gpu, ptxas: Tool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The cubins of all candidates lie in the user's cache, where a launch finds them."""
+    monkeypatch.setattr(tuning, "assemble_all", assemble_all)
+    found = pyptx.autotune("block", [32, 64])(build_double)(1024).tune(X, gpu=0)
+    special = found.kernel.specialize()
+    device = DeviceInfo(0, "Fake", (9, 0), 132, 232448, (ptxas.version[0], 0))
+    monkeypatch.setattr("pyptx.runtime.machine_code.assemble", None)
+    loaded = next(cubins(special.lined, lambda: special.printed.text, special.entry, device))
+    assert loaded.cubin.image == found.kernel.assemble().cubin
 
 
 def test_the_simulated_check(gpu: Gpu) -> None:
