@@ -12,17 +12,28 @@ from collections.abc import Iterable
 from .source import SourceLocation, author_location
 
 __all__ = [
+    "AlignmentError",
     "AssembleError",
+    "ClusterSizeError",
+    "DeviceError",
+    "DevicePermissionError",
+    "DriverVersionError",
+    "GridSizeError",
     "InstructionError",
     "KernelFailedError",
     "LaunchError",
+    "NoDriverError",
+    "NoMemoryError",
     "OperandError",
     "ParseError",
     "PyptxError",
     "PyptxWarning",
+    "ResourceError",
     "SharedMemoryError",
     "SimulationError",
     "SpecError",
+    "StreamError",
+    "StrideError",
     "TargetError",
     "ToolNotFoundError",
     "TraceError",
@@ -121,6 +132,34 @@ class SpecError(PyptxError, ValueError):
     """An argument, shape, dtype, stride or launch option does not fit what the kernel declares."""
 
 
+class DeviceError(SpecError):
+    """The arrays of a call are on different devices, or where the call cannot use them."""
+
+
+class StreamError(SpecError):
+    """The stream of a launch is no stream, or belongs to another GPU."""
+
+
+class AlignmentError(SpecError):
+    """An array does not start at a multiple of 16 bytes."""
+
+
+class StrideError(SpecError):
+    """An array is not contiguous, or has a negative stride."""
+
+
+class NoMemoryError(SpecError):
+    """An array has no memory: its storage was freed, or was never allocated."""
+
+
+class ResourceError(SpecError):
+    """A block needs more registers or threads than a multiprocessor has."""
+
+
+class ClusterSizeError(ResourceError):
+    """The CTAs of a cluster cannot be resident at the same time; the message says how many could."""
+
+
 class SharedMemoryError(PyptxError, ValueError):
     """A kernel needs more shared memory than the target allows."""
 
@@ -142,6 +181,22 @@ class ToolNotFoundError(PyptxError, FileNotFoundError):
 
 class LaunchError(PyptxError, RuntimeError):
     """The CUDA driver refused a call, or there is no driver or no such GPU."""
+
+
+class NoDriverError(LaunchError):
+    """There is no CUDA driver, no package that calls it, or no GPU."""
+
+
+class DriverVersionError(LaunchError):
+    """The CUDA driver is too old for what a launch needs."""
+
+
+class DevicePermissionError(LaunchError):
+    """The user may not open the GPU's device files."""
+
+
+class GridSizeError(LaunchError):
+    """The CTAs of a cooperative launch cannot be resident at the same time; the message says how many can."""
 
 
 class KernelFailedError(LaunchError):

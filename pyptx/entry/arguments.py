@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from ..core.arrays import ArrayInfo, describe, is_array
-from ..core.errors import SpecError
+from ..core.errors import AlignmentError, DeviceError, NoMemoryError, SpecError, StrideError
 from ..core.types import ScalarType
 from ..dsl import Scalar, Tile
 from .foreign import allocate_like, owner_of
@@ -144,16 +144,16 @@ def check_info(name: str, spec: Tile, info: ArrayInfo) -> ArrayInfo:
                 f"{name} has shape {info.shape}: dimension {axis} is {extent}, expected {dim}, for {spec!r}"
             )
     if not info.contiguous:
-        raise SpecError(
+        raise StrideError(
             f"{name} is not contiguous: shape {info.shape} with strides {info.strides} bytes",
             hint="pass numpy.ascontiguousarray(x), or x.contiguous() in torch",
         )
     if info.nbytes and not info.pointer:
-        raise SpecError(
+        raise NoMemoryError(
             f"{name} has no memory: its address is 0", hint="its storage was freed or never allocated"
         )
     if info.pointer % ALIGNMENT and info.nbytes:
-        raise SpecError(
+        raise AlignmentError(
             f"{name} starts at the address {info.pointer:#x}, which is not a multiple of {ALIGNMENT} bytes",
             hint="pass a copy; a slice of an array starts at the address of its own first element",
             see="tensor-tensormap" if spec.layout.is_tma else "addresses-as-operands",
@@ -208,7 +208,7 @@ def place_of(names: Sequence[str], infos: Sequence[ArrayInfo | None]) -> tuple[s
     }
     if len(places) > 1:
         where = ", ".join(f"{name} on {device}:{index}" for (device, index), name in places.items())
-        raise SpecError(
+        raise DeviceError(
             f"the arrays are on different devices: {where}",
             hint="move all arrays to one GPU to run there, or to host memory to simulate",
         )

@@ -16,16 +16,18 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..core.arrays import ArrayInfo
-from ..core.errors import PyptxError, PyptxWarning, SpecError
+from ..core.errors import DeviceError, PyptxError, PyptxWarning, SpecError, StreamError
 from ..core.source import defined_at
 from ..core.tracebacks import short_traceback, shortened
 from ..dsl import Scalar, Tile
 from ..dsl.trace import identifier
 from ..ir import Module, PrintedModule, print_module
 from ..isa import target
+from ..runtime.launch import stream_handle
 from .arguments import KernelArguments, allocate, bind_dims, check_array, check_scalar, place_of
 from .foreign import is_foreign, lend, owner_of
 from .operators import Operators, needs_operator, traced
+from .ready import is_tensor, on_stream
 from .signatures import MISS, Signatures
 from .specializations import Specializations
 from .specialize import Extent, KernelOptions, Specialization
@@ -61,6 +63,10 @@ def kernel(
     extern_smem: bool = False,
     min_ctas_per_sm: int | None = None,
     max_registers: int | None = None,
+    cooperative: bool = False,
+    dependent: bool = False,
+    priority: int | None = None,
+    carveout: int | None = None,
     name: str | None = None,
 ) -> Callable[[Callable[..., None]], Kernel]: ...
 
@@ -79,6 +85,10 @@ def kernel(
     extern_smem: bool = False,
     min_ctas_per_sm: int | None = None,
     max_registers: int | None = None,
+    cooperative: bool = False,
+    dependent: bool = False,
+    priority: int | None = None,
+    carveout: int | None = None,
     name: str | None = None,
 ) -> Kernel | Callable[[Callable[..., None]], Kernel]:
     """Make a kernel from a function that records instructions.
@@ -101,6 +111,14 @@ def kernel(
         extern_smem: make shared memory dynamic even if static memory would suffice (up to 48 KiB).
         min_ctas_per_sm: minimum number of CTAs per SM, recorded as ``.minnctapersm``.
         max_registers: maximum number of registers per thread, recorded as ``.maxnreg``.
+        cooperative: all CTAs of the grid must be resident at the same time, for barriers of the whole grid;
+            the driver refuses a grid that is too large (CUDA's cooperative launch).
+        dependent: a launch may begin before the previous one in its stream has ended: when all its CTAs have
+            executed ``griddepcontrol.launch_dependents`` or ended. The kernel waits for the previous one's
+            results with ``griddepcontrol.wait`` (programmatic dependent launch).
+        priority: priority of the launches, lower numbers first; by default that of their stream.
+        carveout: percentage of an SM's memory that should be shared memory, from 0 to 100; the rest is L1
+            cache. By default the driver chooses.
         name: name of the entry in the PTX text; by default the function's name.
 
     Watch out: a specialization is recorded once for its dims and constants. If the function reads other
@@ -129,6 +147,10 @@ def kernel(
                 extern_smem=extern_smem,
                 min_ctas_per_sm=_positive("min_ctas_per_sm", min_ctas_per_sm),
                 max_registers=_positive("max_registers", max_registers),
+                cooperative=bool(cooperative),
+                dependent=bool(dependent),
+                priority=_number("priority", priority, -(1 << 31), (1 << 31) - 1),
+                carveout=_number("carveout", carveout, 0, 100),
                 entry=identifier(name or function.__name__),
                 location=defined_at(function),
             ),
@@ -151,6 +173,13 @@ def _reserved() -> frozenset[str]:
 def _positive(what: str, value: int | None) -> int | None:
     if value is not None and (isinstance(value, bool) or value < 1):
         raise SpecError(f"{what} is {value!r}: expected a positive number")
+    return value
+
+
+def _number(what: str, value: int | None, least: int, most: int) -> int | None:
+    whole = isinstance(value, int) and not isinstance(value, bool)
+    if value is not None and not (whole and least <= value <= most):
+        raise SpecError(f"{what} is {value!r}: expected a whole number from {least} to {most}")
     return value
 
 
@@ -385,7 +414,10 @@ class Kernel:
     def _bind(
         self, given: Sequence[Any], out: Any, keywords: Mapping[str, Any], stream: Any = None
     ) -> tuple[Specialization, KernelArguments]:
-        """Check all arguments, record the kernel if necessary, and allocate outputs that were not given."""
+        """Check all arguments, record the kernel if necessary, and allocate outputs that were not given.
+
+        On a GPU, ``stream`` is the stream that will write the outputs.
+        """
         options = self.options
         dims, constants = self._split(keywords)
         values, infos = self._inputs(given, stream)
@@ -407,14 +439,18 @@ class Kernel:
             ]
         known = options.names[: len(infos)]
         dims = bind_dims(known, options.specs[: len(infos)], infos, dims)
-        place_of(known, infos)
+        place, index = place_of(known, infos)
         special = self._specializations(dims, constants)
         if fresh:
             like = next((value for value, info in zip(values, infos, strict=True) if info is not None), None)
-            for name, spec in zip(names, specs, strict=True):
-                assert isinstance(spec, Tile)
-                outputs.append(allocate(name, spec, dims, like))
-                infos.append(check_array(name, spec, outputs[-1]))
+            tiles = [spec for spec in specs if isinstance(spec, Tile)]
+
+            def make() -> list[Any]:
+                return [allocate(name, tile, dims, like) for name, tile in zip(names, tiles, strict=True)]
+
+            side = place == "cuda" and stream is not None and is_tensor(like)
+            outputs = on_stream(stream_handle(stream, index), index, make) if side else make()
+            infos += map(check_array, names, tiles, outputs)
         return special, KernelArguments((*values, *outputs), tuple(infos), tuple(outputs), fresh)
 
     @short_traceback
@@ -497,7 +533,7 @@ class Kernel:
         special, arguments = self._bind(arrays, out, keywords)
         place, _ = place_of(self.options.names, arguments.infos)
         if place != "cpu":
-            raise SpecError(
+            raise DeviceError(
                 "the simulator needs arrays in host memory, got CUDA tensors", hint="pass tensor.cpu()"
             )
         return simulate(special, self.options, arguments, options, (wanted, rtol, atol))
@@ -561,7 +597,7 @@ class Kernel:
                 self._signatures.add(arrays, outputs, keywords, *made)
         else:
             if stream is not None:
-                raise SpecError(
+                raise StreamError(
                     "stream= was given, but the arrays are in host memory: the simulator has no streams",
                     hint="pass CUDA tensors, or leave out stream=",
                 )
@@ -638,7 +674,7 @@ class Kernel:
         special, arguments = self._bind(arrays, out, keywords)
         place, index = place_of(self.options.names, arguments.infos)
         if place != "cuda":
-            raise SpecError(
+            raise DeviceError(
                 f"{self.options.entry}.prepare needs arrays on a GPU, got arrays in host memory",
                 hint="call the kernel to run it in the simulator",
             )

@@ -6,7 +6,6 @@ gives to a plan.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
@@ -26,7 +25,7 @@ from ..runtime.wait_reports import load_bounded
 from ..runtime.watching import make_plan, watched
 from .arguments import KernelArguments, check_scalar
 from .prepared import Prepared
-from .ready import Ready, allocator_like
+from .ready import Ready, allocator_like, is_tensor
 from .signatures import Signatures
 from .sizes import Output, Sizes, Template
 from .specialize import KernelOptions, Specialization, map_of
@@ -50,9 +49,8 @@ def launch(
     if plan is not None:
         flat = _flat(arguments)
         plan([flat[slot.index] for slot in _filled(special)], stream_handle(stream, device_index))
-        torch = sys.modules.get("torch")
         arrays = [value for value in arguments.values if not isinstance(value, (int, float))]
-        if torch is None or not all(isinstance(array, torch.Tensor) for array in arrays):
+        if not all(map(is_tensor, arrays)):
             return None
         outputs = _outputs(options, arguments)
         return _ready(special, plan, outputs), Sizes(
@@ -125,7 +123,6 @@ def _outputs(options: KernelOptions, arguments: KernelArguments) -> list[Output]
     """Return the outputs that were allocated for this call, and that further calls allocate."""
     if not arguments.fresh:
         return []
-    torch = sys.modules["torch"]
     found = []
     for spec, tensor in zip(options.specs[options.inputs :], arguments.outputs, strict=True):
         assert isinstance(spec, Tile)
@@ -135,7 +132,7 @@ def _outputs(options: KernelOptions, arguments: KernelArguments) -> list[Output]
                 for number, (other, value) in enumerate(
                     zip(options.specs[: options.inputs], arguments.values, strict=False)
                 )
-                if isinstance(value, torch.Tensor)
+                if is_tensor(value)
                 and isinstance(other, Tile)
                 and (other.dims, value.dtype) == (spec.dims, tensor.dtype)
             ),

@@ -14,7 +14,7 @@ from typing import Any
 from ..runtime.launch import current_stream, stream_handle
 from ..runtime.plan import Plan
 
-__all__ = ["Ready", "allocator_like", "allocator_of_shape"]
+__all__ = ["Ready", "allocator_like", "allocator_of_shape", "is_tensor", "on_stream"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,37 @@ class Ready:
         device = self.device_index
         handle = current_stream(device) if stream is None else stream_handle(stream, device)
         if self.outputs:
-            made = [allocate(given) for allocate in self.outputs]
+            made = on_stream(handle, device, lambda: [allocate(given) for allocate in self.outputs])
             flat += [tensor.data_ptr() for tensor in made]
             out = made[0] if len(made) == 1 else tuple(made)
         elif out.__class__ is list or out.__class__ is tuple:
             out = out[0] if len(out) == 1 else tuple(out)
         self.plan([flat[place] for place in self.places], handle)
         return out
+
+
+def is_tensor(value: Any) -> bool:
+    """True for a torch tensor."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.Tensor)
+
+
+def on_stream(handle: int, device_index: int, make: Callable[[], list[Any]]) -> list[Any]:
+    """Return torch tensors that ``make`` allocates, for a kernel that writes them on a stream.
+
+    torch's allocator orders the use of memory by streams.  For another stream than torch's current one, the
+    memory comes from that stream's pool, and is given back only when the current stream, too, has passed the
+    point where the tensor is freed.
+    """
+    if handle == current_stream(device_index):
+        return make()
+    cuda = sys.modules["torch"].cuda
+    side = cuda.ExternalStream(handle, device=device_index) if handle else cuda.default_stream(device_index)
+    with cuda.stream(side):
+        made = make()
+    for tensor in made:
+        tensor.record_stream(cuda.current_stream(device_index))
+    return made
 
 
 def allocator_of_shape(shape: Sequence[int], dtype: Any, device: Any) -> Callable[[Sequence[Any]], Any]:

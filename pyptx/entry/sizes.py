@@ -8,7 +8,7 @@ the extents that the kernel reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ..ir import Launch
@@ -140,8 +140,12 @@ class Sizes:
         parameters: list[Parameter] = list(plan.parameters)
         for number, part in changed:
             parameters[number] = part
-        launch = Launch(grid, plan.launch.block, plan.launch.cluster, plan.launch.dynamic_smem)
-        return Ready(plan.resized(launch, parameters), template.places, self._device, self._allocators(dims))
+        return Ready(
+            plan.resized(replace(plan.launch, grid=grid), parameters),
+            template.places,
+            self._device,
+            self._allocators(dims),
+        )
 
     @staticmethod
     def _changed(template: Template, dims: Mapping[str, int]) -> list[tuple[int, MapImage | Constant]] | None:

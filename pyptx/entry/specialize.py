@@ -51,6 +51,10 @@ class KernelOptions:
     extern_smem: bool
     min_ctas_per_sm: int | None
     max_registers: int | None
+    cooperative: bool
+    dependent: bool
+    priority: int | None
+    carveout: int | None
     entry: str
     location: SourceLocation | None
 
@@ -260,7 +264,16 @@ def specialize(
     values = {**dims, **recorded.constants}
     cluster = extent("cluster", options.cluster, values)
     grid = extent("grid", options.grid, values)
-    launch = Launch(grid, recorded.block, cluster, recorded.dynamic_smem)
+    launch = Launch(
+        grid,
+        recorded.block,
+        cluster,
+        recorded.dynamic_smem,
+        cooperative=options.cooperative,
+        dependent=options.dependent,
+        priority=options.priority,
+        carveout=options.carveout,
+    )
     launch.check()
     return Specialization(recorded, launch, dims, siblings)
 

@@ -28,12 +28,27 @@ _CLUSTER_CTAS = 16
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """Grid, block and cluster as extents in x, y, z order, and dynamic shared memory in bytes."""
+    """The configuration of a launch.
+
+    Attributes:
+        grid, block, cluster: extents in x, y, z order.
+        dynamic_smem: dynamic shared memory in bytes.
+        cooperative: True if all CTAs must be resident at the same time.
+        dependent: True if the launch may begin before the previous one in its stream has ended (programmatic
+            dependent launch).
+        priority: priority of the launch, lower numbers first; None for that of its stream.
+        carveout: percentage of an SM's memory that should be shared memory, the rest being L1 cache; None for
+            the driver's choice.
+    """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     cluster: tuple[int, int, int] = (1, 1, 1)
     dynamic_smem: int = 0
+    cooperative: bool = False
+    dependent: bool = False
+    priority: int | None = None
+    carveout: int | None = None
 
     @staticmethod
     def extent(value: int | Sequence[Any]) -> tuple[int, int, int]:

@@ -682,10 +682,12 @@ static PyObject *launch_with(const Table *table, const Launch *launch, PyObject 
         if (number && !encode(found->objects[parameter->place], parameter, &values[parameter->place]))
             return Py_INCREF(table->miss), table->miss;
     }
-    if (!stream_of(&table->torch, stream, entry->device, &handle))
+    int allocates = PyTuple_Size(launch->allocators) > 0;
+    /* Outputs for another stream than the current one need memory of that stream. */
+    if ((allocates && stream != Py_None) || !stream_of(&table->torch, stream, entry->device, &handle))
         return Py_INCREF(table->miss), table->miss;
     PyObject *outputs;
-    if (PyTuple_Size(launch->allocators) > 0) {
+    if (allocates) {
         outputs = allocate_outputs(table->torch.api, launch->allocators, given, values + found->count);
     } else {
         outputs = PyTuple_New(found->count - found->given);

@@ -12,9 +12,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
-from ..core.errors import LaunchError
+from ..core.errors import DevicePermissionError, DriverVersionError, LaunchError, NoDriverError
 
 __all__ = [
     "DeviceInfo",
@@ -33,10 +34,24 @@ _SIMULATE = "pass numpy arrays or CPU tensors to run on the simulator"
 
 _SPAWN = 'start the process with multiprocessing.get_context("spawn"), or use the GPU only after the fork'
 
+_NO_DEVICE, _OPERATING_SYSTEM = 100, 304
+#: Statuses that cuInit returns where the driver cannot be used, and their errors.
+_STATUSES = {
+    _NO_DEVICE: NoDriverError,
+    36: DriverVersionError,
+    803: DriverVersionError,
+    804: DriverVersionError,
+}
+
+_UPDATE = "update the NVIDIA driver"
+
 _HINTS = {
     1: "compare the arguments with the limits of the device",
     2: "free device memory, or use a smaller problem",
     3: f"if this process was forked after CUDA was initialized, it cannot use the GPU: {_SPAWN}",
+    36: _UPDATE,
+    803: f"{_UPDATE}, or restart the machine after an update",
+    804: f"{_UPDATE}, or remove the package cuda-compat",
     100: f"check nvidia-smi and CUDA_VISIBLE_DEVICES, or {_SIMULATE}",
     701: "registers x threads or shared memory exceed what an SM has; use fewer threads or less memory",
     700: "a kernel launched earlier failed (errors are asynchronous): run it on the simulator or under "
@@ -123,7 +138,7 @@ def _initialized() -> Any:
     try:
         from cuda.bindings import driver as module
     except ImportError as error:
-        raise LaunchError(
+        raise NoDriverError(
             f"a launch on a GPU needs the package cuda-bindings: {error}",
             hint=f"pip install cuda-bindings, or {_SIMULATE}",
         ) from error
@@ -131,13 +146,27 @@ def _initialized() -> Any:
         # Without a driver the first call raises; it does not return a CUresult.
         result = module.cuInit(0)
     except RuntimeError as error:
-        raise LaunchError(
+        raise NoDriverError(
             f"no CUDA driver on this machine: {error}",
             hint=f"install the NVIDIA driver (libcuda.so.1), or {_SIMULATE}",
         ) from error
+    status = int(result[0])
+    denied = [str(path) for path in sorted(Path("/dev").glob("nvidia*")) if not _may_open(path)]
+    if status in (_NO_DEVICE, _OPERATING_SYSTEM) and denied:
+        raise DevicePermissionError(
+            f"cuInit(0) failed: {describe_status(result[0])}; this user may not open {', '.join(denied)}",
+            hint="join the group that owns the files, or start the container with the GPU (--gpus all)",
+        )
+    if status in _STATUSES:
+        raise _STATUSES[status](f"cuInit(0) failed: {describe_status(result[0])}", hint=_HINTS[status])
     check(result, "cuInit(0)")
     _owner = os.getpid()
     return module
+
+
+def _may_open(path: Path) -> bool:
+    """True if the user may open a device file; directories do not count."""
+    return path.is_dir() or os.access(path, os.R_OK | os.W_OK)
 
 
 def call(name: str, *arguments: Any) -> Any:
@@ -150,7 +179,7 @@ def call(name: str, *arguments: Any) -> Any:
     try:
         result = getattr(module, name)(*arguments)
     except RuntimeError as error:
-        raise LaunchError(
+        raise DriverVersionError(
             f"{name} is not available: {error}", hint="update the NVIDIA driver or cuda-bindings"
         ) from error
     return check(result, name)

@@ -17,16 +17,18 @@ from typing import Any
 
 import numpy as np
 
-from ..core.errors import SpecError
+from ..core.errors import ClusterSizeError, GridSizeError, ResourceError, SpecError, StreamError
 from ..core.types import ScalarType
 from ..ir import Launch
-from .driver import check, device_context, driver
+from .driver import check, device_context, device_info, driver
 from .loader import LoadedKernel
 
 __all__ = [
+    "TOO_LARGE",
     "PackedArguments",
     "allow_cluster",
     "check_fit",
+    "check_residency",
     "configuration",
     "current_stream",
     "describe_launch",
@@ -36,6 +38,9 @@ __all__ = [
     "stream_handle",
 ]
 
+#: Statuses of a launch that may be too large to be resident: out of resources, cooperative launch too large,
+#: invalid cluster size, and the invalid value that some drivers return in their place.
+TOO_LARGE = (1, 701, 720, 912)
 _TENSOR_MAP_BYTES = 128
 _ALIGNMENT = 64  # of a tensor map; no other parameter needs more
 
@@ -136,22 +141,49 @@ def stream_handle(stream: Any, device_index: int) -> int:
     """Return the driver's handle of ``stream``.
 
     Args:
-        stream: an integer handle, an object with ``cuda_stream`` (torch), or None. None means torch's current
-            stream on the device if torch is imported and has initialized CUDA, otherwise the default stream.
-        device_index: the GPU whose current stream in torch None means.
+        stream: an integer handle, a stream of torch, of cuda.core or of CuPy, a ``CUstream``, or None. None
+            means torch's current stream on the device if torch is imported and has initialized CUDA,
+            otherwise the default stream.
+        device_index: the GPU of the launch, whose current stream in torch None means.
 
     Raises:
-        SpecError: ``stream`` is something else.
+        StreamError: ``stream`` is something else, or a stream of another GPU.
     """
     if stream is None:
         return current_stream(device_index)
-    handle = getattr(stream, "cuda_stream", stream)
-    if isinstance(handle, int) and not isinstance(handle, bool):
-        return handle
-    raise SpecError(
-        f"stream: expected None, an integer handle or an object with cuda_stream, got {stream!r} of type "
-        f"{type(stream).__name__}"
-    )
+    handle = _handle(stream)
+    if handle is None:
+        raise StreamError(
+            "stream: expected None, an integer handle, or a stream of torch, cuda.core or CuPy, got "
+            f"{stream!r} of type {type(stream).__name__}"
+        )
+    device = getattr(stream, "device", None)
+    index = getattr(device, "index", getattr(device, "device_id", None))
+    if isinstance(index, int) and index != device_index:
+        raise StreamError(
+            f"stream: {stream!r} is a stream of GPU {index}, but the arrays are on GPU {device_index}",
+            hint="pass a stream of the GPU that has the arrays",
+        )
+    return handle
+
+
+def _handle(stream: Any) -> int | None:
+    """Return the driver's handle of a stream; None if ``stream`` is none."""
+    if isinstance(stream, int):
+        return None if isinstance(stream, bool) else stream
+    found = getattr(stream, "cuda_stream", None)  # torch
+    if found is None and hasattr(stream, "__cuda_stream__"):  # the protocol of cuda.core: (version, handle)
+        found = stream.__cuda_stream__()
+        found = found[1] if isinstance(found, tuple) and len(found) == 2 and found[0] == 0 else None
+    if found is None:
+        found = getattr(stream, "ptr", None)  # CuPy
+    bindings = sys.modules.get("cuda.bindings.driver")
+    if found is None and bindings is not None and isinstance(stream, bindings.CUstream):
+        found = stream
+    try:
+        return None if found is None or isinstance(found, bool) else int(found)
+    except (TypeError, ValueError):
+        return None
 
 
 #: Cached, so that each launch configuration is checked once.
@@ -174,10 +206,48 @@ def check_fit(kernel: LoadedKernel, launch: Launch, sizes: tuple[int, ...]) -> N
         )
     threads = math.prod(launch.block)
     if threads > kernel.max_threads:
-        raise SpecError(
+        raise ResourceError(
             f"block {launch.block} has {threads} threads, but {kernel.entry!r} with {kernel.registers} "
             f"registers allows at most {kernel.max_threads}",
             hint="check .maxntid or .reqntid, or use fewer registers",
+        )
+
+
+def check_residency(kernel: LoadedKernel, launch: Launch) -> None:
+    """Raise an error if a cluster, or the grid of a cooperative launch, cannot be resident at the same time.
+
+    The kernel's context must be current.
+
+    Raises:
+        ClusterSizeError: no cluster fits; the message has the largest size that does.
+        GridSizeError: the grid of a cooperative launch is too large; the message has the number that fits.
+    """
+    module = driver()
+    config, size = configuration(launch), math.prod(launch.cluster)
+    needs = f"with {launch.dynamic_smem + kernel.static_smem} bytes of shared memory and {kernel.registers} "
+    needs += f"registers x {math.prod(launch.block)} threads each"
+    if size > 1:
+        status, resident = module.cuOccupancyMaxActiveClusters(kernel.function, config)
+        if int(status) == 0 and resident == 0:
+            status, most = module.cuOccupancyMaxPotentialClusterSize(kernel.function, config)
+            fits = f"at most {most} can" if int(status) == 0 else "fewer may fit"
+            raise ClusterSizeError(
+                f"{kernel.entry!r}: the {size} CTAs of a cluster {launch.cluster}, {needs}, cannot be "
+                f"resident at the same time: {fits}",
+                hint="use a smaller cluster, fewer stages or smaller tiles",
+            )
+        resident *= size
+    else:
+        status, resident = module.cuOccupancyMaxActiveBlocksPerMultiprocessor(
+            kernel.function, math.prod(launch.block), launch.dynamic_smem
+        )
+        resident *= device_info(kernel.device_index).sm_count
+    ctas = math.prod(launch.grid)
+    if launch.cooperative and int(status) == 0 and ctas > resident:
+        raise GridSizeError(
+            f"{kernel.entry!r} is launched cooperatively: its {ctas} CTAs, {needs}, must be resident at the "
+            f"same time, but at most {resident} can",
+            hint=f"use a grid of at most {resident} CTAs, each of which loops over tiles",
         )
 
 
@@ -198,15 +268,37 @@ def configuration(launch: Launch) -> Any:
     config.blockDimX, config.blockDimY, config.blockDimZ = launch.block
     config.sharedMemBytes = launch.dynamic_smem
     config.hStream = 0
-    config.numAttrs = 0
-    if launch.cluster != (1, 1, 1):
-        attribute = module.CUlaunchAttribute()
-        attribute.id = module.CUlaunchAttributeID.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION
-        size = attribute.value.clusterDim
-        size.x, size.y, size.z = launch.cluster
-        config.attrs = [attribute]
-        config.numAttrs = 1
+    attributes = _attributes(launch)
+    config.numAttrs = len(attributes)
+    if attributes:
+        config.attrs = attributes
     return config
+
+
+def _attributes(launch: Launch) -> list[Any]:
+    """Return the driver's ``CUlaunchAttribute`` s of a launch."""
+    module = driver()
+    found: list[Any] = []
+
+    def attribute(name: str) -> Any:
+        """Add an attribute; return its value, of which the caller sets a field."""
+        made = module.CUlaunchAttribute()
+        made.id = getattr(module.CUlaunchAttributeID, f"CU_LAUNCH_ATTRIBUTE_{name}")
+        found.append(made)
+        return made.value
+
+    if launch.cluster != (1, 1, 1):
+        size = attribute("CLUSTER_DIMENSION").clusterDim
+        size.x, size.y, size.z = launch.cluster
+    if launch.cooperative:
+        attribute("COOPERATIVE").cooperative = 1
+    if launch.dependent:
+        attribute("PROGRAMMATIC_STREAM_SERIALIZATION").programmaticStreamSerializationAllowed = 1
+    if launch.priority is not None:
+        attribute("PRIORITY").priority = launch.priority
+    if launch.carveout is not None:
+        attribute("PREFERRED_SHARED_MEMORY_CARVEOUT").sharedMemCarveout = launch.carveout
+    return found
 
 
 def allow_cluster(kernel: LoadedKernel, launch: Launch) -> None:
@@ -238,7 +330,7 @@ def launch(
     config.hStream = stream_handle(stream, kernel.device_index)
     with device_context(kernel.device_index):
         allow_cluster(kernel, launch)
-        check(
-            driver().cuLaunchKernelEx(config, kernel.function, packed.address, 0),
-            describe_launch(kernel, launch),
-        )
+        result = driver().cuLaunchKernelEx(config, kernel.function, packed.address, 0)
+        if int(result[0]) in TOO_LARGE:
+            check_residency(kernel, launch)
+        check(result, describe_launch(kernel, launch))

@@ -16,7 +16,15 @@ from typing import Any
 from ..core.types import ScalarType
 from ..ir import Launch
 from .driver import check, device_context, driver
-from .launch import allow_cluster, check_fit, configuration, describe_launch, scalar_bytes
+from .launch import (
+    TOO_LARGE,
+    allow_cluster,
+    check_fit,
+    check_residency,
+    configuration,
+    describe_launch,
+    scalar_bytes,
+)
 from .loader import LoadedKernel
 
 __all__ = ["Address", "Constant", "Frame", "MapImage", "Number", "Parameter", "Plan"]
@@ -245,4 +253,7 @@ class Plan:
         if int(status) in _OTHER_CONTEXT:
             with device_context(self.kernel.device_index):
                 (status,) = self._enqueue(frame.config, self._function, frame.address, 0)
+        if int(status) in TOO_LARGE:
+            with device_context(self.kernel.device_index):
+                check_residency(self.kernel, self.launch)
         check((status,), describe_launch(self.kernel, self.launch))

@@ -10,13 +10,23 @@ from typing import Any
 
 import numpy as np
 import pytest
+from cuda.bindings import driver as bindings
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pyptx.core.errors import SpecError
+from pyptx.core.errors import ClusterSizeError, GridSizeError, SpecError, StreamError
 from pyptx.core.types import TYPES, bf16, f16, f32, f64, pred, s8, s32, u8, u16, u32, u64
 from pyptx.ir import Launch
-from pyptx.runtime.launch import PackedArguments, launch, pack, stream_handle
+from pyptx.runtime import launch as runtime_launch
+from pyptx.runtime.driver import DeviceInfo
+from pyptx.runtime.launch import (
+    PackedArguments,
+    check_residency,
+    configuration,
+    launch,
+    pack,
+    stream_handle,
+)
 from pyptx.runtime.loader import LoadedKernel
 
 
@@ -102,11 +112,73 @@ def test_streams() -> None:
     assert stream_handle(None, 0) == 0
     assert stream_handle(0x1234, 0) == 0x1234
     assert stream_handle(SimpleNamespace(cuda_stream=0x5678), 0) == 0x5678
-    for wrong in ("s", 1.0, True, object()):
-        with pytest.raises(
-            SpecError, match=r"expected None, an integer handle or an object with cuda_stream"
-        ):
-            stream_handle(wrong, 0)
+    assert stream_handle(SimpleNamespace(ptr=0x55), 0) == 0x55  # CuPy
+    assert stream_handle(SimpleNamespace(__cuda_stream__=lambda: (0, 0x77)), 0) == 0x77  # cuda.core
+    assert stream_handle(bindings.CUstream(0x99), 0) == 0x99
+    wrong: list[object] = ["s", 1.0, True, object(), SimpleNamespace(cuda_stream=True)]
+    for stream in [*wrong, SimpleNamespace(__cuda_stream__=lambda: (1, 0x77))]:
+        with pytest.raises(StreamError, match=r"expected None, an integer handle, or a stream of torch"):
+            stream_handle(stream, 0)
+    here = SimpleNamespace(cuda_stream=1, device=SimpleNamespace(index=1))
+    assert stream_handle(here, 1) == 1
+    with pytest.raises(StreamError, match="is a stream of GPU 1, but the arrays are on GPU 0"):
+        stream_handle(here, 0)
+    with pytest.raises(StreamError, match="is a stream of GPU 2, but"):
+        stream_handle(SimpleNamespace(__cuda_stream__=lambda: (0, 5), device=SimpleNamespace(device_id=2)), 0)
+
+
+def test_attributes_of_a_launch(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(runtime_launch, "driver", lambda: bindings)
+    plain = configuration(Launch((2, 3, 4), (32, 1, 1), dynamic_smem=64))
+    assert (plain.gridDimX, plain.gridDimY, plain.gridDimZ, plain.sharedMemBytes) == (2, 3, 4, 64)
+    assert plain.numAttrs == 0
+    config = configuration(
+        Launch((4, 1, 1), (32, 1, 1), (2, 1, 1), cooperative=True, dependent=True, priority=-3, carveout=75)
+    )
+    names = bindings.CUlaunchAttributeID
+    found = {attribute.id: attribute.value for attribute in config.attrs}
+    assert config.numAttrs == len(found) == 5
+    size = found[names.CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION].clusterDim
+    assert (size.x, size.y, size.z) == (2, 1, 1)
+    assert found[names.CU_LAUNCH_ATTRIBUTE_COOPERATIVE].cooperative == 1
+    dependent = found[names.CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION]
+    assert dependent.programmaticStreamSerializationAllowed == 1
+    assert found[names.CU_LAUNCH_ATTRIBUTE_PRIORITY].priority == -3
+    assert found[names.CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT].sharedMemCarveout == 75
+
+
+class Occupancy:
+    """A driver on which ``clusters`` clusters, and ``ctas`` CTAs for each SM, can be resident."""
+
+    CUlaunchConfig, CUlaunchAttribute = bindings.CUlaunchConfig, bindings.CUlaunchAttribute
+    CUlaunchAttributeID = bindings.CUlaunchAttributeID
+
+    def __init__(self, clusters: int, ctas: int) -> None:
+        self.cuOccupancyMaxActiveClusters = lambda function, config: (0, clusters)
+        self.cuOccupancyMaxPotentialClusterSize = lambda function, config: (0, 8)
+        self.cuOccupancyMaxActiveBlocksPerMultiprocessor = lambda function, threads, smem: (0, ctas)
+
+
+def test_what_cannot_be_resident(monkeypatch: pytest.MonkeyPatch) -> None:
+    h200 = DeviceInfo(0, "NVIDIA H200", (9, 0), 132, 232448, (13, 0))
+    monkeypatch.setattr(runtime_launch, "device_info", lambda index: h200)
+
+    def check(clusters: int, ctas: int, launch: Launch) -> None:
+        monkeypatch.setattr(runtime_launch, "driver", lambda: Occupancy(clusters, ctas))
+        check_residency(KERNEL, launch)
+
+    wide = Launch((16, 1, 1), (32, 1, 1), (16, 1, 1))
+    check(1, 1, wide)
+    with pytest.raises(ClusterSizeError, match=r"the 16 CTAs of a cluster \(16, 1, 1\).*at most 8 can"):
+        check(0, 1, wide)
+    for size, wanted in (
+        (264, Launch((264, 1, 1), (32, 1, 1), cooperative=True)),
+        (32, replace(wide, grid=(32, 1, 1))),
+    ):
+        check(2, 2, replace(wanted, cooperative=True))
+        check(1, 1, replace(wanted, cooperative=False))
+        with pytest.raises(GridSizeError, match=rf"its {size} CTAs, .* at most {size // 2} can"):
+            check(1, 1, replace(wanted, cooperative=True))
 
 
 KERNEL = LoadedKernel(
