@@ -80,16 +80,18 @@ def keep(printed: PrintedModule, entry: str, assembly: Assembly) -> None:
     """Put what ptxas has made of a text with lines into the user's cache, where a launch will find it."""
     cache = user_cache()
     if cache is not None:
-        cache.store(CubinSource(entry, printed.text, assembly.target, _WITH_LINES), _kept(assembly))
+        cache.store(
+            CubinSource(entry, printed.text, assembly.target, _WITH_LINES), _kept(assembly, assembly.ptxas)
+        )
 
 
-def _kept(assembly: Assembly) -> CachedCubin:
+def _kept(assembly: Assembly, tool: Tool) -> CachedCubin:
     log = "\n".join(map(str, assembly.report.messages))
-    return CachedCubin(assembly.cubin, _name(assembly.ptxas), log)
+    return CachedCubin(assembly.cubin, _name(tool), log)
 
 
 def _assembled(printed: PrintedModule | str, target: str, tool: Tool) -> CachedCubin:
-    return _kept(assemble(printed, target, ptxas=tool))
+    return _kept(assemble(printed, target, ptxas=tool), tool)
 
 
 def _ptxas(device: DeviceInfo) -> Tool | None:
