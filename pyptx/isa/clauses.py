@@ -12,7 +12,7 @@ from typing import TypeVar
 from .notation import Alternative, Case, Cases, NotationError, Relation
 from .targets import TargetSet, Version, parse_version
 
-__all__ = ["Clauses", "read_clauses", "read_head", "split_clauses"]
+__all__ = ["NUMBERS", "Clauses", "read_clauses", "read_head", "split_clauses"]
 
 _Value = TypeVar("_Value")
 
@@ -23,7 +23,8 @@ _CASE = re.compile(
     r"(?P<types>[.\w()]+(?:\|[.\w()]+)*)(?:\s+x\s+(?P<count>[.\w*/\-]+))?$"
 )
 #: Numbers inside a member of a set: ``.m64n[8..256/8]k16``.
-_NUMBERS = re.compile(r"\[(\d+)\.\.(\d+)(?:/(\d+))?\]")
+#: Modifiers that are counted up, as in ``.m64n[8..24/8]k16``.
+NUMBERS = re.compile(r"\[(\d+)\.\.(\d+)(?:/(\d+))?\]")
 #: The part of a case's key for one slot: ``.f16``, ``.f16|.bf16``, or ``-`` for an absent slot.
 _KEY = re.compile(r"(?:\.\w+(?:::(?:\d+:\d+|\w+))*|-)(?:\|(?:\.\w+(?:::(?:\d+:\d+|\w+))*|-))*")
 _RELATION = re.compile(r"^(\.?[\w:\-]+)\s+(requires|iff|excludes)\s+(\.?[\w:\-]+)$")
@@ -177,7 +178,7 @@ def _members(text: str) -> tuple[Alternative, ...]:
 
 def _each_number(item: str) -> Iterator[str]:
     """Yield the members that ``.m64n[8..24/8]k16`` stands for; yield any other item unchanged."""
-    match = _NUMBERS.search(item)
+    match = NUMBERS.search(item)
     if match is None:
         yield item
         return

@@ -27,10 +27,11 @@ from .notation import (
 )
 from .targets import TargetSet
 
-__all__ = ["read_form"]
+__all__ = ["MODIFIER", "read_form"]
 
 _HEADER = re.compile(r'^\[(?P<id>[\w.:\-]+)\]\s+"(?P<summary>[^"]+)"$')
-_MODIFIER = re.compile(r"\.\w+(?:::(?:\d+:\d+|\w+))*")
+#: A modifier in the syntax line of an entry.
+MODIFIER = re.compile(r"\.\w+(?:::(?:\d+:\d+|\w+))*")
 _OPERAND = re.compile(
     r"^(?P<access>[=+]?)(?P<bang>!?)(?P<name>[\w\-]+)(?P<pair>\|[\w\-]+|\{\|[\w\-]+\})?"
     r"(?:\s*:\s*(?P<types>(?:[.\w]+|wide\(\.\w+\))(?:\|(?:[.\w]+|wide\(\.\w+\)))*)(?P<wider>\+?))?"
@@ -183,11 +184,11 @@ class _Reader:
         while position < len(text):
             if text[position] == "{":
                 end = text.index("}", position)
-                names = _MODIFIER.findall(text[position + 1 : end])
+                names = MODIFIER.findall(text[position + 1 : end])
                 groups.append(ModifierGroup(tuple(self._slot(n[1:]) for n in names), True))
                 position = end + 1
             else:
-                match = _MODIFIER.match(text, position)
+                match = MODIFIER.match(text, position)
                 if match is None:
                     raise NotationError(f"expected a modifier, got {text[position:]!r}")
                 groups.append(ModifierGroup((self._slot(match.group()[1:]),), False))

@@ -19,6 +19,7 @@ from types import ModuleType
 from ..core.errors import InstructionError
 from ..ir import Operand
 from .chapters import Entry, split_chapter
+from .clauses import NUMBERS
 from .notation import (
     Alternative,
     Chosen,
@@ -27,7 +28,7 @@ from .notation import (
     ModifierSlot,
     NotationError,
 )
-from .reader import read_form
+from .reader import MODIFIER, read_form
 
 __all__ = [
     "Match",
@@ -144,6 +145,27 @@ def _by_opcode() -> dict[str, list[str]]:
             opcode = opcode.partition(stop)[0]
         index.setdefault(opcode, []).append(identifier)
     return index
+
+
+@cache
+def _outline(identifier: str) -> tuple[frozenset[str], str]:
+    """Return modifiers that each instruction of a form has, and a text with all modifiers that it may have.
+
+    Both are seen without reading the entry into a form. The second is empty if the entry counts modifiers up.
+    """
+    entry = _split(_entries()[identifier][0])[identifier]
+    lines = (line for line in entry.text.split("\n")[1:] if not line.lstrip().startswith("#"))
+    syntax = _OPTIONAL.sub("", next(lines).strip().partition(" ")[0].partition(";")[0])
+    names = set(MODIFIER.findall(syntax))
+    for text in (entry.text, *entry.heads):
+        names.difference_update(_SETS.findall(text))
+    whole = "\n".join((entry.text, *entry.heads))
+    return frozenset(name[1:] for name in names), "" if NUMBERS.search(whole) else whole
+
+
+_OPTIONAL = re.compile(r"\{[^}]*\}")
+#: The name of each set of modifiers that a text defines.
+_SETS = re.compile(r"^\s*(\.[\w:]+)\s*=", re.MULTILINE)
 
 
 @cache
@@ -303,10 +325,24 @@ def variants(entry: Form) -> Iterator[Match]:
             yield outcome
 
 
+def _possible(opcode: str, modifiers: tuple[str, ...]) -> Iterator[Form]:
+    """Yield the forms of an opcode that may have these modifiers, in any order; others are not even read.
+
+    To read a form costs a hundred times more than a look at its text.
+    """
+    given = frozenset(modifiers)
+    for identifier in _by_opcode().get(opcode, ()):
+        required, text = _outline(identifier)
+        if required <= given and (not text or all(f".{modifier}" in text for modifier in modifiers)):
+            yield form(identifier)
+
+
 @lru_cache(maxsize=65536)
 def spelled(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...]:
     """Return the forms that have these modifiers in this order; empty if there are none."""
-    return tuple(m for entry in forms_of(opcode) if isinstance(m := _try(entry, modifiers), Match))
+    return tuple(
+        m for entry in _possible(opcode, modifiers) if isinstance(m := _try(entry, modifiers), Match)
+    )
 
 
 @lru_cache(maxsize=65536)
@@ -317,7 +353,7 @@ def orders(opcode: str, modifiers: tuple[str, ...]) -> tuple[tuple[str, ...], ..
     """
     found: dict[tuple[str, ...], None] = {}
     fixed = _positional(modifiers)
-    for entry in forms_of(opcode):
+    for entry in _possible(opcode, modifiers):
         if _vocabulary(entry).issuperset(modifiers):
             for spelling in _arrangements(entry.modifiers, modifiers):
                 if _positional(spelling) != fixed:
@@ -383,8 +419,7 @@ def match_modifiers(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...
 
     Raises :class:`InstructionError`, which names the nearest legal spelling, if there is none.
     """
-    entries = forms_of(opcode)
-    if not entries:
+    if opcode not in _by_opcode():
         longer = [known for known in opcodes() if known.startswith(opcode)]
         near = list(dict.fromkeys(longer[:2] + difflib.get_close_matches(opcode, opcodes(), 3, 0.5)))[:3]
         raise InstructionError(
@@ -394,6 +429,7 @@ def match_modifiers(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...
     found = spelled(opcode, modifiers)
     if found:
         return found
+    entries = forms_of(opcode)
     outcomes = [(entry, _try(entry, modifiers)) for entry in entries]
     given = ".".join((opcode, *modifiers))
     for entry, outcome in outcomes:
