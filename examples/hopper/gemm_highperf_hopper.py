@@ -50,7 +50,7 @@ import time
 import ml_dtypes
 import numpy as np
 
-from pyptx import Layout, SpecError, Tile, bench, bf16, f32, kernel, kit, ptx, reg, smem, u64
+from pyptx import Layout, SpecError, Tile, bf16, f32, kernel, kit, ptx, reg, smem, u64
 
 BM, BN, BK = 128, 256, 64  # a CTA's tile of D, and the slice of K that one stage holds
 WGMMA_M, WGMMA_K = 64, 16  # rows of a warpgroup; K of one wgmma on 16-bit operands (32 bytes)
@@ -344,6 +344,8 @@ def compare(torch, shapes):
 
 def measure(torch, shapes, out_dtype=bf16, protocol="burst", **options):
     """Time the kernel and ``torch.matmul`` on normally distributed inputs, after a check of the outputs."""
+    from pyptx import bench
+
     results = []
     for M, N, K in shapes:
 

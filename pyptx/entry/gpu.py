@@ -21,7 +21,6 @@ from ..runtime.loader import LoadedKernel, load
 from ..runtime.plan import Address, Constant, MapImage, Number, Parameter, Plan
 from ..runtime.quick import entry, fixed
 from ..runtime.tensor_maps import encode, template
-from ..runtime.wait_reports import load_bounded
 from ..runtime.watching import make_plan, watched
 from .arguments import KernelArguments, check_scalar
 from .prepared import Prepared
@@ -148,6 +147,8 @@ def _loaded(special: Specialization, device_index: int) -> LoadedKernel:
     key = ("cuda", device_index)
     loaded: LoadedKernel | None = special.loaded.get(key)
     if loaded is None and (seconds := debug_options().waits) is not None:
+        from ..runtime.wait_reports import load_bounded
+
         loaded = special.loaded[key] = load_bounded(
             special.module,
             special.entry,

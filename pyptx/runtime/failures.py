@@ -13,7 +13,6 @@ from ..core.errors import KernelFailedError, LaunchError
 from ..core.source import SourceLocation, author_location
 from .debug_options import DEBUG
 from .driver import explain_failures
-from .wait_reports import expired_waits
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -46,6 +45,8 @@ def failed(status: int, call: str, text: str, kernel: str = "") -> LaunchError |
     """
     if status not in KERNEL_FAILED:
         return None
+    from .wait_reports import expired_waits
+
     waits = expired_waits(text)
     if waits is not None:
         return waits

@@ -11,7 +11,6 @@ from typing import Any
 
 from ..core.errors import AssembleError, LaunchError
 from ..ir import PrintedModule
-from ..toolchain import read_report, rejection
 from .driver import DeviceInfo, describe_status, driver
 
 __all__ = ["TextTooNewError", "is_refusal", "load_text"]
@@ -103,6 +102,8 @@ def _explain(status: int, ptx_text: str, device: DeviceInfo) -> str:
 def _refusal(
     status: Any, printed: PrintedModule | str, entry: str, device: DeviceInfo, log: str
 ) -> AssembleError:
+    from ..toolchain import read_report, rejection
+
     text = printed if isinstance(printed, str) else printed.text
     hint = _explain(int(status), text, device)
     report = read_report(log)

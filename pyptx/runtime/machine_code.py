@@ -7,13 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from ..core.errors import AssembleError, ToolNotFoundError
 from ..ir import PrintedModule
-from ..toolchain import Assembly, Tool, assemble, find_ptxas
 from ..toolchain.cache import CachedCubin, CubinCache, CubinSource, shipped_caches, user_cache
-from ..toolchain.ptxas import target_of
+from ..toolchain.find import Tool, find_ptxas
+from ..toolchain.targets import target_of
 from .driver import DeviceInfo
+
+if TYPE_CHECKING:
+    from ..toolchain import Assembly
 
 __all__ = ["Candidate", "cubins", "keep", "made_cubin"]
 
@@ -91,6 +95,8 @@ def _kept(assembly: Assembly, tool: Tool) -> CachedCubin:
 
 
 def _assembled(printed: PrintedModule | str, target: str, tool: Tool) -> CachedCubin:
+    from ..toolchain import assemble
+
     return _kept(assemble(printed, target, ptxas=tool), tool)
 
 

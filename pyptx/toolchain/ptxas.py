@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import tempfile
 from collections.abc import Sequence
@@ -14,14 +13,13 @@ from ..core.errors import TargetError
 from ..ir.printer import PrintedModule
 from .find import Tool, find_ptxas
 from .messages import Message, Resources, ToolReport, read_report
-from .rejection import located, rejection
+from .rejections import located, rejection
+from .targets import target_of
 
-__all__ = ["Assembly", "assemble", "check_text", "target_of"]
+__all__ = ["Assembly", "assemble", "check_text"]
 
 #: Seconds. The largest kernels take a few, kernels with thousands of spilled registers a minute.
 DEFAULT_TIMEOUT = 300.0
-
-_TARGET = re.compile(r"^[ \t]*\.target[ \t]+(\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -69,12 +67,6 @@ class Assembly:
     def notes(self) -> tuple[Message, ...]:
         """Notes such as C7508 (setmaxnreg ignored) or C7517 (wgmma wait inserted): the code is slower."""
         return self.report.notes
-
-
-def target_of(text: str) -> str | None:
-    """Return the architecture in the text's ``.target`` directive (``"sm_100a"``), or None."""
-    match = _TARGET.search(text)
-    return match[1] if match is not None else None
 
 
 def assemble(

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
+from pyptx import toolchain
 from pyptx.core.errors import LaunchError
 from pyptx.core.types import f32
 from pyptx.dsl import Tile, ptx, reg
 from pyptx.entry import Kernel, kernel
-from pyptx.runtime import driver, loader, machine_code
+from pyptx.runtime import driver, loader
 from pyptx.toolchain import Tool, assemble, cache
 from pyptx.toolchain.cache import CachedCubin, CubinCache, CubinSource
 
@@ -43,7 +44,7 @@ def torch() -> Any:
 def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ptxas: Tool) -> list[str]:
     """What was compiled, by ptxas or by the JIT; the disk cache is empty."""
     runs: list[str] = []
-    for module, name in ((machine_code, "assemble"), (loader, "load_text")):
+    for module, name in ((toolchain, "assemble"), (loader, "load_text")):
         real: Callable[..., Any] = getattr(module, name)
 
         def counted(*given: Any, name: str = name, real: Callable[..., Any] = real, **options: Any) -> Any:

@@ -46,7 +46,8 @@ class Ptxas:
         if self.refuses:
             raise AssembleError("ptxas refused the text")
         text = printed if isinstance(printed, str) else printed.text
-        return SimpleNamespace(cubin=cubin_of(text), report=SimpleNamespace(messages=("info: 4 registers",)))
+        messages = ("info: 4 registers",)
+        return SimpleNamespace(cubin=cubin_of(text), ptxas=ptxas, report=SimpleNamespace(messages=messages))
 
 
 def cubin_of(text: str) -> bytes:
@@ -59,7 +60,7 @@ def assembler(monkeypatch: pytest.MonkeyPatch) -> Ptxas:
     monkeypatch.setattr(
         machine_code, "find_ptxas", lambda: Tool("ptxas", Path("/ptxas"), tool.version, "here")
     )
-    monkeypatch.setattr(machine_code, "assemble", tool.assemble)
+    monkeypatch.setattr("pyptx.toolchain.assemble", tool.assemble)
     return tool
 
 
