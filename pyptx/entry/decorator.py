@@ -239,7 +239,7 @@ class Kernel:
 
     # --- specialization -----------------------------------------------------------------------
 
-    def _split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
+    def split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
         """Split the keywords into dims and constants. Raises :class:`SpecError` for any other keyword."""
         defaults = self._specializations.defaults
         for name in keywords:
@@ -267,7 +267,7 @@ class Kernel:
             SpecError: a keyword is unknown, a constant or dim has no value, or a constant is not hashable.
             PyptxError: the kernel function makes a mistake.
         """
-        return self._specializations(*self._split(keywords))
+        return self._specializations(*self.split(keywords))
 
     @short_traceback
     def specialize_for(self, *arrays: Any, **keywords: Any) -> Specialization:
@@ -278,7 +278,7 @@ class Kernel:
             PyptxError: the kernel function makes a mistake.
         """
         infos = self._inputs(arrays)[1]
-        dims, constants = self._split(keywords)
+        dims, constants = self.split(keywords)
         names, specs = self.options.names[: len(infos)], self.options.specs[: len(infos)]
         return self._specializations(bind_dims(names, specs, infos, dims), constants)
 
@@ -419,7 +419,7 @@ class Kernel:
         On a GPU, ``stream`` is the stream that will write the outputs.
         """
         options = self.options
-        dims, constants = self._split(keywords)
+        dims, constants = self.split(keywords)
         values, infos = self._inputs(given, stream)
         specs = options.specs[options.inputs :]
         names = options.names[options.inputs :]
@@ -633,6 +633,28 @@ class Kernel:
         return Differentiable(self, Formula(options.entry, inputs, backward, setup_context))
 
     @short_traceback
+    def jax(self, *arrays: Any, **keywords: Any) -> Any:
+        """Call the kernel in a JAX program, also under ``jax.jit`` and ``jax.vmap``: a custom call of XLA.
+
+        It runs on XLA's stream of the GPU, and in the simulator where JAX runs on the CPU. Of a call under
+        ``jit``, shapes, scalars and constants are part of the compiled program.
+
+        Args:
+            arrays: the inputs, in order: JAX's arrays; Python numbers for scalars.
+            keywords: constants and dims.
+
+        Returns:
+            The output, or a tuple of several outputs, as arrays of JAX.
+
+        Raises:
+            SpecError: the arguments do not fit the specs, or a scalar is traced.
+            UnsupportedError: the kernel has no outputs, or this JAX has no ``jax.ffi``.
+        """
+        from .jax_call import call_jax
+
+        return call_jax(self, arrays, keywords)
+
+    @short_traceback
     def operator(self, *dims: str, out: bool = False, **constants: Any) -> Any:
         """Return the kernel as an operator of torch, which is registered at its first use.
 
@@ -649,7 +671,7 @@ class Kernel:
             SpecError: an unknown dim or constant.
             UnsupportedError: this torch cannot register operators.
         """
-        self._split({**dict.fromkeys(dims), **constants})
+        self.split({**dict.fromkeys(dims), **constants})
         return self.operators.get(out, dims, constants)
 
     @short_traceback

@@ -368,7 +368,7 @@ def _dims_given(token: str, *names: str) -> tuple[str, ...]:
     """Return which of these keywords are dims. torch.compile takes the result as a constant."""
     if sys.modules.get("torch._dynamo") is not None:
         _end_graphs()
-    dims, _ = _BY_TOKEN[token].kernel._split(dict.fromkeys(names))
+    dims, _ = _BY_TOKEN[token].kernel.split(dict.fromkeys(names))
     return tuple(dims)
 
 

@@ -26,6 +26,8 @@ ROOT = Path(__file__).resolve().parents[2]
 #: Written by a program from the table: they show PTX syntax, not code.
 GENERATED = {ROOT / "docs/fidelity.md", *(ROOT / "docs/isa").glob("*.md")}
 PAGES = sorted({ROOT / "README.md", *(ROOT / "docs").rglob("*.md")} - GENERATED)
+#: Libraries that a page's code needs and the tests otherwise do not.
+NEEDS = {ROOT / "docs/frameworks.md": "torch"}
 LANGUAGES = {"python", "console", "ptx", "sh", "text", "yaml", "toml"}
 _FENCE = re.compile(r"^( *)(```+)([^\n`]*)\n(.*?)^\1\2 *$", re.MULTILINE | re.DOTALL)
 _FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
@@ -65,6 +67,8 @@ def _document(page: Path, ptxas: Tool) -> Document:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_blocks(page: Path, ptxas: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)
+    if page in NEEDS:
+        pytest.importorskip(NEEDS[page])
     for example in _document(page, ptxas).examples():
         example.evaluate()
 
