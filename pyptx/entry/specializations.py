@@ -6,15 +6,19 @@ Owns :class:`Specializations`, which records the kernel function when no recordi
 from __future__ import annotations
 
 import inspect
+import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from threading import RLock
 from typing import Any
 
 from ..core.errors import SpecError
+from ..core.logs import logger
 from .specialize import KernelOptions, Recorded, Specialization, record_for, specialize
 
 __all__ = ["Specializations"]
+
+_log = logger("recording")
 
 #: Largest numbers that a kernel keeps. The ones that were made first go, with the modules that they loaded.
 _MOST_SPECIALIZATIONS, _MOST_RECORDINGS = 1024, 256
@@ -95,7 +99,12 @@ class Specializations:
         # A recording serves all dims that differ in what it has not read.
         recorded = next((each for each in recordings if each.serves(dims)), None)
         if recorded is None:
+            begin = time.perf_counter()
             recorded = record_for(self._options, self._function, dims, values)
+            taken = 1e3 * (time.perf_counter() - begin)
+            _log.info("recorded %s for %s in %.1f ms", recorded.entry, {**dims, **values}, taken)
+        else:
+            _log.debug("a recording of %s serves %s too", recorded.entry, dims)
         found = specialize(self._options, recorded, dims, recordings)
         if recorded not in recordings:
             recordings.append(recorded)

@@ -6,11 +6,13 @@ Owns modules on the GPU, and the facts about a kernel that a safe launch needs.
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import LaunchError, SharedMemoryError
+from ..core.logs import logger
 from ..ir import PrintedModule
 from ..toolchain.cache import CachedCubin
 from .driver import DeviceInfo, call, describe_status, device_context, device_info, driver, relaxed_capture
@@ -18,6 +20,8 @@ from .jit import TextTooNewError, is_refusal, load_text
 from .machine_code import cubins, made_cubin
 
 __all__ = ["DEFAULT_SHARED_BYTES", "LoadedKernel", "load"]
+
+_log = logger("loading")
 
 #: Bytes of dynamic shared memory that a launch may have without opt-in.
 DEFAULT_SHARED_BYTES = 48 * 1024
@@ -81,13 +85,17 @@ def load(
     """
     device = device_info(device_index)
     text = printed if isinstance(printed, str) else printed.text
+    begin = time.perf_counter()
     with device_context(device_index), relaxed_capture():
         module, function, log = _module(printed, plain or (lambda: text), entry, device)
         try:
-            return _kernel(entry, device, module, function, dynamic_smem, log)
+            kernel = _kernel(entry, device, module, function, dynamic_smem, log)
         except BaseException:
             driver().cuModuleUnload(module)
             raise
+    taken = 1e3 * (time.perf_counter() - begin)
+    _log.info("loaded %s on GPU %d in %.1f ms: %d registers", entry, device_index, taken, kernel.registers)
+    return kernel
 
 
 def _kernel(

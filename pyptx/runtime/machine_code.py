@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..core.errors import AssembleError, ToolNotFoundError
+from ..core.logs import logger
 from ..ir import PrintedModule
 from ..toolchain.cache import CachedCubin, CubinCache, CubinSource, shipped_caches, user_cache
 from ..toolchain.find import Tool, find_ptxas
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ..toolchain import Assembly
 
 __all__ = ["Candidate", "cubins", "keep", "made_cubin"]
+
+_log = logger("cache")
 
 #: The text has lines, so the cubin names them; the machine code is the same without.
 _WITH_LINES = ("lines",)
@@ -55,10 +58,12 @@ def cubins(
     if cache is not None and tool is not None:
         found = cache.find(source, _name(tool))
         if found is not None:
+            _log.info("%s: machine code of %s from the user's cache", entry, found.tool)
             yield _candidate(found, cache, source)
     for shipped in shipped_caches():
         found = shipped.find_any(CubinSource(entry, plain(), target))
         if found is not None:
+            _log.info("%s: machine code of %s from a shipped cache", entry, found.tool)
             yield Candidate(found, _stays)
     if cache is not None and tool is not None:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import cmd
 import io
+import sys
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -81,6 +82,11 @@ class Prompt(cmd.Cmd):
             hint = f" ({error.hint})" if error.hint else ""
             self.say(f"*** {error.message}{hint}")
             return False
+
+    def precmd(self, line: str) -> str:
+        if not sys.stdin.isatty():  # show what was read, as a terminal does
+            print("quit" if line == "EOF" else line, file=self.stdout)
+        return line
 
     def emptyline(self) -> bool:
         return False
