@@ -29,6 +29,7 @@ _HOME = {
     "reg": "dsl",
     "smem": "dsl",
     "TensorMap": "layout",
+    "Timeline": "timeline",
     "assert_same_ptx": "tools.diff",
     "autotune": "tools.autotune",
     "bench": "tools.bench",
@@ -42,6 +43,7 @@ _HOME = {
     "WgmmaDescriptor": "layout",
     "ZeroColumnMask": "layout",
     "kit": "",
+    "timeline": "",
     "sim": "",
     "ir": "",
     "isa": "",
@@ -98,7 +100,7 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
-    from . import ir, isa, kit, layout, sim, toolchain
+    from . import ir, isa, kit, layout, sim, timeline, toolchain
     from .core.errors import (
         AssembleError,
         InstructionError,
@@ -168,6 +170,7 @@ if TYPE_CHECKING:
         WgmmaDescriptor,
         ZeroColumnMask,
     )
+    from .timeline import Timeline
     from .tools.autotune import autotune
     from .tools.bench import bench
     from .tools.diff import assert_same_ptx, diff
@@ -202,6 +205,7 @@ __all__ = [
     "TensorMap",
     "Tile",
     "TileParam",
+    "Timeline",
     "ToolNotFoundError",
     "TraceError",
     "UnsupportedError",
@@ -245,6 +249,7 @@ __all__ = [
     "sim",
     "smem",
     "tf32",
+    "timeline",
     "toolchain",
     "transpile",
     "u8",

@@ -8,18 +8,19 @@ import pytest
 from pyptx import SpecError, Tile, TraceError, f32, kernel, kit, ptx
 from pyptx.entry import Kernel
 from pyptx.timeline import EventKind
+from pyptx.toolchain import Tool
 from tests.examples.loading import load_example
 
 CTAS, WARPS, ROUNDS = 2, 2, 5
 
 
-def marked(trace: kit.Trace, *, finish: bool = True) -> Kernel:
+def marked(trace: kit.Trace, *, finish: bool = True, arch: str = "sm_90a") -> Kernel:
     @kernel(
         in_specs=(*trace.specs, Tile(128, f32)),
         out_specs=(Tile(128, f32),),
         grid=(CTAS,),
         block=(32 * WARPS,),
-        arch="sm_90a",
+        arch=arch,
     )
     @trace.traced
     def scale(X, Y):  # type: ignore[no-untyped-def]
@@ -179,6 +180,15 @@ def test_the_hopper_gemm_has_the_same_text_with_its_trace_off_and_right_results_
     # Three stages for each of the eight consumer warps of each CTA.
     assert len(waits) == 3 * 8 * 2 and {event.stage for event in waits} == {0, 1, 2}
     assert found.dropped == 0 and not found.notes
+
+
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_marks_assemble(arch: str, ptxas: Tool) -> None:
+    trace = kit.Trace(CTAS, WARPS)
+    assembly = marked(trace, arch=arch).assemble()
+    assert not assembly.warnings and assembly.spills == 0
+    # Each mark reads the clock once: two spans of two marks, two instants, and the two pairs of the header.
+    assert marked(trace, arch=arch).ptx().count("%clock64;") == 4 + 2 + 2
 
 
 @pytest.mark.gpu

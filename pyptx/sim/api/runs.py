@@ -49,6 +49,9 @@ from .waiving import apply_waivers
 if TYPE_CHECKING:
     from .launch import LoadedModule
 
+#: Number of findings that a timeline repeats.
+_NOTES = 20
+
 __all__ = ["Request", "run", "run_packed"]
 
 
@@ -321,7 +324,10 @@ def _run(
     ]
     if recorder is not None:
         names = " and ".join(dict.fromkeys(each.entry for each in reports))
-        notes = [str(finding).partition("\n\n")[0] for each in reports for finding in each.findings]
+        findings = [str(finding) for each in reports for finding in each.findings]
+        notes = findings[:_NOTES]
+        if len(findings) > len(notes):
+            notes.append(f"and {len(findings) - len(notes)} more findings")
         drawn = recorder.timeline(f"{names} under {options.name}", notes)
         for each in reports:
             each.timeline = drawn

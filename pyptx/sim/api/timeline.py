@@ -103,16 +103,20 @@ class _Tracks:
 
     found: list[Track] = field(default_factory=list)
     known: dict[Hashable, int] = field(default_factory=dict)
-    groups: dict[_Cta, str] = field(default_factory=dict)
+    #: For each CTA its name, and the number of its multiprocessor.
+    groups: dict[_Cta, tuple[str, int]] = field(default_factory=dict)
+    #: True once no more events are kept: no track is made any more.
+    closed: bool = False
 
     def of(self, kind: TrackKind, cta: _Cta, name: str, key: Hashable = None) -> int:
-        """Return the index of a track, which is made if it is new."""
+        """Return the index of a track, which is made if it is new; -1 if no track is made any more."""
         key = kind, cta, name if key is None else key
         index = self.known.get(key)
-        if index is None:
+        if index is None and not self.closed:
             index = self.known[key] = len(self.found)
-            self.found.append(Track(kind, name, self.groups.get(cta, f"CTA {cta[1]}"), cta[1]))
-        return index
+            group, sm = self.groups.get(cta, (f"CTA {cta[1]}", -1))
+            self.found.append(Track(kind, name, group, cta[1], sm))
+        return -1 if index is None else index
 
 
 class TimelineRecorder(Observer):
@@ -135,7 +139,7 @@ class TimelineRecorder(Observer):
         self._operations: dict[int, _Operation] = {}
         self._step_operation: dict[int, _Operation] = {}
         self._barriers: dict[Hashable, _Barrier] = {}
-        self._stages: dict[Hashable, _Stage] = {}
+        self._stages: dict[tuple[_Cta, int, int], _Stage] = {}
         self._waits: dict[int, tuple[ThreadWait, Event]] = {}
         #: Waits that have timed out, by CTA, warp and lanes; the lanes may wait again for the same phase.
         self._timed_out: dict[tuple[_Cta, int, int], Event] = {}
@@ -161,9 +165,10 @@ class TimelineRecorder(Observer):
         if len(sync.threads):
             self._do(sync.cta, sync.threads, sync.kind.value, sync.location)
         if sync.kind in _COUNTS:
+            operation = self._step_operation.pop(sync.steps[0], None) if sync.steps else None
             barrier = self._barriers.get(sync.object)
             if barrier is not None:
-                self._count(barrier, sync)
+                self._count(barrier, sync, operation)
 
     def _do(self, cta: _Cta, threads: Any, name: str, location: SourceLocation | None) -> None:
         """Show that warps execute an instruction: lengthen their spans, or begin new ones."""
@@ -295,8 +300,8 @@ class TimelineRecorder(Observer):
             track = self._tracks.of(TrackKind.BARRIER, cta.key, label, offset)
             self._barriers[key] = _Barrier(label, cta.key, track, number if ring else -1, ring)
 
-    def _count(self, barrier: _Barrier, sync: Sync) -> None:
-        """Show that arrivals or bytes count for the present phase of a barrier."""
+    def _count(self, barrier: _Barrier, sync: Sync, operation: _Operation | None) -> None:
+        """Show that arrivals or bytes, of threads or of an operation, count for the phase of a barrier."""
         now = self._order
         if barrier.phase is None:
             event = Event(barrier.track, EventKind.SPAN, now, now, f"phase {sync.phase}", open=True)
@@ -306,10 +311,9 @@ class TimelineRecorder(Observer):
             if barrier.ring is not None and barrier.ring.side is RingSide.FULL:
                 self._state(barrier, "being filled", sync.phase)
         index, cause, who = -1, Cause.WARPS, ""
-        if sync.steps:
-            known = self._step_operation.pop(sync.steps[0], None)
-            if known is not None:
-                index, cause, who = known.index, _cause_of(known.operation), f"by {known.operation.name}"
+        if operation is not None:
+            index, cause = operation.index, _cause_of(operation.operation)
+            who = f"by {operation.operation.name}"
         elif len(sync.threads):
             warp = int(sync.threads[0]) >> 5
             index, who = self._doing.get((sync.cta, warp), (-1, None))[0], f"by warp {warp}"
@@ -317,7 +321,7 @@ class TimelineRecorder(Observer):
                 cause = Cause.CLUSTER
         barrier.last = index, cause
         if sync.cta != barrier.cta:
-            who += f" of {self._tracks.groups.get(sync.cta, sync.cta)}"
+            who += f" of {self._tracks.groups[sync.cta][0]}"
         instant = Event(barrier.track, EventKind.INSTANT, now, now, sync.kind.value, cause)
         instant.barrier, instant.phase, instant.stage = barrier.label, sync.phase, barrier.stage
         instant.line, instant.detail = self._lines.add(sync.location), f"{sync.amount} {who}"
@@ -359,7 +363,26 @@ class TimelineRecorder(Observer):
         if life.kind is LifeKind.CTA:
             cta: Any = life.key
             before = f"launch {cta[0]}, " if len(self._machine.grids) > 1 else ""
-            self._tracks.groups[cta] = before + life.name
+            live = self._machine.residency.live.get(cta)
+            self._tracks.groups[cta] = before + life.name, -1 if live is None else live.multiprocessor.number
+
+    def end(self, life: Life) -> None:
+        """End what is open in a CTA that ends, and forget its barriers."""
+        if life.kind is not LifeKind.CTA:
+            return
+        cta: Any = life.key
+        ended: list[Event | None] = []
+        for doing in [key for key in self._doing if key[0] == cta]:
+            del self._doing[doing]
+        for stage in [key for key in self._stages if key[0] == cta]:
+            ended.append(self._stages.pop(stage).event)
+        for key in [key for key, barrier in self._barriers.items() if barrier.cta == cta]:
+            ended.append(self._barriers.pop(key).phase)
+        for waited in [key for key in self._timed_out if key[0] == cta]:
+            del self._timed_out[waited]
+        for event in ended:
+            if event is not None:
+                event.end, event.open = self._order, False
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -369,6 +392,7 @@ class TimelineRecorder(Observer):
             self._dropped += 1
             return -1
         self._events.append(event)
+        self._tracks.closed = len(self._events) == self._limit
         return len(self._events) - 1
 
     def timeline(self, title: str, notes: Sequence[str]) -> Timeline:

@@ -35,10 +35,10 @@
     }
     if (!track.rows.length) track.rows.push([]);
   });
-  const groups = [];
+  const groups = [], groupOf = new Map();
   tracks.forEach((track, t) => {
-    let group = groups.find((each) => each.name === track.group);
-    if (!group) groups.push(group = { name: track.group, tracks: [], open: true, y: 0, waits: 0 });
+    let group = groupOf.get(track.group);
+    if (!group) { groups.push(group = { name: track.group, tracks: [], open: true, y: 0, waits: 0 }); groupOf.set(track.group, group); }
     group.tracks.push(t);
     track.owner = group;
   });

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from pyptx import Layout, SpecError, Tile, f32, kernel, kit, ptx, reg, sim, smem, u32
+from pyptx import Layout, SpecError, Tile, b64, f32, kernel, kit, ptx, reg, sim, smem, u32
 from pyptx.entry import Kernel
 from pyptx.timeline import Cause, Event, EventKind, Timeline, TrackKind
 from tests.examples.loading import load_example
@@ -151,6 +151,44 @@ def test_the_number_of_events_is_bounded_and_the_rest_is_counted() -> None:
     assert len(part.events) == 50 and part.dropped == len(whole.events) - 50
     assert all(-1 <= event.by < 50 for event in part.events)
     assert [event.name for event in part.events] == [event.name for event in whole.events[:50]]
+
+
+def test_what_was_not_kept_makes_no_track() -> None:
+    """With room for four events of the first CTA, the others have no tracks, and all their events count."""
+
+    @kernel(out_specs=(Tile(64, u32),), grid=(64,), block=(32,), arch="sm_90a")
+    def fill(out):  # type: ignore[no-untyped-def]
+        ptx.store(out.at(ptx.special.ctaid.x()), 1, u32, space="global")
+
+    found = timeline_of(fill.simulate(timeline=4))
+    assert len(found.events) == 4 and found.dropped == 60
+    assert len(found.tracks) == 4 and all(event.track >= 0 for event in found.events)
+    # CTAs are on multiprocessors, whose numbers differ where there is room.
+    assert len({track.sm for track in found.tracks}) == 4 and -1 not in {track.sm for track in found.tracks}
+
+
+def test_what_a_cta_leaves_open_ends_with_it() -> None:
+    """The CTA of the first launch leaves a phase incomplete; all launches of a stream share one timeline."""
+
+    @kernel(out_specs=(Tile(1, u32),), block=(32,), arch="sm_90a")
+    def leave(out):  # type: ignore[no-untyped-def]
+        barrier = smem.alloc(1, b64, name="half")
+        with ptx.if_(ptx.warp.elect()):
+            ptx.mbarrier.init(barrier, 2)
+            ptx.mbarrier.arrive(barrier)
+        ptx.store(out.ptr, 1, u32, space="global")
+
+    module, stream, out = sim.load(leave.module()), sim.Stream(), np.zeros(1, np.uint32)
+    for _ in range(2):
+        stream.launch(module, grid=1, block=32, args=[out])
+    first, second = stream.run(timeline=True)
+    found = timeline_of(first)
+    assert found is second.timeline and found.title == "leave under eager"
+    assert list(dict.fromkeys(track.group for track in found.tracks)) == [
+        f"launch {number}, CTA (0, 0, 0)" for number in range(2)
+    ]
+    phases = [event for event in found.events if event.barrier == "half" and event.kind is EventKind.SPAN]
+    assert not phases[0].open and phases[0].end <= phases[1].begin
 
 
 def test_a_timeline_changes_nothing_and_is_made_only_if_asked_for() -> None:
