@@ -8,13 +8,20 @@
   // --- data -------------------------------------------------------------------------------------
   const D = JSON.parse($("data").textContent);
   const E = D.events, COUNT = E.begin.length;
-  const begin = Float64Array.from(E.begin), end = Float64Array.from(E.end);
+  // In the timeline's unit, and as they are drawn: without the steps in which the open CTAs do nothing.
+  const begins = Float64Array.from(E.begin), ends = Float64Array.from(E.end);
+  let begin = begins, end = ends, bounds = null;
   const WAIT = D.kinds.indexOf("wait"), INSTANT = D.kinds.indexOf("instant");
   const tracks = D.tracks.map(([kind, name, group, cta, sm]) => ({ kind, name, group, cta, sm, rows: [], instants: [], y: 0, height: 0 }));
   let first = Infinity, last = -Infinity;
-  for (let e = 0; e < COUNT; e++) { first = Math.min(first, begin[e]); last = Math.max(last, end[e]); }
-  if (!COUNT) { first = 0; last = 1; }
-  if (last <= first) last = first + 1;
+  const extent = () => {
+    if (bounds) { first = 0; last = Math.max(1, bounds.length - 1); return; }
+    first = Infinity; last = -Infinity;
+    for (let e = 0; e < COUNT; e++) { first = Math.min(first, begin[e]); last = Math.max(last, end[e]); }
+    if (!COUNT) { first = 0; last = 1; }
+    if (last <= first) last = first + 1;
+  };
+  extent();
   const text = (column, e) => D.texts[E[column][e]];
   const MOST_ROWS = 24, rowOf = new Uint8Array(COUNT);
 
@@ -24,12 +31,12 @@
   byTrack.forEach((events, t) => {
     const track = tracks[t];
     events.sort((a, b) => begin[a] - begin[b] || end[b] - end[a] || a - b);
-    const ends = [];
+    const used = [];
     for (const e of events) {
       if (E.kind[e] === INSTANT) { track.instants.push(e); continue; }
-      let row = ends.findIndex((at) => at <= begin[e]);
-      if (row < 0) row = ends.length < MOST_ROWS ? ends.length : MOST_ROWS - 1;
-      ends[row] = Math.max(ends[row] ?? -Infinity, end[e]);
+      let row = used.findIndex((at) => at <= begin[e]);
+      if (row < 0) row = used.length < MOST_ROWS ? used.length : MOST_ROWS - 1;
+      used[row] = Math.max(used[row] ?? -Infinity, end[e]);
       (track.rows[row] ??= []).push(e);
       rowOf[e] = row;
     }
@@ -45,7 +52,7 @@
   const openWaits = [];
   for (let e = 0; e < COUNT; e++) if (E.open[e] && E.kind[e] === WAIT) { openWaits.push(e); tracks[E.track[e]].owner.waits++; }
   const simulated = tracks.some((track) => track.kind !== "warp");
-  let room = 80;
+  let room = simulated ? 30 : 80;
   for (const group of groups) { group.open = room > 0 || (group.waits > 0 && room > -80); room -= group.open ? group.tracks.length : 0; }
 
   // --- colors -----------------------------------------------------------------------------------
@@ -103,6 +110,37 @@
   const X = (time) => NAMES + (time - from) / (to - from) * (width - NAMES - BAR);
   const T = (x) => from + (x - NAMES) / (width - NAMES - BAR) * (to - from);
 
+  // With one order of all CTAs, most steps belong to CTAs that are not shown: leave these steps out.
+  let compact = D.unit === "order" && groups.length > 1;
+  const at = (list, value) => { let low = 0, high = list.length; while (low < high) { const middle = (low + high) >> 1; if (list[middle] >= value) high = middle; else low = middle + 1; } return low; };
+  const drawnAt = (time) => {
+    if (!bounds) return time;
+    const n = at(bounds, time);
+    if (n === 0) return time - bounds[0];
+    if (n === bounds.length) return n - 1 + time - bounds[n - 1];
+    return n - (bounds[n] - time) / (bounds[n] - bounds[n - 1]);
+  };
+  const timeAt = (x) => {
+    if (!bounds) return x;
+    const n = Math.min(Math.max(Math.floor(x), 0), bounds.length - 1), next = Math.min(n + 1, bounds.length - 1);
+    return x < 0 || n === next ? bounds[n] + x - n : bounds[n] + (x - n) * (bounds[next] - bounds[n]);
+  };
+  const arrange = () => {
+    const whole = from <= first && to >= last, view = [timeAt(from), timeAt(to)];
+    begin = begins; end = ends; bounds = null;
+    if (compact && groups.some((group) => group.open)) {
+      const seen = new Set();
+      for (const group of groups) if (group.open) for (const t of group.tracks) for (const e of byTrack[t]) { seen.add(begins[e]); seen.add(ends[e]); }
+      if (seen.size > 1) {
+        bounds = Float64Array.from(seen).sort();
+        begin = begins.map((time) => at(bounds, time)); end = ends.map((time) => at(bounds, time));
+      }
+    }
+    extent();
+    from = drawnAt(view[0]); to = drawnAt(view[1]);
+    place();
+    if (whole) fit(); else redraw();
+  };
   const place = () => {
     let y = 0;
     for (const group of groups) {
@@ -218,7 +256,7 @@
     drawn++;
     g.globalAlpha = faint(e) ? 0.15 : 1;
     g.fillStyle = back; g.fillRect(left, y, room, tall - 1.5);
-    if (E.kind[e] === WAIT && room > 4) {
+    if (E.kind[e] === WAIT && room > 4 && !faint(e)) {
       g.save(); g.beginPath(); g.rect(left, y, room, tall - 1.5); g.clip();
       g.strokeStyle = "#ffffff55"; g.lineWidth = 2; g.beginPath();
       for (let x = left - tall - (left % 9); x < left + room; x += 9) { g.moveTo(x, y + tall); g.lineTo(x + tall, y); }
@@ -226,7 +264,7 @@
     }
     if (E.open[e] && E.kind[e] === WAIT) { g.strokeStyle = look.warn; g.lineWidth = 2; g.strokeRect(left + 1, y + 1, room - 2, tall - 4); }
     if (e === selected || e === hovered) { g.strokeStyle = e === selected ? look.focus : look.text; g.lineWidth = 2; g.strokeRect(left + 0.5, y + 0.5, Math.max(room - 1, 2), tall - 3); }
-    if (room > 26 && tall === ROW) {
+    if (room > 26 && tall === ROW && !faint(e)) {
       const words = cut(label(e), room - 8);
       if (words) {
         if (E.kind[e] === WAIT) { g.fillStyle = back; g.fillRect(left + 2, y + 2, Math.min(g.measureText(words).width + 4, room - 4), ROW - 6); }
@@ -260,7 +298,7 @@
   const drawAxis = () => {
     g.fillStyle = look.panel; g.fillRect(0, 0, width, HEAD);
     g.strokeStyle = look.line; g.lineWidth = 1; g.beginPath(); g.moveTo(0, HEAD - 0.5); g.lineTo(width, HEAD - 0.5); g.stroke();
-    g.fillStyle = look.weak; g.fillText(D.unit === "order" ? "simulated order" : D.unit, 8, HEAD / 2);
+    g.fillStyle = look.weak; g.fillText(D.unit === "order" ? (bounds ? "order (C: idle steps)" : "simulated order") : D.unit, 8, HEAD / 2);
     const rough = (to - from) * 110 / (width - NAMES - BAR), power = 10 ** Math.floor(Math.log10(rough));
     let step = [1, 2, 5, 10].map((n) => n * power).find((n) => n >= rough);
     if (D.unit === "order") step = Math.max(1, step);
@@ -268,7 +306,7 @@
     for (let n = Math.ceil(from / step); n * step <= to; n++) {
       const x = X(n * step);
       if (x < NAMES + 8 || x > width - BAR - 12) continue;
-      g.fillStyle = look.weak; g.fillText(number(n * step), x, HEAD / 2 - 1);
+      g.fillStyle = look.weak; g.fillText(number(bounds ? Math.round(timeAt(n * step)) : n * step), x, HEAD / 2 - 1);
       g.strokeStyle = look.line; g.beginPath(); g.moveTo(x, HEAD - 5); g.lineTo(x, HEAD); g.stroke();
     }
     g.textAlign = "left";
@@ -308,12 +346,12 @@
   // --- details ------------------------------------------------------------------------------------
   const make = (tag, words, more = {}) => Object.assign(document.createElement(tag), { textContent: words }, more);
   const facts = (e) => {
-    const track = tracks[E.track[e]], barrier = text("barrier", e), length = end[e] - begin[e];
+    const track = tracks[E.track[e]], barrier = text("barrier", e), length = ends[e] - begins[e];
     const rows = [["track", `${track.name}, ${track.group}${track.sm >= 0 && !track.group.includes("SM") ? ` (SM ${track.sm})` : ""}`]];
-    if (E.kind[e] === INSTANT) rows.push(["at", number(begin[e]) + unit]);
-    else rows.push(["from, to", `${number(begin[e])} to ${E.open[e] ? "the end of the run" : number(end[e])}${unit}`], ["length", E.open[e] ? "had not ended when the run ended" : `${number(length)}${unit || " steps"}`]);
+    if (E.kind[e] === INSTANT) rows.push(["at", number(begins[e]) + unit]);
+    else rows.push(["from, to", `${number(begins[e])} to ${E.open[e] ? "the end of the run" : number(ends[e])}${unit}`], ["length", E.open[e] ? "had not ended when the run ended" : `${number(length)}${unit || " steps"}`]);
     if (E.kind[e] === WAIT) rows.push(["waits for", causeOf(e)]);
-    else if (E.cause[e]) rows.push(["completed by", causeOf(e)]);
+    else if (E.cause[e]) rows.push([E.kind[e] === INSTANT ? "counts as" : "completed by", causeOf(e)]);
     if (barrier) rows.push(["barrier", `${barrier}${E.phase[e] >= 0 ? `, phase ${E.phase[e]} (parity ${E.phase[e] & 1})` : ""}`]);
     if (E.stage[e] >= 0) rows.push(["stage", String(E.stage[e])]);
     if (text("detail", e)) rows.push(["detail", text("detail", e)]);
@@ -371,7 +409,7 @@
     selected = e;
     if (e >= 0 && reveal) {
       const track = tracks[E.track[e]];
-      if (!track.owner.open) { track.owner.open = true; place(); }
+      if (!track.owner.open) { track.owner.open = true; arrange(); }
       const inside = height - HEAD;
       if (track.y < scroll || track.y + track.height > scroll + inside) scroll = track.y - inside / 2;
       const span = to - from;
@@ -393,7 +431,7 @@
     else {
       matches = new Uint8Array(COUNT);
       for (let e = 0; e < COUNT; e++) { const hay = haystack(e); if (parts.every((part) => hay.includes(part))) { matches[e] = 1; found.push(e); } }
-      found.sort((a, b) => begin[a] - begin[b] || a - b);
+      found.sort((a, b) => begins[a] - begins[b] || a - b);
     }
     $("matches").textContent = matches ? `${number(found.length)} found` : "";
     status.matches = String(found.length);
@@ -402,7 +440,7 @@
   const step = (by) => {
     if (!found.length) return;
     let n = found.indexOf(selected);
-    if (n < 0) { const at = selected >= 0 ? begin[selected] : from; n = found.findIndex((e) => begin[e] >= at); n = by > 0 ? n - 1 : n; if (n < -1) n = found.length - 1; }
+    if (n < 0) { const since = selected >= 0 ? begins[selected] : timeAt(from); n = found.findIndex((e) => begins[e] >= since); n = by > 0 ? n - 1 : n; if (n < -1) n = found.length - 1; }
     n = (n + by + found.length) % found.length;
     select(found[n], true);
     $("matches").textContent = `${number(n + 1)} of ${number(found.length)}`;
@@ -458,7 +496,8 @@
     look = { back: style("--back"), panel: style("--panel"), text: style("--text"), weak: style("--weak"), line: style("--line"), focus: style("--focus"), group: style("--group"), warn: dark ? "#ff6b5e" : "#c1190b" };
     drawLegend(); redraw();
   };
-  const toggleGroups = () => { const open = !groups.every((group) => group.open); for (const group of groups) group.open = open; place(); redraw(); };
+  const toggleGroups = () => { const open = !groups.every((group) => group.open); for (const group of groups) group.open = open; arrange(); };
+  const toggleCompact = () => { if (D.unit === "order") { compact = !compact; arrange(); } };
   let press = null;
   const point = (event) => { const box = canvas.getBoundingClientRect(); return [event.clientX - box.left, event.clientY - box.top]; };
   canvas.addEventListener("wheel", (event) => {
@@ -485,7 +524,7 @@
     press = null;
     if (!was || was.moved || was.bar) return;
     const at = trackAt(y);
-    if (at && at.group && y > HEAD) { at.group.open = !at.group.open; place(); redraw(); return; }
+    if (at && at.group && y > HEAD) { at.group.open = !at.group.open; arrange(); return; }
     select(eventAt(x, y), false);
   });
   canvas.addEventListener("pointerleave", () => hover(-1, -1));
@@ -520,7 +559,7 @@
     ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), a: () => pan(-0.15), d: () => pan(0.15),
     "+": () => zoom(0.7), "=": () => zoom(0.7), w: () => zoom(0.7), "-": () => zoom(1 / 0.7), s: () => zoom(1 / 0.7),
     PageUp: () => { scroll -= height * 0.8; redraw(); }, PageDown: () => { scroll += height * 0.8; redraw(); },
-    Home: fit, ",": () => along(-1), ".": () => along(1), g: toggleGroups, t: () => theme(!dark),
+    Home: fit, ",": () => along(-1), ".": () => along(1), g: toggleGroups, c: toggleCompact, t: () => theme(!dark),
     z: () => { if (selected >= 0) zoomTo(selected); }, b: () => { if (selected >= 0 && E.by[selected] >= 0) select(E.by[selected], true); },
     "/": () => $("search").focus(), "?": () => $("keys").showModal(),
     Escape: () => { $("search").value = ""; search(""); cause = null; drawLegend(); select(-1); },
@@ -542,7 +581,7 @@
     if (event.key === "Escape") { event.target.value = ""; search(""); canvas.focus(); }
   });
   $("next").onclick = () => step(1); $("previous").onclick = () => step(-1); $("fit").onclick = fit;
-  $("groups").onclick = toggleGroups; $("theme").onclick = () => theme(!dark); $("help").onclick = () => $("keys").showModal();
+  $("groups").onclick = toggleGroups; $("idle").onclick = toggleCompact; $("idle").hidden = D.unit !== "order"; $("theme").onclick = () => theme(!dark); $("help").onclick = () => $("keys").showModal();
 
   // --- start --------------------------------------------------------------------------------------
   const resize = () => {
@@ -553,12 +592,13 @@
     draw();
   };
   $("title").textContent = D.title; $("axis").textContent = D.axis;
-  banner(); place();
+  banner();
   const hashed = new URLSearchParams(location.hash.slice(1));
   theme(hashed.has("theme") ? hashed.get("theme") === "dark" : dark);
   new ResizeObserver(resize).observe($("view"));
-  fit(); resize();
-  if (hashed.has("from") && hashed.has("to")) { from = Number(hashed.get("from")); to = Number(hashed.get("to")); }
+  if (hashed.get("idle") === "1") compact = false;
+  fit(); arrange(); resize();
+  if (hashed.has("from") && hashed.has("to")) { from = drawnAt(Number(hashed.get("from"))); to = drawnAt(Number(hashed.get("to"))); }
   if (hashed.has("search")) { $("search").value = hashed.get("search"); search(hashed.get("search")); }
   if (hashed.has("event")) select(Number(hashed.get("event")), true);
   draw();
