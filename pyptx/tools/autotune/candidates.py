@@ -9,7 +9,7 @@ import enum
 import hashlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ...core.errors import PyptxError
@@ -79,12 +79,12 @@ class Candidate:
 
     @property
     def digest(self) -> str:
-        """Digest of what is measured: text, tensor maps, block, cluster, shared memory; a fixed grid, too."""
+        """Digest of what is measured: text, tensor maps, launch; the grid only if no size can change it."""
         assert self.special is not None and self.kernel is not None
         special, launch = self.special, self.special.launch
-        grid = launch.grid if special.dims.keys() <= special.recorded.read.keys() else None
-        configured = f"{special.entry} {self.kernel.options.specs} {grid} {launch.block} {launch.cluster} "
-        configured += f"{launch.dynamic_smem}\n"
+        if not special.dims.keys() <= special.recorded.read.keys():
+            launch = replace(launch, grid=(1, 1, 1))  # it changes with a run-time size
+        configured = f"{special.entry} {self.kernel.options.specs} {launch}\n"
         return hashlib.sha256((configured + special.printed.text).encode()).hexdigest()
 
     def drop(self, state: State, reason: str) -> None:

@@ -83,8 +83,9 @@ class CudaBackend:
     # --- arrays -----------------------------------------------------------------------------------
 
     def load(self, number: int, kernel: dict[str, Any]) -> dict[str, Any]:
-        given = kernel["launch"]
-        configured = Launch.of(given["grid"], given["block"], given["cluster"], given["dynamic_smem"])
+        given: dict[str, Any] = kernel["launch"]
+        extents = {name: tuple(given[name]) for name in ("grid", "block", "cluster")}
+        configured = Launch(**{**given, **extents})
         loaded = load(
             Path(kernel["text"]).read_text(encoding="utf-8"),
             kernel["entry"],

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from ...core.errors import LaunchError, SpecError, ToolNotFoundError
-from .report import NcuReport, read_details, read_source
+from .report import NcuReport, join, read_details, read_source
 
 __all__ = ["SECTIONS", "find_ncu", "ncu_run", "profile"]
 
@@ -110,10 +110,7 @@ def profile(
             raise _nothing(ncu, said, done.returncode, kernel_regex)
         kernels = read_details(_page(ncu, target, "details"))
         source = read_source(_page(ncu, target, "source", "--print-source", "cuda,sass"))
-    if len(source) == len(kernels):
-        for kernel, (weighed_by, lines) in zip(kernels, source, strict=True):
-            kernel.lines, kernel.weighed_by = lines, weighed_by
-    return NcuReport(tuple(kernels), keep)
+    return NcuReport(tuple(kernels), keep, join(kernels, source))
 
 
 def _page(ncu: Path, report: Path, page: str, *options: str) -> str:

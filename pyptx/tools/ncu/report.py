@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-__all__ = ["HotLine", "NcuReport", "ProfiledKernel", "read_details", "read_source"]
+__all__ = ["HotLine", "NcuReport", "ProfiledKernel", "join", "read_details", "read_source"]
 
 #: What the table shows: ncu's metric, and the title here.
 _SHOWN = (
@@ -95,13 +95,16 @@ class NcuReport:
     Attributes:
         kernels: the launches, in their order.
         path: ncu's own file, for its window; None if it was not kept.
+        note: why there are no Python lines, or empty.
     """
 
     kernels: tuple[ProfiledKernel, ...]
     path: Path | None = None
+    note: str = ""
 
     def __str__(self) -> str:
-        return "\n\n".join(map(str, self.kernels)) or "no kernel was measured"
+        shown = [str(kernel) for kernel in self.kernels] or ["no kernel was measured"]
+        return "\n\n".join([*shown, self.note] if self.note else shown)
 
     def show(self) -> None:
         """Print the table of each kernel."""
@@ -144,30 +147,71 @@ def read_details(text: str) -> list[ProfiledKernel]:
     return list(found.values())
 
 
-def read_source(text: str) -> list[tuple[str, list[HotLine]]]:
-    """Parse the page ``source`` in CSV: for each kernel the weighing column, and its lines by weight."""
-    found: list[tuple[str, list[HotLine]]] = []
-    head: list[str] = []
-    file, column, kernel = "", 0, False
+@dataclass
+class _Part:
+    """The rows of one file in the source page of one launch."""
+
+    function: str
+    file: str
+    weighed_by: str = ""
+    lines: list[HotLine] = field(default_factory=list)
+
+
+def _parts(text: str) -> Iterator[_Part]:
+    """Yield the parts of the page ``source``: rows that name file and function, a head, then the lines."""
+    part: _Part | None = None
+    file, function, head, column = "", "", [""], 0
     for row in _rows(text):
-        if row[0] == "Kernel Name":
-            found.append(("", []))
-            kernel = True
-        elif row[0] == "File Path":
+        if row[0] == "File Path":
             file = row[1] if len(row) > 1 else ""
+        elif row[0] in ("Function Name", "Kernel Name"):
+            function = row[1] if len(row) > 1 else ""
         elif row[0] == "Line No":
+            if part is not None:
+                yield part
             head = row
-            if not kernel:
-                found.append(("", []))
-            kernel = False
             column = next((head.index(name) for name in _WEIGHTS if name in head), 0)
-            if column:
-                found[-1] = (head[column], found[-1][1])
-        elif head and column and len(row) == len(head) and row[0].isdigit():
+            part = _Part(function, file, head[column] if column else "")
+        elif part is not None and column and len(row) == len(head) and row[0].isdigit():
+            # The rows of machine instructions have no line number; a line's row is their sum.
             weight = _number(row[column])
             if isinstance(weight, float) and weight > 0:
-                found[-1][1].append(HotLine(file, int(row[0]), row[1].strip(), weight, 0.0))
-    return [(weighed_by, _shares(lines)) for weighed_by, lines in found]
+                part.lines.append(HotLine(file, int(row[0]), row[1].strip(), weight, 0.0))
+    if part is not None:
+        yield part
+
+
+def read_source(text: str) -> list[ProfiledKernel]:
+    """Parse the page ``source`` with ``cuda,sass`` in CSV: for each launch the name and the lines by weight.
+
+    A launch has a part for each file. The next launch begins with another function, or with a file that the
+    launch already has.
+    """
+    found: list[ProfiledKernel] = []
+    files: set[str] = set()
+    for part in _parts(text):
+        if not found or part.function != found[-1].name or part.file in files:
+            found.append(ProfiledKernel(part.function, "", ""))
+            files = set()
+        files.add(part.file)
+        found[-1].lines += part.lines
+        found[-1].weighed_by = part.weighed_by
+    for kernel in found:
+        kernel.lines = _shares(kernel.lines)
+    return found
+
+
+def join(kernels: list[ProfiledKernel], source: list[ProfiledKernel]) -> str:
+    """Give the launches their lines. Returns why not, if the pages do not show the same launches."""
+    named = [(a.name, b.name) for a, b in zip(kernels, source, strict=False)]
+    if len(kernels) != len(source) or any(a.split("(")[0] != b.split("(")[0] for a, b in named):
+        return (
+            f"no Python lines: the launches in ncu's page of sources ({len(source)}) are not those of "
+            f"its page of figures ({len(kernels)})"
+        )
+    for kernel, lines in zip(kernels, source, strict=True):
+        kernel.lines, kernel.weighed_by = lines.lines, lines.weighed_by
+    return ""
 
 
 def _shares(lines: list[HotLine]) -> list[HotLine]:

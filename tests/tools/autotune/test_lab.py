@@ -144,7 +144,8 @@ def test_what_a_worker_is_told(tmp_path: Path) -> None:
     (candidate,) = record(lambda given: (mixed, given), [{"block": 96}], arrays, {})
     assert isinstance(candidate, Candidate)
     told = json.loads(json.dumps(description(candidate, Inputs(arrays, tmp_path), tmp_path)))
-    assert told["launch"] == {"grid": [8, 2, 1], "block": [96, 1, 1], "cluster": [1, 2, 1], "dynamic_smem": 0}
+    launch = {"grid": [8, 2, 1], "block": [96, 1, 1], "cluster": [1, 2, 1], "dynamic_smem": 0}
+    assert told["launch"].items() >= launch.items()
     a, i, *scalars, d = told["arrays"]
     assert a == {"role": "in", "type": "bf16", "shape": [8, 64], "contents": None}
     assert d == {"role": "out", "type": "f32", "shape": [8, 64], "contents": None}

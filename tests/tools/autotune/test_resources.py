@@ -111,7 +111,7 @@ def test_the_worker_and_the_user_load_what_was_assembled(
     found = pyptx.autotune("block", [32, 64])(build_double)(1024).tune(X, gpu=0)
     special = found.kernel.specialize()
     device = DeviceInfo(0, "Fake", (9, 0), 132, 232448, (ptxas.version[0], 0))
-    monkeypatch.setattr("pyptx.runtime.machine_code.assemble", None)
+    monkeypatch.setattr("pyptx.toolchain.assemble", None)
     loaded = next(cubins(special.lined, lambda: special.printed.text, special.entry, device))
     assert loaded.cubin.image == found.kernel.assemble().cubin
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -113,6 +114,15 @@ def test_equal_kernels_are_measured_once(gpu: Gpu) -> None:
     assert [row["state"] for row in found.rows()] == ["best", "same", "slower"]
     assert found.rows()[1]["reason"] == "the same kernel as rows=8, unused=0"
     assert list(found.stages) == ["recording", "ptxas", "loading", "timing"] and "(recording " in str(found)
+
+
+def test_kernels_that_differ_in_their_launch_alone(gpu: Gpu) -> None:
+    def build(*, carveout: int | None) -> Any:
+        made = build_double(1024, block=32)
+        return pyptx.Kernel(made.function, replace(made.options, carveout=carveout))
+
+    found = pyptx.autotune("carveout", [None, 50, 100])(build)().tune(X, gpu=0)
+    assert [row["state"] for row in found.rows()] == ["best", "slower", "slower"]
 
 
 def test_arguments_of_a_builder(gpu: Gpu) -> None:

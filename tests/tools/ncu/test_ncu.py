@@ -14,7 +14,7 @@ from click.testing import CliRunner
 import pyptx
 from pyptx import LaunchError, SpecError, ToolNotFoundError
 from pyptx.tools.cli import cli
-from pyptx.tools.ncu.report import read_details, read_source
+from pyptx.tools.ncu.report import NcuReport, join, read_details, read_source
 from tests.tools.ncu import target
 
 HERE = Path(__file__).parent
@@ -49,14 +49,15 @@ def test_a_function_under_ncu(ncu: Path, tmp_path: Path, capfd: pytest.CaptureFi
         310000.0,
         "cycle",
     )
-    assert [(line.line, line.share) for line in gemm.lines] == [(12, 0.75), (14, 0.25)]
-    assert add.lines == []
-    assert capfd.readouterr().out.splitlines()[:5] == [
+    assert [(line.line, line.share) for line in gemm.lines] == [(3, 0.5), (12, 0.375), (14, 0.125)]
+    assert add.lines == [] and found.note == ""
+    assert capfd.readouterr().out.splitlines()[:6] == [
         "gemm  grid (132, 1, 1), block (384, 1, 1)",
         "  time 181.54 us, compute 87.25%, registers 168",
         "  by Warp Stall Sampling (All Samples):",
-        "   75.0%  gemm.py:12: ptx.wgmma.mma_async(acc, a, b, atype=bf16, scale_d=1)",
-        "   25.0%  gemm.py:14: slot = consumer.acquire()",
+        "   50.0%  helpers.py:3: wait(slot)",
+        "   37.5%  gemm.py:12: ptx.wgmma.mma_async(acc, a, b, atype=bf16, scale_d=1)",
+        "   12.5%  gemm.py:14: slot = consumer.acquire()",
     ]
     assert "PYPTX_INSIDE_NCU" not in os.environ
 
@@ -111,9 +112,9 @@ def test_what_cannot_be_called_in_a_new_process() -> None:
 def test_pages_of_other_forms() -> None:
     """Without samples, lines are weighed by instructions; unknown rows are passed over."""
     page = '"Line No","Source","Instructions Executed"\n"7","a","30"\n"","b","9"\n"8","c","10"\nx\n'
-    ((weighed_by, lines),) = read_source(page)
-    assert weighed_by == "Instructions Executed"
-    assert [(str(line), line.weight) for line in lines] == [
+    (kernel,) = read_source(page)
+    assert kernel.weighed_by == "Instructions Executed"
+    assert [(str(line), line.weight) for line in kernel.lines] == [
         (" 75.0%  line 7: a", 30.0),
         (" 25.0%  line 8: c", 10.0),
     ]
@@ -129,3 +130,24 @@ def test_values_that_are_no_numbers() -> None:
     (kernel,) = read_details(_report(Duration=("n/a", ""), Other=("1,024", "B")))
     assert kernel.metrics == {"Duration": ("n/a", ""), "Other": (1024.0, "B")}
     assert str(kernel).splitlines()[1] == "  time n/a"
+
+
+def _page(*parts: tuple[str, str]) -> str:
+    head = '"Line No","Source","# Samples"\n"1","x","5"\n'
+    return "".join(f'"File Path","{file}"\n"Function Name","{name}"\n{head}' for file, name in parts)
+
+
+def test_launches_in_the_page_of_sources() -> None:
+    """Two launches of one kernel with two files, then another kernel."""
+    found = read_source(_page(("a.py", "k"), ("b.py", "k"), ("a.py", "k"), ("b.py", "k"), ("a.py", "other")))
+    assert [(kernel.name, len(kernel.lines)) for kernel in found] == [("k", 2), ("k", 2), ("other", 1)]
+
+
+def test_pages_that_do_not_show_the_same_launches() -> None:
+    """Lines of another launch are worse than none."""
+    kernels = read_details(_report(Duration=("1", "us")))
+    for parts in ([("a.py", "k"), ("a.py", "k")], [("a.py", "other")]):
+        note = join(kernels, read_source(_page(*parts)))
+        assert "no Python lines" in note and kernels[0].lines == []
+        assert str(NcuReport(tuple(kernels), None, note)).endswith(note)
+    assert join(kernels, read_source(_page(("a.py", "k")))) == "" and len(kernels[0].lines) == 1
