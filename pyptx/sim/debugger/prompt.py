@@ -172,6 +172,18 @@ class Prompt(cmd.Cmd):
             f"CTA {wanted} does not run now, or has no warp {number}", hint="where lists the warps"
         )
 
+    def do_lane(self, text: str) -> None:
+        """lane N: step the lanes of this warp that go with lane N, also when the warp diverges. lane all."""
+        warp = self.stop.place.split.warp
+        if text == "all":
+            self.debugger.focus(warp)
+            self.say(f"step runs all lanes of warp {warp.index} now")
+            return
+        if not text.isdigit() or int(text) > 31 or not warp.live >> int(text) & 1:
+            raise SpecError(f"expected a live lane of warp {warp.index}, 0..31, or all, got {text!r}")
+        self.debugger.focus(warp, int(text))
+        self.say(f"step runs lane {text} of warp {warp.index} now")
+
     # --- showing --------------------------------------------------------------------------------
 
     def do_where(self, text: str) -> None:

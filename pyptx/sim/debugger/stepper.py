@@ -70,6 +70,8 @@ class Debugger:
         self._numbers = 0
         self._goal = _Goal("any")
         self._warp: Warp | None = None
+        #: The lane of this warp that is stepped; None for all of them.
+        self._lane: int | None = None
         #: The last instruction of each split, and the one at which the machine stopped last.
         self._last: dict[tuple[int, int], Place] = {}
         self._stopped: Place | None = None
@@ -100,7 +102,7 @@ class Debugger:
         """Return the split that should run next: of the warp that the user steps, if it can run."""
         if self._warp is None or self._goal.kind == "continue":
             return None
-        return next((s for s in ready if s.warp is self._warp), None)
+        return next((s for s in ready if s.warp is self._warp and self._follows(s)), None)
 
     def reached(self, machine: DebuggedMachine, place: Place) -> None:
         """Called before a split executes an instruction; stops there if that is asked for."""
@@ -136,10 +138,12 @@ class Debugger:
         if goal.kind == "continue":
             return None
         warp = place.split.warp
-        if goal.kind != "any" and warp is not self._warp:
-            if self._warp is None or self._warp.live:
-                return None
+        if goal.kind != "any" and self._warp is not None and not self._lives():
             return f"warp {self._warp.index} of CTA {self._warp.cta.coordinates} has ended"
+        if goal.kind != "any" and warp is not self._warp:
+            return None
+        if goal.kind != "any" and not self._follows(place.split):
+            return None
         if goal.kind == "until":
             assert goal.target is not None
             return f"until {goal.target.text}" if self._arrives(goal.target, place) else None
@@ -147,6 +151,15 @@ class Debugger:
             return None
         goal.count -= 1
         return goal.kind if goal.count == 0 else None
+
+    def _follows(self, s: Split) -> bool:
+        """True if a split has the lane that is stepped."""
+        return self._lane is None or bool(s.mask >> self._lane & 1)
+
+    def _lives(self) -> bool:
+        """True if the warp that is stepped, or its lane, has not ended."""
+        live = 0 if self._warp is None else self._warp.live
+        return bool(live if self._lane is None else live >> self._lane & 1)
 
     def _arrives(self, point: Breakpoint, place: Place) -> bool:
         """True if the split comes to the line of a breakpoint, and not from the same line."""
@@ -169,6 +182,8 @@ class Debugger:
     # --- at a stop ------------------------------------------------------------------------------
 
     def _stop(self, machine: DebuggedMachine, place: Place, why: str) -> None:
+        if place.split.warp is not self._warp or not self._follows(place.split):
+            self._lane = None
         self._warp, self._stopped = place.split.warp, place
         stop = Stop(machine, place, self.listing(place), "start" if why == "any" else why)
         if self._on_stop is not None:
@@ -187,9 +202,9 @@ class Debugger:
         """Say what the run is to do when the prompt ends."""
         self._goal = _Goal(kind, count, target)
 
-    def focus(self, warp: Warp) -> None:
-        """Step this warp from now on."""
-        self._warp = warp
+    def focus(self, warp: Warp, lane: int | None = None) -> None:
+        """Step this warp from now on, or one of its lanes."""
+        self._warp, self._lane = warp, lane
 
     # --- breakpoints ----------------------------------------------------------------------------
 

@@ -166,6 +166,7 @@ def test_ptx_lines_and_labels() -> None:
         ("event", "no such step can happen now"),
         ("warp 9", "has no warp 9"),
         ("warp one", "expected the number of a warp"),
+        ("lane x", "expected a live lane of warp 0"),
         ("fly", "unknown command 'fly'"),
     ],
 )
@@ -194,6 +195,14 @@ def test_barriers_tiles_and_waiting_warps() -> None:
 def test_the_warp_that_is_stepped_can_be_chosen() -> None:
     shown = session("warp 0", "step", "warp 1", "step", "step any")
     assert "warp 0, 32 lanes" in shown[1] and "warp 1, 32 lanes" in shown[3]
+
+
+def test_a_lane_is_followed_through_a_divergent_branch() -> None:
+    for lane, wanted in (("0", "mbarrier.init"), ("7", "bar.sync")):
+        shown = session("next", "next", f"lane {lane}", "step 2", "lane all")
+        assert f"step runs lane {lane} of warp 0 now" in shown[2]
+        assert "  ptx:" in shown[3] and wanted in shown[3]
+    assert "expected a live lane" in session("lane 32")[0]
 
 
 def test_a_swizzled_tile_and_events_of_a_copy() -> None:
