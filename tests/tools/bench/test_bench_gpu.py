@@ -90,3 +90,37 @@ def test_wrong_and_idle_functions_are_refused() -> None:
         )
     with pytest.raises(pyptx.SpecError, match="input 1 is in host memory"):
         pyptx.bench(torch.add, (a, b.cpu()), reference=torch.add)
+
+
+@pytest.mark.gpu
+def test_sustained() -> None:
+    """A kernel of pyptx and a function of torch, from graphs; a function that cannot be captured, from the host."""
+    torch = pytest.importorskip("torch")
+    if torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("the kernel is for sm_90a")
+    a, b = (torch.randn(N, device="cuda") for _ in range(2))
+
+    def waits(x: Any, y: Any) -> Any:
+        torch.cuda.synchronize()
+        return torch.add(x, y)
+
+    found = pyptx.bench(
+        {"pyptx": add, "torch": torch.add, "waits": waits},
+        (a, b),
+        reference=torch.add,
+        bytes=3 * 4 * N,
+        flops=N,
+        protocol="sustained",
+        seconds=0.4,
+    )
+    assert [note for note in found.notes if "captured" in note] == [
+        "waits cannot be captured in a CUDA graph: the host launches it, which may take longer"
+    ]
+    for name in ("pyptx", "torch"):
+        t = found[name]
+        assert t.draw is not None and len(t.draw.windows) == 2
+        assert t.gbps is not None and 100 < t.gbps < 10_000
+        if t.draw.joules is not None:
+            assert t.draw.watts is not None and 50 < t.draw.watts < 1500
+            assert t.draw.joules == pytest.approx(t.draw.watts * t.median * 1e-6, rel=0.5)
+    json.dumps(found.to_dict())
