@@ -37,6 +37,7 @@ _HOME = {
     "lint": "tools.lint",
     "ncu_run": "tools.ncu",
     "transpile": "tools.transpile",
+    "unload_unused": "runtime.unloading",
     "InstructionDescriptor": "layout",
     "OperandTile": "layout",
     "Tcgen05SmemDescriptor": "layout",
@@ -170,6 +171,7 @@ if TYPE_CHECKING:
         WgmmaDescriptor,
         ZeroColumnMask,
     )
+    from .runtime.unloading import unload_unused
     from .timeline import Timeline
     from .tools.autotune import autotune
     from .tools.bench import bench
@@ -252,6 +254,7 @@ __all__ = [
     "timeline",
     "toolchain",
     "transpile",
+    "unload_unused",
     "u8",
     "u16",
     "u32",

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import re
 import time
+import weakref
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -19,7 +21,7 @@ from .driver import DeviceInfo, call, describe_status, device_context, device_in
 from .jit import TextTooNewError, is_refusal, load_text
 from .machine_code import cubins, made_cubin
 
-__all__ = ["DEFAULT_SHARED_BYTES", "LoadedKernel", "load"]
+__all__ = ["DEFAULT_SHARED_BYTES", "LoadedKernel", "dropped", "load"]
 
 _log = logger("loading")
 
@@ -27,9 +29,13 @@ _log = logger("loading")
 DEFAULT_SHARED_BYTES = 48 * 1024
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+#: The GPU and the module of each kernel that was loaded and that nothing refers to any more.
+dropped: deque[tuple[int, Any]] = deque()
+
+
+@dataclass(frozen=True, eq=False)
 class LoadedKernel:
-    """A kernel that is loaded on one GPU, until the process ends.
+    """A kernel that is loaded on one GPU. :func:`.unloading.unload_unused` unloads it when it is not used.
 
     Attributes:
         entry: name of the kernel.
@@ -122,7 +128,7 @@ def _kernel(
             attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES,
             dynamic_smem,
         )
-    return LoadedKernel(
+    kernel = LoadedKernel(
         entry=entry,
         device_index=device.index,
         function=function,
@@ -135,6 +141,8 @@ def _kernel(
         parameter_bytes=_parameter_bytes(driver(), function),
         info_log=log,
     )
+    weakref.finalize(kernel, dropped.append, (device.index, module)).atexit = False
+    return kernel
 
 
 def _module(

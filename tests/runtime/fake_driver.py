@@ -78,6 +78,10 @@ class FakeDriver:
     def cuCtxPopCurrent(self) -> Any:
         return OK, self.contexts.pop()
 
+    def cuStreamIsCapturing(self, stream: int) -> Any:
+        status = bindings.CUstreamCaptureStatus
+        return OK, getattr(status, f"CU_STREAM_CAPTURE_STATUS_{'ACTIVE' if self.capturing else 'NONE'}")
+
     def cuCtxSynchronize(self) -> Any:
         return (OK,)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import multiprocessing
 import os
 from collections.abc import Callable
@@ -10,6 +11,7 @@ from typing import Any
 
 import pytest
 
+import pyptx
 from pyptx import toolchain
 from pyptx.core.errors import LaunchError
 from pyptx.core.types import f32
@@ -170,3 +172,15 @@ def test_a_forked_process_is_told_so(torch: Any) -> None:
     os.close(write)
     assert "was forked from process" in said[1] and LaunchError.__name__ in said[1]
     assert all("fork" in line for line in said), said
+
+
+def test_kernels_that_are_gone_are_unloaded_after_their_launches(torch: Any, compiled: list[str]) -> None:
+    pyptx.unload_unused()
+    a = torch.arange(N, dtype=torch.float32, device="cuda")
+    kept = doubled(5.0)
+    kept(a)
+    results = [doubled(factor)(a) for factor in (2.0, 3.0, 4.0)]
+    gc.collect()
+    assert pyptx.unload_unused() == 3
+    assert all(torch.equal(b, factor * a) for b, factor in zip(results, (2.0, 3.0, 4.0), strict=True))
+    assert torch.equal(kept(a), 5 * a) and pyptx.unload_unused() == 0
