@@ -56,14 +56,20 @@ def watched(kernel: LoadedKernel, launch: Launch, stream: int) -> Iterator[None]
         return
     described = f"{kernel.entry} with grid {launch.grid}, block {launch.block}"
     _log.debug("launch %s on GPU %d, stream %#x", described, kernel.device_index, stream)
+    if options.sync:
+        _synchronize(kernel, f"cuStreamSynchronize before the launch of {kernel.entry}", "", stream)
     with _range(options, kernel.entry):
         yield
         if options.sync:
-            _synchronize(kernel, described, stream)
+            _synchronize(kernel, "cuStreamSynchronize", described, stream)
 
 
-def _synchronize(kernel: LoadedKernel, described: str, stream: int) -> None:
-    """Wait for the end of the launches on a stream, unless a graph is captured from it."""
+def _synchronize(kernel: LoadedKernel, what: str, described: str, stream: int) -> None:
+    """Wait for the end of the launches on a stream, unless a graph is captured from it.
+
+    ``what`` is the call for messages; ``described`` the launch that an error means, or empty if an earlier
+    kernel, perhaps of another library, is meant.
+    """
     module = driver()
     with device_context(kernel.device_index):
         capturing = call("cuStreamIsCapturing", stream)
@@ -71,10 +77,10 @@ def _synchronize(kernel: LoadedKernel, described: str, stream: int) -> None:
             return
         (status,) = module.cuStreamSynchronize(stream)
         if int(status) != 0:
-            error = failed(int(status), "cuStreamSynchronize", describe_status(status), described)
+            error = failed(int(status), what, describe_status(status), described)
             if error is not None:
                 raise error
-            check((status,), "cuStreamSynchronize")
+            check((status,), what)
 
 
 # --- NVTX -----------------------------------------------------------------------------------------

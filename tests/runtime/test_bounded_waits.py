@@ -119,6 +119,7 @@ def test_a_wait_by_state_names_the_state() -> None:
     )
 
 
+@pytest.mark.full
 def test_the_time_of_an_earlier_wait_does_not_count() -> None:
     """Phases 0 and 2 have one parity: the polls of phase 2 fail later than the bound after those of phase 0."""
 

@@ -54,7 +54,7 @@ class FakeDriver:
     CUstreamCaptureStatus = bindings.CUstreamCaptureStatus
 
     def __init__(self) -> None:
-        self.launches = 0
+        self.launches = self.fails_after = 0
         self.launched = self.synchronized = STATUS.CUDA_SUCCESS
         self.capturing = bindings.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
         self.synchronizations: list[int] = []
@@ -68,7 +68,8 @@ class FakeDriver:
 
     def cuStreamSynchronize(self, stream: int) -> tuple[Any]:
         self.synchronizations.append(stream)
-        return (self.synchronized,)
+        self.fails_after -= 1
+        return (STATUS.CUDA_SUCCESS if self.fails_after >= 0 else self.synchronized,)
 
     def cuCtxGetCurrent(self) -> tuple[Any, int]:
         return STATUS.CUDA_SUCCESS, 77
@@ -104,15 +105,21 @@ def test_sync_names_the_kernel_that_failed(fake: FakeDriver, monkeypatch: pytest
     monkeypatch.setenv("PYPTX_DEBUG", "sync")
     made = plan()
     made([], 5)
-    assert fake.synchronizations == [5]
+    assert fake.synchronizations == [5, 5]  # before the launch, and after
+    fake.fails_after = 1
     fake.synchronized = STATUS.CUDA_ERROR_ILLEGAL_ADDRESS
     with pytest.raises(
         KernelFailedError,
         match=r"gemm with grid \(4, 1, 1\), block \(128, 1, 1\) failed while it ran: CUDA_ERROR_ILLEGAL_ADDRESS",
     ):
         made([], 5)
+    fake.fails_after = 0  # a kernel that another library launched before
+    with pytest.raises(
+        KernelFailedError, match="before the launch of gemm failed: CUDA_ERROR_ILLEGAL_ADDRESS"
+    ):
+        made([], 5)
     fake.synchronized = STATUS.CUDA_ERROR_OUT_OF_MEMORY  # no kernel causes this one
-    with pytest.raises(LaunchError, match="cuStreamSynchronize failed: CUDA_ERROR_OUT_OF_MEMORY") as caught:
+    with pytest.raises(LaunchError, match="of gemm failed: CUDA_ERROR_OUT_OF_MEMORY") as caught:
         made([], 5)
     assert not isinstance(caught.value, KernelFailedError)
 
