@@ -278,9 +278,11 @@
     for (let n = startsAfter(list, from); n < list.length && begin[list[n]] <= to; n++) {
       const e = list[n], x = X(begin[e]);
       if (x - before < 2 && e !== selected) continue;
+      const dense = x - before < 6 && e !== selected && e !== hovered;
       before = x; drawn++;
       g.globalAlpha = faint(e) ? 0.15 : 1;
       g.fillStyle = e === selected ? look.focus : simulated ? (CAUSES[causeOf(e)] ?? look.text) : color(e);
+      if (dense) { g.fillRect(x - 1, low - 6, 2, 6); continue; }
       const size = e === selected || e === hovered ? 6 : 4;
       g.beginPath(); g.moveTo(x, low - 2 * size); g.lineTo(x + size * 0.8, low); g.lineTo(x - size * 0.8, low); g.fill();
       g.strokeStyle = look.back; g.lineWidth = 0.75; g.stroke();
@@ -559,7 +561,9 @@
     ArrowLeft: () => pan(-0.15), ArrowRight: () => pan(0.15), a: () => pan(-0.15), d: () => pan(0.15),
     "+": () => zoom(0.7), "=": () => zoom(0.7), w: () => zoom(0.7), "-": () => zoom(1 / 0.7), s: () => zoom(1 / 0.7),
     PageUp: () => { scroll -= height * 0.8; redraw(); }, PageDown: () => { scroll += height * 0.8; redraw(); },
-    Home: fit, ",": () => along(-1), ".": () => along(1), g: toggleGroups, c: toggleCompact, t: () => theme(!dark),
+    Home: fit, ",": () => along(-1), ".": () => along(1), g: toggleGroups, c: toggleCompact,
+    o: () => { if (selected >= 0) { const owner = tracks[E.track[selected]].owner; owner.open = !owner.open; arrange(); } },
+    t: () => theme(!dark),
     z: () => { if (selected >= 0) zoomTo(selected); }, b: () => { if (selected >= 0 && E.by[selected] >= 0) select(E.by[selected], true); },
     "/": () => $("search").focus(), "?": () => $("keys").showModal(),
     Escape: () => { $("search").value = ""; search(""); cause = null; drawLegend(); select(-1); },
