@@ -30,7 +30,7 @@ from .operators import Operators, needs_operator, traced
 from .ready import is_tensor, on_stream
 from .signatures import MISS, Signatures
 from .specializations import Specializations
-from .specialize import Extent, KernelOptions, Specialization
+from .specialize import Extent, KernelOptions, Recorded, Specialization
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -268,6 +268,10 @@ class Kernel:
             PyptxError: the kernel function makes a mistake.
         """
         return self._specializations(*self.split(keywords))
+
+    def recordings(self) -> list[Recorded]:
+        """Return the recordings that are kept, the oldest first; specializations share them."""
+        return self._specializations.recorded()
 
     @short_traceback
     def specialize_for(self, *arrays: Any, **keywords: Any) -> Specialization:

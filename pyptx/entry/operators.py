@@ -21,6 +21,7 @@ from ..core.arrays import ArrayInfo, dtype_of, refuse_composed
 from ..core.errors import PyptxError, SpecError, UnsupportedError
 from ..core.source import SourceLocation, is_author_file
 from ..dsl import Tile
+from ..flow.written import written_parameters
 from .arguments import allocate, bind_dims, check_info, gradient_error, place_of
 from .content import content_digest
 from .formula import Context, Formula
@@ -68,7 +69,28 @@ class _Call:
         done = self.kernel.ready(given, out, None, keywords)
         if done is MISS:
             done = self.kernel.run(given, out, None, keywords)
+        self._check_written()
         return None if self.given else done
+
+    def _check_written(self) -> None:
+        """Raise an error if the kernel writes an input, whose memory torch may have given to others."""
+        options = self.kernel.options
+        if len(options.specs) == options.inputs:
+            return  # the operator says that it writes all tensors
+        for recorded in self.kernel.recordings():
+            if "operator" in recorded.loaded:
+                continue
+            function = next(each for each in recorded.module.functions if each.name == recorded.entry)
+            written = written_parameters(function)
+            for slot in recorded.slots:
+                if slot.param.name in written and slot.index < options.inputs:
+                    name = options.names[slot.index]
+                    raise SpecError(
+                        f"{options.entry} writes its input {name}, which its operator in torch does not say",
+                        hint=f"declare {name} in out_specs, and pass it as out=: kernels may read outputs",
+                        location=_users_line(),
+                    )
+            recorded.loaded["operator"] = True
 
     def fake(self, *values: Any) -> Any:
         """Check tensors without memory, and return outputs of the same kind."""

@@ -90,6 +90,22 @@ def test_the_schema_says_what_is_written() -> None:
         axpy().operator(TWICE=[])
 
 
+def test_an_input_that_the_kernel_writes_is_an_error() -> None:
+    @kernel(in_specs=(Tile(32, f32),), out_specs=(Tile(32, f32),), grid=1, block=32, arch="sm_90a")
+    def careless(x: TileParam, y: TileParam) -> None:
+        i = ptx.special.tid.x()
+        value = ptx.load(f32, x.at(i))
+        ptx.store(y.at(i), value)
+        ptx.store(x.at(i), value + value)
+
+    with pytest.raises(
+        SpecError, match="careless writes its input x, which its operator in torch does not say"
+    ) as e:
+        careless.operator()(numbers(0, 32))
+    assert "out_specs" in e.value.hint
+    assert e.value.location is not None and e.value.location.file == __file__
+
+
 # --- tensors without memory -----------------------------------------------------------------------------------
 
 
