@@ -18,7 +18,8 @@ from ...core.tracebacks import short_traceback
 from ...dsl import Tile
 from ...entry import Kernel
 from ...entry.arguments import bind_dims, check_array
-from .candidates import Candidate
+from ...entry.signatures import MISS
+from .candidates import Candidate, State
 from .result import Tuning
 from .space import Axis, Configuration, axis, check_names, configurations
 from .tuning import Request, Settings, tune
@@ -139,6 +140,8 @@ class TunedKernel:
         self.tunings: list[Tuning] = []
         self._held: list[tuple[Any, list[Candidate], Tuning]] = []
         self._choices: dict[Any, Tuning] = {}
+        #: The one choice so far, if a launch of its kernel that is ready cannot need another choice.
+        self._only: Tuning | None = None
         self._lock = threading.Lock()
 
     def __repr__(self) -> str:
@@ -150,6 +153,12 @@ class TunedKernel:
 
         The arguments, result and errors are those of :meth:`.Kernel.__call__`, and those of :meth:`tune`.
         """
+        only = self._only
+        if only is not None and self._tuned.isdisjoint(keywords):
+            given = {**only.constants, **keywords} if keywords else only.constants
+            done = only.kernel.ready(arrays, out, stream, given)
+            if done is not MISS:
+                return done
         choice = self._choice(arrays, out, keywords)
         return choice.kernel(*arrays, out=out, stream=stream, **choice.constants, **keywords)
 
@@ -208,6 +217,7 @@ class TunedKernel:
             tuning, candidates = tune(request)
             self._held.append((fixed, candidates, tuning))
             self.tunings.append(tuning)
+            self._only = tuning if len(self.tunings) == 1 and _reads_most(candidates) else None
             return tuning
 
     def _choice(self, arrays: Sequence[Any], out: Any, keywords: Mapping[str, Any]) -> Tuning:
@@ -287,6 +297,14 @@ def _serves(
     """True if every candidate's recording is the same for these arguments."""
     dims = _bound(tuning.kernel, arrays, out, keywords)
     return all(each.special is None or each.special.recorded.serves(dims) for each in candidates)
+
+
+def _reads_most(candidates: Sequence[Candidate]) -> bool:
+    """True if the best kernel depends on every size that another candidate's recording depends on."""
+    specials = [each.special for each in candidates if each.special is not None]
+    best = next(each.special for each in candidates if each.state is State.BEST)
+    assert best is not None
+    return all(each.recorded.read.keys() <= best.recorded.read.keys() for each in specials)
 
 
 def _of_kernel(kernel: Kernel, axes: tuple[Axis, ...], settings: Settings) -> TunedKernel:

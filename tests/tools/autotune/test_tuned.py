@@ -206,6 +206,30 @@ def test_a_compile_time_size_and_a_constant_tune_again(gpu: Gpu) -> None:
     assert len(tuned.tunings) == 5
 
 
+def test_a_launch_that_is_ready_needs_no_choice(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unless there are several choices, or a candidate that lost depends on a size that the best does not."""
+
+    def called(tuned: Any, **keywords: Any) -> list[Any]:
+        asked: list[Any] = []
+        with monkeypatch.context() as patch:
+            patch.setattr(pyptx.Kernel, "ready", lambda self, *given: asked.append(given) or "launched")
+            tuned(X, **keywords)
+        return asked
+
+    tuned = pyptx.autotune("block", [32, 64])(doubled)
+    tuned.tune(X, gpu=0)
+    ((arrays, out, stream, keywords),) = called(tuned)
+    assert arrays == (X,) and (out, stream, keywords) == (None, None, {"block": 32})
+    assert called(tuned, factor=2)[0][3] == {"block": 32, "factor": 2}
+    with pytest.raises(SpecError, match="'block' is tuned"):
+        called(tuned, block=64)
+    tuned.tune(X, gpu=0, factor=3)
+    assert tuned._only is None
+    gpu.us = lambda candidate, _: 9.0 if candidate.configuration["late"] else 1.0
+    mixed = pyptx.autotune("block, late", [[32, False], [32, True]])(doubled)
+    assert mixed.tune(X, gpu=0).configuration["late"] is False and mixed._only is None
+
+
 def test_names_of_a_kernel() -> None:
     with pytest.raises(SpecError, match="the kernel doubled has no parameter 'N'; it has: block, factor"):
         pyptx.autotune("N", [32])(doubled)
