@@ -875,5 +875,8 @@ def test_the_stepper_at_the_prompt(tmp_path: Path) -> None:
         text="until 11\nregisters r2\ncontinue\n",
     )
     assert done.exit_code == 0, done.output
-    assert "(sim) until 11: CTA (0, 0, 0) warp 0, lane 0" in done.output and "r2 b32 = 0x2a" in done.output
+    assert (
+        "(sim) until 11\nuntil 11: CTA (0, 0, 0) warp 0, lane 0" in done.output
+        and "r2 b32 = 0x2a" in done.output
+    )
     assert "twice under eager: clean" in done.output
