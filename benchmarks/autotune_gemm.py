@@ -35,7 +35,7 @@ ROWS = [
     ),
     *([stages, kit.tile_order.boustrophedon, 66, "direct", ""] for stages in (3, 4)),
 ]
-for place, fault in ((5, "hang"), (20, "trap"), (35, "hang while timed")):
+for place, fault in ((5, "hang"), (20, "trap"), (35, "hang with 3 arrivals")):
     ROWS.insert(place, [4, kit.tile_order.row_major, 66, "tma", fault])
 assert len(ROWS) == 50
 

@@ -116,6 +116,7 @@ def test_the_worker_and_the_user_load_what_was_assembled(
     assert loaded.cubin.image == found.kernel.assemble().cubin
 
 
+@pytest.mark.full
 def test_the_simulated_check(gpu: Gpu) -> None:
     """The wrong one leaves before it is measured; a deadlock and a builder's refusal as well."""
 
