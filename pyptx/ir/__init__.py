@@ -4,6 +4,11 @@ The IR knows the *grammar* of PTX, but not the instruction set: an opcode is a n
 after a dot.  :mod:`pyptx.isa` knows which opcodes, modifiers and operands go together.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from .data import (
     Alias,
     Attribute,
@@ -60,9 +65,11 @@ from .nodes import (
     Variable,
     Vector,
 )
-from .parser import parse_module
 from .printer import PrintedModule, print_module
 from .walk import leaves, map_registers, registers_of
+
+if TYPE_CHECKING:
+    from .parser import parse_module
 
 __all__ = [
     "OPAQUE_TYPES",
@@ -124,3 +131,10 @@ __all__ = [
     "registers_of",
     "without_lines",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    # To record a kernel takes no parser.
+    if name != "parse_module":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.parser").parse_module

@@ -18,7 +18,7 @@ from types import ModuleType
 
 from ..core.errors import InstructionError
 from ..ir import Operand
-from .chapters import Entry, split_chapter
+from .chapters import OPCODE, Entry, split_chapter
 from .clauses import NUMBERS
 from .notation import (
     Alternative,
@@ -120,29 +120,37 @@ def _split(chapter: str) -> dict[str, Entry]:
     return split_chapter(_chapter(chapter).TEXT)
 
 
+#: The header of an entry, and the opcode of its syntax line, behind further headers and comments.
+_HEADER = re.compile(
+    rf"^\[([\w.:\-]+)\][^\n]*\n(?=(?:[ \t]*[#\[][^\n]*\n)*[ \t]*({re.escape(OPCODE)}|\w+))", re.MULTILINE
+)
+
+
 @cache
-def _entries() -> dict[str, tuple[str, str]]:
-    """Return the chapter and the text of every entry by id, without reading the text into forms."""
+def _index() -> dict[str, tuple[str, str]]:
+    """Return the chapter and the opcode of every entry by id; only the headers of the chapters are read."""
     found: dict[str, tuple[str, str]] = {}
     for chapter in CHAPTERS:
-        for identifier, entry in _split(chapter).items():
+        for match in _HEADER.finditer(_chapter(chapter).TEXT):
+            identifier, opcode = match[1], match[2]
             if identifier in found:
                 raise NotationError(
                     f"there are two entries [{identifier}], in {found[identifier][0]} and in {chapter}"
                 )
-            found[identifier] = (chapter, entry.text)
+            found[identifier] = chapter, identifier.partition(".")[0] if opcode == OPCODE else opcode
     return found
+
+
+def _entry(identifier: str) -> Entry:
+    """Return the text of the entry with this id. Raises KeyError if there is none."""
+    return _split(_index()[identifier][0])[identifier]
 
 
 @cache
 def _by_opcode() -> dict[str, list[str]]:
     """Return the ids of the forms of each opcode, in table order."""
     index: dict[str, list[str]] = {}
-    for identifier, (_, text) in _entries().items():
-        head = text.split("\n", 2)[1].strip()
-        opcode = head
-        for stop in ".{ ;":
-            opcode = opcode.partition(stop)[0]
+    for identifier, (_, opcode) in _index().items():
         index.setdefault(opcode, []).append(identifier)
     return index
 
@@ -153,7 +161,7 @@ def _outline(identifier: str) -> tuple[frozenset[str], str]:
 
     Both are seen without reading the entry into a form. The second is empty if the entry counts modifiers up.
     """
-    entry = _split(_entries()[identifier][0])[identifier]
+    entry = _entry(identifier)
     lines = (line for line in entry.text.split("\n")[1:] if not line.lstrip().startswith("#"))
     syntax = _OPTIONAL.sub("", next(lines).strip().partition(" ")[0].partition(";")[0])
     names = set(MODIFIER.findall(syntax))
@@ -171,13 +179,13 @@ _SETS = re.compile(r"^\s*(\.[\w:]+)\s*=", re.MULTILINE)
 @cache
 def form(identifier: str) -> Form:
     """Return the form with this id. Raises KeyError if there is none."""
-    chapter, text = _entries()[identifier]
-    return read_form(text, _split(chapter)[identifier].heads)
+    entry = _entry(identifier)
+    return read_form(entry.text, entry.heads)
 
 
 def chapter_of(identifier: str) -> str:
     """Return the name of the chapter that has the form with this id. Raises KeyError if there is none."""
-    return _entries()[identifier][0]
+    return _index()[identifier][0]
 
 
 @cache
@@ -186,7 +194,7 @@ def check_of(identifier: str) -> Check | None:
     entry = form(identifier)
     if not entry.check:
         return None
-    function: Check = getattr(_chapter(_entries()[identifier][0]), entry.check)
+    function: Check = getattr(_chapter(_index()[identifier][0]), entry.check)
     return function
 
 
@@ -196,7 +204,7 @@ def operand_check_of(identifier: str) -> OperandCheck | None:
     entry = form(identifier)
     if not entry.operand_check:
         return None
-    function: OperandCheck = getattr(_chapter(_entries()[identifier][0]), entry.operand_check)
+    function: OperandCheck = getattr(_chapter(_index()[identifier][0]), entry.operand_check)
     return function
 
 
@@ -213,7 +221,7 @@ def forms_of(opcode: str) -> tuple[Form, ...]:
 
 def all_forms() -> Iterator[Form]:
     """Yield every form of the table, in table order."""
-    for identifier in _entries():
+    for identifier in _index():
         yield form(identifier)
 
 

@@ -4,9 +4,16 @@ Each is a small function or class whose docstring says what it records; a user c
 by hand.  The recorded instructions have the user's line as their source.
 """
 
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from . import tcgen05_epilogue, tile_order, wgmma_epilogue
 from .ring import Consumer, Producer, Ring, Slot
-from .trace import Trace
+
+if TYPE_CHECKING:
+    from .trace import Trace
 
 __all__ = [
     "Consumer",
@@ -18,3 +25,9 @@ __all__ = [
     "tile_order",
     "wgmma_epilogue",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "Trace":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return import_module(f"{__name__}.trace").Trace

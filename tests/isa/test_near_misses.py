@@ -10,6 +10,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 import pytest
 
@@ -88,13 +89,12 @@ def _forget() -> None:
 @contextmanager
 def planted(identifier: str, right: str, wrong: str) -> Iterator[Form]:
     """The table with one fault in one entry."""
-    entries = table._entries()
-    chapter, text = entries[identifier]
-    assert text.count(right) == 1
-    altered = entries | {identifier: (chapter, text.replace(right, wrong))}
+    entry, read = table._entry(identifier), table._entry
+    assert entry.text.count(right) == 1
+    altered = replace(entry, text=entry.text.replace(right, wrong))
     with pytest.MonkeyPatch.context() as patch:
         _forget()
-        patch.setattr(table, "_entries", lambda: altered)
+        patch.setattr(table, "_entry", lambda given: altered if given == identifier else read(given))
         yield table.form(identifier)
     _forget()
 
