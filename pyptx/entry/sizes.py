@@ -20,7 +20,7 @@ from .specialize import Evaluator, KernelOptions, Recorded
 __all__ = ["Output", "Sizes", "Template"]
 
 
-#: A dim must be below this number.
+#: A dim whose extent the kernel reads must be below this number.
 _MOST = 1 << 32
 
 
@@ -175,8 +175,8 @@ class Sizes:
             fits = self._cluster is None or _extent(self._cluster(values)) == cluster
         except Exception:  # whatever the author's function raises, the full checks raise again
             return None
-        fits = fits and Launch.fits(grid, cluster) and max(extents, default=0) < _MOST
-        return (template, dims, grid) if fits else None
+        fits = fits and Launch.fits(grid, cluster)
+        return (template, dims, grid) if fits and all(dims[d] < _MOST for _, d in template.extents) else None
 
     def _allocators(self, dims: Mapping[str, int]) -> tuple[Callable[[Sequence[Any]], Any], ...]:
         return tuple(output.allocator(dims) for output in self._outputs)

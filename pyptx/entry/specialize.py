@@ -261,6 +261,13 @@ def specialize(
     """
     _check_dims(options, dims)
     _check_maps(options, dims)
+    for slot in recorded.slots:
+        if slot.kind == "extent" and dims[slot.dim] >= 1 << 32:
+            raise SpecError(
+                f"the dim {slot.dim} is {dims[slot.dim]}, but the kernel reads it as a u32 register "
+                "(extent): expected less than 2**32",
+                hint=f"read {options.names[slot.index]}.shape, which makes a specialization for each size",
+            )
     values = {**dims, **recorded.constants}
     cluster = extent("cluster", options.cluster, values)
     grid = extent("grid", options.grid, values)
@@ -339,8 +346,8 @@ def _check_dims(options: KernelOptions, dims: Mapping[str, int]) -> None:
                 hint=f"pass them: .ptx({', '.join(f'{dim}=...' for dim in missing)})",
             )
     for dim, value in dims.items():
-        if not _is_whole(value) or not 1 <= value < 1 << 32:
-            raise SpecError(f"the dim {dim} is {value!r}: expected a positive integer below 2**32")
+        if not _is_whole(value) or value < 1:
+            raise SpecError(f"the dim {dim} is {value!r}: expected a positive integer")
 
 
 def _check_maps(options: KernelOptions, dims: dict[str, int]) -> None:

@@ -17,7 +17,7 @@ from pyptx.toolchain import Tool
 
 from .loading import load_example
 
-pytestmark = pytest.mark.one_in(2)
+pytestmark = pytest.mark.one_in(4)
 
 gemm = load_example("blackwell/gemm_highperf_blackwell.py")
 SCHEDULES = [("eager", 0), ("late", 0), *(("random", seed) for seed in range(10))]

@@ -25,7 +25,7 @@ PROGRAMS = [
 SOURCES = sorted(EXAMPLES.glob("**/*.py"))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_runs(program: Path, ptxas: Tool) -> None:

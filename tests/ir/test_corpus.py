@@ -26,7 +26,7 @@ def faults(module: Module) -> list[str]:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("source, build, arch", CUDA)
 def test_cuda(source: str, arch: str, build: str, ptxas: Tool, nvdisasm: Tool) -> None:
     module = check(cuda_text(source, build, arch), ptxas, nvdisasm, arch, (BUILDS[build][1],))
@@ -34,7 +34,7 @@ def test_cuda(source: str, arch: str, build: str, ptxas: Tool, nvdisasm: Tool) -
     assert len(module.entries) >= KERNELS[source]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("name, capability", sorted(TRITON, key=lambda case: case[1]))
 def test_triton(name: str, capability: int, ptxas: Tool, nvdisasm: Tool) -> None:
     arch = ARCHITECTURES[capability]

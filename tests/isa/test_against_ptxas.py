@@ -84,7 +84,7 @@ def _version_before(version: Version) -> Version | None:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("forms", CHUNKS, ids=IDS)
 def test_every_variant_assembles_from_its_version_on(forms: list[Form], ptxas: Tool, newest: Version) -> None:
     """ptxas takes every variant, and refuses it in the version before its first."""

@@ -35,7 +35,7 @@ ASSEMBLED = 3
 
 
 @pytest.mark.sample(1)
-@pytest.mark.one_in(20)
+@pytest.mark.one_in(40)
 @pytest.mark.parametrize(
     "start", [pytest.param(n, id=f"from {FORMS[n].id}") for n in range(0, len(FORMS), CHUNK)]
 )

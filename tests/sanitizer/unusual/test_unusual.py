@@ -46,6 +46,7 @@ def test_no_error_under_eager(name: str) -> None:
     _check(name, "eager")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("schedule", ["late", "random:0", "random:1", "random:2"])
 @pytest.mark.parametrize("name", NAMES)
 def test_no_error_under_other_schedules(name: str, schedule: str) -> None:

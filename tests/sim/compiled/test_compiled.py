@@ -61,6 +61,7 @@ _CONCURRENT = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("short", _CONCURRENT)
 def test_as_late_as_possible(short: str) -> None:
     check(f"sm_90a/{short}", "late")
@@ -71,7 +72,7 @@ _OPTIMIZED = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", [name for name in _OPTIMIZED if not CASES[name][1].fails])
 def test_in_random_order(name: str) -> None:
     check(name, "random")

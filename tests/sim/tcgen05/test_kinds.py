@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from tests.sim.tcgen05.stage import COLUMNS, Cells, cells_of, perform, report_of
 from tests.sim.tcgen05.test_mma import A_AT, B_AT, BASE, SCHEDULES, Operand, operand
 
-pytestmark = pytest.mark.one_in(2)
+pytestmark = pytest.mark.one_in(3)
 
 Array = NDArray[Any]
 

@@ -40,13 +40,13 @@ def test_every_piece_of_the_grammar(name: str) -> None:
 
 
 @pytest.mark.sample(1)
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("source, build, arch", CUDA)
 def test_cuda(source: str, arch: str, build: str) -> None:
     check(cuda_text(source, build, arch))
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name, capability", TRITON)
 def test_triton(name: str, capability: int) -> None:
     check(triton_text(name, ARCHITECTURES[capability]))
