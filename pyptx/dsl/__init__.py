@@ -8,7 +8,7 @@ depend on ptxas, the simulator or the GPU.
 from . import ptx, reg, smem
 from .arguments import guard_arguments, guard_methods
 from .labels import Label
-from .params import Layout, ParameterSlot, Scalar, TensorMapReg, Tile, TileParam
+from .params import Layout, ParameterSlot, Scalar, TensorMapReg, Tile, TileParam, Workspace
 from .program import Program
 from .recording import Recording, record
 from .register_arrays import RegArray
@@ -34,6 +34,7 @@ __all__ = [
     "TileParam",
     "Trace",
     "VectorReg",
+    "Workspace",
     "current",
     "ptx",
     "record",

@@ -16,7 +16,7 @@ import numpy as np
 
 from ..core.arrays import dtype_of
 from ..core.errors import OperandError, SpecError, TraceError
-from ..core.types import TYPES, ScalarType, b8, pred, u32, u64
+from ..core.types import TYPES, ScalarType, b8, pred, u8, u32, u64
 from ..ir import Address, Immediate, Param, Register, Symbol
 from ..layout import SWIZZLE_BYTES
 from .dims import Dims, Shape
@@ -26,7 +26,16 @@ from .trace import Plan, Trace, current, identifier
 from .types import as_whole, memory_type
 from .valueless import Valueless
 
-__all__ = ["Layout", "Parameters", "Scalar", "ParameterSlot", "TensorMapReg", "Tile", "TileParam"]
+__all__ = [
+    "Layout",
+    "Parameters",
+    "Scalar",
+    "ParameterSlot",
+    "TensorMapReg",
+    "Tile",
+    "TileParam",
+    "Workspace",
+]
 
 
 class Layout(enum.Enum):
@@ -132,6 +141,39 @@ class Scalar:
 
     def __repr__(self) -> str:
         return f"Scalar({self.type})"
+
+
+class Workspace:
+    """Memory that CTAs share during a launch: for partial sums, counters of a split K, a grid barrier.
+
+    The caller passes no array for it: each launch gets memory of torch's allocator, the same for all launches
+    of the kernel in one stream.  In the kernel it is a tensor parameter of one dim, behind the outputs.
+
+    Attributes:
+        nbytes: its size in bytes: a number, or a function of the dims and constants.
+        dtype: element type.
+        zeroed: True if all bytes are 0 when a launch starts. The kernel must store 0 again wherever it has
+            stored anything else before it ends; the simulator checks this.
+    """
+
+    __slots__ = ("dtype", "nbytes", "zeroed")
+
+    def __init__(self, nbytes: int | Callable[..., int], dtype: Any = u8, *, zeroed: bool = False) -> None:
+        """Raise :class:`SpecError` for a size that is neither a positive number nor a function."""
+        whole = isinstance(nbytes, int) and not isinstance(nbytes, bool)
+        if not callable(nbytes) and not (whole and nbytes > 0):
+            raise SpecError(
+                f"Workspace: {nbytes!r} bytes: expected a positive number, or a function of the dims"
+            )
+        self.nbytes = nbytes
+        self.dtype: ScalarType = dtype_of(dtype)
+        if self.dtype.nbytes == 0:
+            raise SpecError(f"Workspace: memory cannot hold {self.dtype}", hint="use u8")
+        self.zeroed = bool(zeroed)
+
+    def __repr__(self) -> str:
+        size = self.nbytes if isinstance(self.nbytes, int) else "a function"
+        return f"Workspace({size}, {self.dtype}, zeroed={self.zeroed})"
 
 
 def _is_dim(value: object) -> bool:

@@ -19,12 +19,13 @@ from ..core.arrays import ArrayInfo
 from ..core.errors import DeviceError, PyptxError, PyptxWarning, SpecError, StreamError
 from ..core.source import defined_at
 from ..core.tracebacks import short_traceback, shortened
-from ..dsl import Scalar, Tile
+from ..dsl import Scalar, Tile, Workspace
 from ..dsl.trace import identifier
 from ..ir import Module, PrintedModule, print_module
 from ..isa import target
 from ..runtime.launch import stream_handle
 from .arguments import KernelArguments, allocate, bind_dims, check_array, check_scalar, place_of
+from .declaration import parameter_names, positive, whole
 from .foreign import is_foreign, lend, owner_of
 from .operators import Operators, needs_operator, traced
 from .ready import is_tensor, on_stream
@@ -67,6 +68,7 @@ def kernel(
     dependent: bool = False,
     priority: int | None = None,
     carveout: int | None = None,
+    workspaces: Sequence[Workspace] = (),
     name: str | None = None,
 ) -> Callable[[Callable[..., None]], Kernel]: ...
 
@@ -89,6 +91,7 @@ def kernel(
     dependent: bool = False,
     priority: int | None = None,
     carveout: int | None = None,
+    workspaces: Sequence[Workspace] = (),
     name: str | None = None,
 ) -> Kernel | Callable[[Callable[..., None]], Kernel]:
     """Make a kernel from a function that records instructions.
@@ -119,6 +122,8 @@ def kernel(
         priority: priority of the launches, lower numbers first; by default that of their stream.
         carveout: percentage of an SM's memory that should be shared memory, from 0 to 100; the rest is L1
             cache. By default the driver chooses.
+        workspaces: a ``Workspace`` for each piece of memory that a launch needs besides its arrays; the
+            function's parameters for them follow the outputs.
         name: name of the entry in the PTX text; by default the function's name.
 
     Watch out: a specialization is recorded once for its dims and constants. If the function reads other
@@ -131,12 +136,13 @@ def kernel(
 
     def decorate(function: Callable[..., None]) -> Kernel:
         specs = (*in_specs, *out_specs)
-        names = _parameters(function, specs, len(in_specs))
+        names = parameter_names(function, specs, len(in_specs), workspaces, _reserved())
+        count = len(specs)
         target(arch)
         return Kernel(
             function,
             KernelOptions(
-                names=names,
+                names=names[:count],
                 specs=specs,
                 inputs=len(in_specs),
                 grid=grid,
@@ -145,12 +151,13 @@ def kernel(
                 arch=arch,
                 smem=smem,
                 extern_smem=extern_smem,
-                min_ctas_per_sm=_positive("min_ctas_per_sm", min_ctas_per_sm),
-                max_registers=_positive("max_registers", max_registers),
+                min_ctas_per_sm=positive("min_ctas_per_sm", min_ctas_per_sm),
+                max_registers=positive("max_registers", max_registers),
                 cooperative=bool(cooperative),
                 dependent=bool(dependent),
-                priority=_number("priority", priority, -(1 << 31), (1 << 31) - 1),
-                carveout=_number("carveout", carveout, 0, 100),
+                priority=whole("priority", priority, -(1 << 31), (1 << 31) - 1),
+                carveout=whole("carveout", carveout, 0, 100),
+                workspaces=tuple(zip(names[count:], workspaces, strict=True)),
                 entry=identifier(name or function.__name__),
                 location=defined_at(function),
             ),
@@ -168,53 +175,6 @@ def _reserved() -> frozenset[str]:
     )
     parameters = (p for method in methods for p in inspect.signature(method).parameters.values())
     return frozenset(p.name for p in parameters if p.kind is p.KEYWORD_ONLY)
-
-
-def _positive(what: str, value: int | None) -> int | None:
-    if value is not None and (isinstance(value, bool) or value < 1):
-        raise SpecError(f"{what} is {value!r}: expected a positive number")
-    return value
-
-
-def _number(what: str, value: int | None, least: int, most: int) -> int | None:
-    whole = isinstance(value, int) and not isinstance(value, bool)
-    if value is not None and not (whole and least <= value <= most):
-        raise SpecError(f"{what} is {value!r}: expected a whole number from {least} to {most}")
-    return value
-
-
-def _parameters(
-    function: Callable[..., None], specs: Sequence[Tile | Scalar], inputs: int
-) -> tuple[str, ...]:
-    """Return the names of the positional parameters, one per spec. Raises :class:`SpecError`."""
-    name = function.__name__
-    for spec in specs[inputs:]:
-        if not isinstance(spec, Tile):
-            raise SpecError(f"{name}: an output is a Tile, not {spec!r}", hint="list scalars in in_specs")
-    for spec in specs[:inputs]:
-        if not isinstance(spec, (Tile, Scalar)):
-            raise SpecError(f"{name}: an input is a Tile or a Scalar, not {spec!r}")
-    positional: list[str] = []
-    for parameter in inspect.signature(function).parameters.values():
-        if parameter.kind in (parameter.VAR_POSITIONAL, parameter.VAR_KEYWORD):
-            raise SpecError(
-                f"{name}: a kernel cannot have *{parameter.name}",
-                hint="declare each parameter and constant by its name",
-            )
-        if parameter.kind is not parameter.KEYWORD_ONLY:
-            positional.append(parameter.name)
-        elif parameter.name in _reserved():
-            raise SpecError(
-                f"{name}: a constant cannot be called {parameter.name!r}, which is a keyword of the call",
-                hint="rename the constant",
-            )
-    if len(positional) != len(specs):
-        raise SpecError(
-            f"{name} has {len(positional)} positional parameters ({', '.join(positional)}), "
-            f"but {inputs} in_specs and {len(specs) - inputs} out_specs",
-            hint="list the inputs, then the outputs; put constants after `*`, as keyword-only parameters",
-        )
-    return tuple(positional)
 
 
 class Kernel:

@@ -6,13 +6,18 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from ..core.arrays import host_bytes, is_array, to_numpy
 from ..core.errors import SpecError
+from ..core.types import u8
+from ..dsl import Tile
+from ..runtime.workspaces import Space
 from ..sim import Report
 from ..sim.api.options import LaunchOptions
 from ..sim.api.reference import expected_outputs
 from ..sim.api.runs import run
-from .arguments import KernelArguments
+from .arguments import KernelArguments, allocate
 from .specialize import KernelOptions, Specialization, argument_of
 
 __all__ = ["outputs_of", "simulate"]
@@ -41,12 +46,14 @@ def simulate(
     if arguments.fresh:
         for array in arguments.outputs:
             host_bytes(array)[...] = _POISON
-    fresh = [
-        position
-        for position, slot in enumerate(special.slots)
-        if arguments.fresh and slot.index >= options.inputs and slot.kind in ("map", "pointer")
-    ]
-    values = _simulator_arguments(special, options, arguments)
+    spaces = special.spaces(options)
+    given = [*arguments.values, *map(_memory_of, spaces)]
+    count = len(arguments.values)
+    arrays = [(n, slot.index) for n, slot in enumerate(special.slots) if slot.kind in ("map", "pointer")]
+    fresh = [n for n, index in arrays if arguments.fresh and options.inputs <= index < count]
+    undefined = [n for n, index in arrays if index >= count and not spaces[index - count].zeroed]
+    zeroed = [n for n, index in arrays if index >= count and spaces[index - count].zeroed]
+    values = [argument_of(special, options, slot, given[slot.index]) for slot in special.slots]
     request = loaded.request(
         special.entry,
         config.grid,
@@ -54,12 +61,13 @@ def simulate(
         config.cluster,
         config.dynamic_smem,
         values,
-        (),
+        undefined,
         outputs=fresh,
     )
-    wanted = _by_position(special, options, reference[0])
-    names = {place: options.names[slot.index] for place, slot in enumerate(special.slots)}
-    expected = expected_outputs(wanted, values, *reference[1:], names)
+    wanted = _by_position(special, options, reference[0]) or {}
+    wanted = {**wanted, **{n: np.zeros_like(values[n]) for n in zeroed}}
+    names = {place: options.parameters[slot.index][0] for place, slot in enumerate(special.slots)}
+    expected = expected_outputs(wanted or None, values, *reference[1:], names)
     request = replace(request, expected=expected)
     (report,) = run([request], LaunchOptions() if run_options is None else run_options)
     report.outputs = arguments.outputs
@@ -94,7 +102,8 @@ def _by_position(
     return {place: wanted[number] for number, place in places.items()}
 
 
-def _simulator_arguments(
-    special: Specialization, options: KernelOptions, arguments: KernelArguments
-) -> list[Any]:
-    return [argument_of(special, options, slot, arguments.values[slot.index]) for slot in special.slots]
+def _memory_of(space: Space) -> Any:
+    """Return the memory of a workspace on the host, aligned as the allocators of GPUs do."""
+    memory = allocate("workspace", Tile(space.nbytes, u8), {}, None)
+    memory[...] = 0 if space.zeroed else _POISON
+    return memory

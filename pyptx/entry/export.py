@@ -91,10 +91,7 @@ def _manifest(
         },
         "registers": assembly.registers,
         "spills": assembly.spills,
-        "arguments": [
-            _argument(given, spec, special.dims)
-            for given, spec in zip(options.names, options.specs, strict=True)
-        ],
+        "arguments": [_argument(given, spec, special.dims) for given, spec in options.parameters],
         "parameters": _parameters(special, options),
     }
 
@@ -149,9 +146,8 @@ def _parameters(special: Specialization, options: KernelOptions) -> list[dict[st
 
 def _recipe(slot: ParameterSlot, options: KernelOptions, dims: dict[str, int]) -> dict[str, Any]:
     """Return the arguments of ``cuTensorMapEncodeTiled``, innermost axis first, without the address."""
-    spec = options.specs[slot.index]
+    name, spec = options.parameters[slot.index]
     assert isinstance(spec, Tile)
-    name = options.names[slot.index]
     made = tensor_map(name, spec, 0, shape=spec.shape(dims), dtype=spec.dtype).driver_arguments()
     recipe = {key: list(v) if isinstance(v, tuple) else v for key, v in made._asdict().items()}
     del recipe["address"]

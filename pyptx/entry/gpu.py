@@ -44,17 +44,20 @@ def launch(
     These are the launch for the same signature, and the launches for the same dtypes and other sizes.  None
     if such launches must be packed anew, as with arrays of other libraries than torch.
     """
+    spaces = special.spaces(options)
     plan = _plan_of(special, options, arguments, device_index)
     if plan is not None:
-        flat = _flat(arguments)
-        plan([flat[slot.index] for slot in _filled(special)], stream_handle(stream, device_index))
+        handle = stream_handle(stream, device_index)
+        held = special.memory.tensors(spaces, device_index, handle) if spaces else []
+        flat = [*_flat(arguments), *(tensor.data_ptr() for tensor in held)]
+        plan([flat[slot.index] for slot in _filled(special)], handle)
         arrays = [value for value in arguments.values if not isinstance(value, (int, float))]
         if not all(map(is_tensor, arrays)):
             return None
         outputs = _outputs(options, arguments)
-        return _ready(special, plan, outputs), Sizes(
-            options, special.siblings, special.constants, device_index, outputs
-        )
+        return _ready(special, options, plan, outputs), Sizes(options, special, device_index, outputs)
+    if spaces:
+        raise _no_template(options.entry, "this driver's tensor maps", "call a kernel without workspaces")
     packed: list[Any] = []
     for slot in special.slots:
         value, info = arguments.values[slot.index], arguments.infos[slot.index]
@@ -78,26 +81,31 @@ def prepare(
     """Load the kernel and pack the parameters for launches that only need to be started."""
     plan = _plan_of(special, options, arguments, device_index)
     if plan is None:
-        raise UnsupportedError(
-            f"{options.entry}.prepare: pyptx does not know where this driver keeps a tensor map's address",
-            hint="call the kernel",
-        )
+        raise _no_template(f"{options.entry}.prepare", "a prepared launch", "call the kernel")
     inputs, outputs = arguments.values[: options.inputs], arguments.outputs
     signatures = Signatures(options.specs)
-    for fresh, out in ((False, outputs or None), (True, None)):
-        made = _outputs(options, replace(arguments, fresh=fresh))
-        signatures.add(inputs, out, {}, _ready(special, plan, made), None)
+    ready = _ready(special, options, plan, ())
+    signatures.add(inputs, outputs or None, {}, ready, None)
+    made = _outputs(options, replace(arguments, fresh=True))
+    signatures.add(inputs, None, {}, _ready(special, options, plan, made), None)
     infos = zip(options.names, arguments.infos, strict=True)
     places = tuple(slot.index for slot in _filled(special))
     flat = _flat(arguments)
+    spaces = bool(options.workspaces)
     return Prepared(
         f"{options.entry}, prepared for {', '.join(_described(name, info) for name, info in infos)}",
         plan,
-        [flat[place] for place in places],
+        [] if spaces else [flat[place] for place in places],
         arguments,
         signatures,
-        fixed(plan, places, flat),
+        partial(_launch_with_spaces, ready, flat) if spaces else fixed(plan, places, flat),
     )
+
+
+def _launch_with_spaces(ready: Ready, flat: Sequence[Any], stream: Any) -> bool:
+    """Launch with the addresses and numbers in ``flat``, and with the workspaces of the stream."""
+    ready.launch((), list(flat), None, stream)
+    return True
 
 
 def _filled(special: Specialization) -> list[ParameterSlot]:
@@ -111,11 +119,18 @@ def _described(name: str, info: ArrayInfo | None) -> str:
     )
 
 
-def _ready(special: Specialization, plan: Plan, outputs: Sequence[Output]) -> Ready:
+def _no_template(who: str, what: str, hint: str) -> UnsupportedError:
+    return UnsupportedError(
+        f"{who}: pyptx does not know how this driver encodes tensor maps, which {what} needs", hint=hint
+    )
+
+
+def _ready(special: Specialization, options: KernelOptions, plan: Plan, outputs: Sequence[Output]) -> Ready:
     """Return what launches with the signature of these arguments need."""
     places = tuple(slot.index for slot in _filled(special))
     allocators = tuple(output.allocator(special.dims) for output in outputs)
-    return Ready(plan, places, plan.kernel.device_index, allocators)
+    device_index = plan.kernel.device_index
+    return Ready(plan, places, device_index, allocators, special.spaces(options), special.memory)
 
 
 def _outputs(options: KernelOptions, arguments: KernelArguments) -> list[Output]:
@@ -194,15 +209,16 @@ def _make_plan(
     maps = []
     extents = []
     for number, slot in enumerate(special.slots):
-        spec, info = options.specs[slot.index], arguments.infos[slot.index]
+        name, spec = options.parameters[slot.index]
         if isinstance(spec, Scalar):
-            parameters.append(Number(spec.type, partial(check_scalar, options.names[slot.index], spec)))
+            parameters.append(Number(spec.type, partial(check_scalar, name, spec)))
         elif slot.kind == "extent":
             parameters.append(Constant(special.dims[slot.dim].to_bytes(8, "little")))
             extents.append((number, slot.dim))
         elif slot.kind == "pointer":
             parameters.append(Address())
         else:
+            info = arguments.infos[slot.index]
             assert info is not None
             tensor_map = map_of(options, slot.index, arguments.values[slot.index])
             made = template(tensor_map, info.pointer, device_index)
@@ -212,7 +228,9 @@ def _make_plan(
             maps.append((number, spec.dims, made))
     plan = make_plan(_loaded(special, device_index), special.launch, parameters)
     places = tuple(slot.index for slot in _filled(special))
+    # The compiled path does not know workspaces.
+    compiled = None if options.workspaces else entry(plan, places)
     special.recorded.templates.setdefault(
-        device_index, Template(plan, entry(plan, places), places, tuple(maps), tuple(extents))
+        device_index, Template(plan, compiled, places, tuple(maps), tuple(extents))
     )
     return plan

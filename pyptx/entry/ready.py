@@ -13,6 +13,7 @@ from typing import Any
 
 from ..runtime.launch import current_stream, stream_handle
 from ..runtime.plan import Plan
+from ..runtime.workspaces import Space, WorkspaceMemory, pool_of
 
 __all__ = ["Ready", "allocator_like", "allocator_of_shape", "is_tensor", "on_stream"]
 
@@ -26,12 +27,16 @@ class Ready:
         places: for each parameter that a call fills, the number of the argument that gives its value.
         device_index: the GPU.
         outputs: functions of the inputs that allocate the outputs; none if the caller gives the outputs.
+        spaces: the workspaces, whose addresses follow those of the outputs.
+        memory: the memory of the workspaces.
     """
 
     plan: Plan
     places: tuple[int, ...]
     device_index: int
     outputs: tuple[Callable[[Sequence[Any]], Any], ...]
+    spaces: tuple[Space, ...]
+    memory: WorkspaceMemory
 
     def launch(self, given: Sequence[Any], flat: list[Any], out: Any, stream: Any) -> Any:
         """Launch with the addresses and numbers in ``flat``; return the outputs as the kernel's call does.
@@ -48,6 +53,9 @@ class Ready:
             out = made[0] if len(made) == 1 else tuple(made)
         elif out.__class__ is list or out.__class__ is tuple:
             out = out[0] if len(out) == 1 else tuple(out)
+        if self.spaces:
+            held = self.memory.tensors(self.spaces, device, handle)
+            flat += [tensor.data_ptr() for tensor in held]
         self.plan([flat[place] for place in self.places], handle)
         return out
 
@@ -67,12 +75,10 @@ def on_stream(handle: int, device_index: int, make: Callable[[], list[Any]]) -> 
     """
     if handle == current_stream(device_index):
         return make()
-    cuda = sys.modules["torch"].cuda
-    side = cuda.ExternalStream(handle, device=device_index) if handle else cuda.default_stream(device_index)
-    with cuda.stream(side):
+    with pool_of(handle, device_index):
         made = make()
     for tensor in made:
-        tensor.record_stream(cuda.current_stream(device_index))
+        tensor.record_stream(sys.modules["torch"].cuda.current_stream(device_index))
     return made
 
 

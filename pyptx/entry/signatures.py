@@ -173,7 +173,7 @@ class Signatures:
         _keep(self._ready, key, ready)
         if sizes is not None:
             _keep(self._sizes, _without_shapes(key), sizes)
-        if self._table is not None and not keywords:
+        if self._table is not None and not keywords and not ready.spaces:
             compiled = entry(ready.plan, ready.places)
             if compiled is not None:
                 compile = None if sizes is None else sizes.compiled

@@ -15,7 +15,7 @@ from ..ir import Launch
 from ..runtime.plan import Constant, MapImage, Parameter, Plan
 from ..runtime.tensor_maps import MapTemplate
 from .ready import Ready, allocator_of_shape
-from .specialize import Evaluator, KernelOptions, Recorded
+from .specialize import Evaluator, KernelOptions, Specialization, WorkspaceSizes, spaces_of
 
 __all__ = ["Output", "Sizes", "Template"]
 
@@ -83,28 +83,40 @@ class Sizes:
 
     Args:
         options: the kernel's options.
-        recordings: the kernel's recordings for the constants; others may be added to the list.
-        constants: values of the constants.
+        special: a specialization for the constants.
         device_index: number of the GPU.
         outputs: the outputs that each call allocates; none if the caller gives them.
     """
 
-    __slots__ = ("_cluster", "_constants", "_device", "_dims", "_grid", "_outputs", "_recordings")
+    __slots__ = (
+        "_cluster",
+        "_constants",
+        "_device",
+        "_dims",
+        "_grid",
+        "_memory",
+        "_options",
+        "_outputs",
+        "_recordings",
+        "_spaces",
+    )
 
     def __init__(
         self,
         options: KernelOptions,
-        recordings: Sequence[Recorded],
-        constants: Mapping[str, Any],
+        special: Specialization,
         device_index: int,
         outputs: Sequence[Output],
     ) -> None:
+        self._options = options
         self._dims = options.dims
-        self._recordings = recordings
-        self._constants = dict(constants)
+        self._recordings = special.siblings
+        self._constants = dict(special.constants)
+        self._memory = special.memory
         self._device = device_index
         self._outputs = tuple(outputs)
-        names = (*self._dims, *constants)
+        names = (*self._dims, *self._constants)
+        self._spaces = WorkspaceSizes(options, names) if options.workspaces else None
         self._grid = Evaluator("grid", options.grid, names)
         #: A cluster that does not depend on the sizes is that of the template.
         self._cluster = Evaluator("cluster", options.cluster, names) if callable(options.cluster) else None
@@ -145,6 +157,8 @@ class Sizes:
             template.places,
             self._device,
             self._allocators(dims),
+            spaces_of(self._options, dims),
+            self._memory,
         )
 
     @staticmethod
@@ -162,13 +176,18 @@ class Sizes:
 
     def _find(self, extents: tuple[int, ...]) -> tuple[Template, dict[str, int], tuple[int, int, int]] | None:
         dims = dict(zip(self._dims, extents, strict=True))
+        values = {**dims, **self._constants}
+        if self._spaces is not None:
+            try:
+                dims.update(self._spaces(values))
+            except Exception:  # whatever the author's function raises, the full checks raise again
+                return None
         for recorded in self._recordings:
             template = recorded.templates.get(self._device)
             if template is not None and recorded.serves(dims):
                 break
         else:
             return None
-        values = {**dims, **self._constants}
         cluster = template.plan.launch.cluster
         try:
             grid = _extent(self._grid(values))

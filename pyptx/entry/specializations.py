@@ -14,7 +14,15 @@ from typing import Any
 
 from ..core.errors import SpecError
 from ..core.logs import logger
-from .specialize import KernelOptions, Recorded, Specialization, record_for, specialize
+from ..runtime.workspaces import WorkspaceMemory
+from .specialize import (
+    KernelOptions,
+    Recorded,
+    Specialization,
+    WorkspaceSizes,
+    record_for,
+    specialize,
+)
 
 __all__ = ["Specializations"]
 
@@ -41,6 +49,8 @@ class Specializations:
             for parameter in inspect.signature(function).parameters.values()
             if parameter.kind is parameter.KEYWORD_ONLY
         }
+        self._memory = WorkspaceMemory()
+        self._sizes = WorkspaceSizes(options, (*options.dims, *self.defaults)) if options.workspaces else None
         self._lock = RLock()
         self._kept: dict[Any, Specialization] = {}
         #: Recordings by the constants, and in the order in which they were made.
@@ -76,6 +86,8 @@ class Specializations:
                 raise SpecError(f"{self._options.entry}: the constant {name!r} has no value and no default")
             else:
                 values[name] = default
+        if self._sizes is not None and all(dim in dims for dim in self._options.dims):
+            dims = {**dims, **self._sizes({**dims, **values})}
         try:
             # 1, True and 1.0 compare equal, but they are different constants.
             key = (
@@ -105,7 +117,7 @@ class Specializations:
             _log.info("recorded %s for %s in %.1f ms", recorded.entry, {**dims, **values}, taken)
         else:
             _log.debug("a recording of %s serves %s too", recorded.entry, dims)
-        found = specialize(self._options, recorded, dims, recordings)
+        found = specialize(self._options, recorded, dims, self._memory, recordings)
         if recorded not in recordings:
             recordings.append(recorded)
             self._recordings[key[1]] = recordings

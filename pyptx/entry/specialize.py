@@ -11,12 +11,15 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from ..core.errors import SpecError
 from ..core.source import SourceLocation
-from ..dsl import ParameterSlot, Scalar, Tile, record
+from ..dsl import ParameterSlot, Scalar, Tile, Workspace, record
 from ..dsl.dims import Dims
 from ..ir import Directive, Launch, Module, PrintedModule, print_module
 from ..layout import TensorMap
+from ..runtime.workspaces import Space, WorkspaceMemory
 from .arguments import dims_of
 
 __all__ = [
@@ -25,10 +28,13 @@ __all__ = [
     "KernelOptions",
     "Recorded",
     "Specialization",
+    "WorkspaceSizes",
     "argument_of",
     "evaluate",
     "map_of",
     "record_for",
+    "size_name",
+    "spaces_of",
     "specialize",
 ]
 
@@ -55,6 +61,7 @@ class KernelOptions:
     dependent: bool
     priority: int | None
     carveout: int | None
+    workspaces: tuple[tuple[str, Workspace], ...]
     entry: str
     location: SourceLocation | None
 
@@ -62,6 +69,15 @@ class KernelOptions:
     def dims(self) -> tuple[str, ...]:
         """Names of the dims, in the order of the specs."""
         return dims_of(self.specs)
+
+    @cached_property
+    def parameters(self) -> tuple[tuple[str, Tile | Scalar], ...]:
+        """Name and spec of each parameter of the function: inputs, outputs, then workspaces.
+
+        The dim of a workspace has a name that no other dim can have (:func:`size_name`).
+        """
+        tiles = [(name, Tile(size_name(name), space.dtype)) for name, space in self.workspaces]
+        return (*zip(self.names, self.specs, strict=True), *tiles)
 
 
 @dataclass(frozen=True, eq=False)
@@ -115,6 +131,7 @@ class Specialization:
         recorded: the recording, which specializations of other dims may share.
         launch: grid, block, cluster and dynamic shared memory.
         dims: values of the named dims.
+        memory: the memory of the kernel's workspaces.
         siblings: the kernel's recordings for the same constants; others may be added to the list.
         plans: launches that are ready, by device.
     """
@@ -122,6 +139,7 @@ class Specialization:
     recorded: Recorded
     launch: Launch
     dims: dict[str, int]
+    memory: WorkspaceMemory
     siblings: Sequence[Recorded] = ()
     plans: dict[int, Any] = field(default_factory=dict, repr=False)
 
@@ -149,6 +167,10 @@ class Specialization:
     def static_smem(self) -> int:
         """Bytes of static shared memory."""
         return self.recorded.static_smem
+
+    def spaces(self, options: KernelOptions) -> tuple[Space, ...]:
+        """Return the workspaces of a launch."""
+        return spaces_of(options, self.dims)
 
     @property
     def loaded(self) -> dict[Any, Any]:
@@ -183,6 +205,48 @@ class _Values(Mapping[str, Any]):
 
     def __len__(self) -> int:
         return len(list(iter(self)))
+
+
+def size_name(workspace: str) -> str:
+    """Return the name of the dim that holds the number of elements of a workspace."""
+    return f"{workspace}.size"
+
+
+def spaces_of(options: KernelOptions, dims: Mapping[str, int]) -> tuple[Space, ...]:
+    """Return the workspaces of a launch with these dims, which have the sizes (:class:`WorkspaceSizes`)."""
+    return tuple(
+        Space(dims[size_name(name)] * space.dtype.nbytes, space.zeroed) for name, space in options.workspaces
+    )
+
+
+class WorkspaceSizes:
+    """The numbers of elements of a kernel's workspaces, for any dims and constants.
+
+    Args:
+        options: the kernel's options.
+        names: names of the dims and constants.
+    """
+
+    __slots__ = ("_evaluators",)
+
+    def __init__(self, options: KernelOptions, names: Collection[str]) -> None:
+        self._evaluators = [
+            (name, space.dtype.nbytes, Evaluator(f"the size of {name}", space.nbytes, names))
+            for name, space in options.workspaces
+        ]
+
+    def __call__(self, values: Mapping[str, Any]) -> dict[str, int]:
+        """Return the dim of each workspace. Raises SpecError if a size is no positive number of elements."""
+        found = {}
+        for name, nbytes, evaluator in self._evaluators:
+            size = evaluator(values)
+            size = int(size) if isinstance(size, np.integer) else size
+            if not _is_whole(size) or size < 1 or size % nbytes:
+                raise SpecError(
+                    f"the workspace {name} has {size!r} bytes: expected a positive multiple of {nbytes}"
+                )
+            found[size_name(name)] = size // nbytes
+        return found
 
 
 class Evaluator:
@@ -250,11 +314,15 @@ def extent(what: str, option: Extent, values: Mapping[str, Any]) -> tuple[int, i
 
 
 def specialize(
-    options: KernelOptions, recorded: Recorded, dims: dict[str, int], siblings: Sequence[Recorded]
+    options: KernelOptions,
+    recorded: Recorded,
+    dims: dict[str, int],
+    memory: WorkspaceMemory,
+    siblings: Sequence[Recorded],
 ) -> Specialization:
     """Return a recorded kernel for these dims, which :meth:`Recorded.serves`.
 
-    ``siblings`` are the kernel's recordings for the same constants.
+    ``memory`` is that of the kernel's workspaces; ``siblings`` are its recordings for the same constants.
 
     Raises:
         SpecError: TMA refuses a tensor map, or extents exceed the hardware's limits.
@@ -266,9 +334,10 @@ def specialize(
             raise SpecError(
                 f"the dim {slot.dim} is {dims[slot.dim]}, but the kernel reads it as a u32 register "
                 "(extent): expected less than 2**32",
-                hint=f"read {options.names[slot.index]}.shape, which makes a specialization for each size",
+                hint=f"read {options.parameters[slot.index][0]}.shape, which makes a specialization for each "
+                "size",
             )
-    values = {**dims, **recorded.constants}
+    values = {**{dim: dims[dim] for dim in options.dims}, **recorded.constants}
     cluster = extent("cluster", options.cluster, values)
     grid = extent("grid", options.grid, values)
     launch = Launch(
@@ -282,7 +351,7 @@ def specialize(
         carveout=options.carveout,
     )
     launch.check()
-    return Specialization(recorded, launch, dims, siblings)
+    return Specialization(recorded, launch, dims, memory, siblings)
 
 
 def record_for(
@@ -300,15 +369,16 @@ def record_for(
     _check_dims(options, dims)
     _check_maps(options, dims)
     block = extent("block", options.block, values)
-    whole = {**dims, **constants}
+    whole = {**{dim: dims[dim] for dim in options.dims}, **constants}
     Launch(extent("grid", options.grid, whole), block, extent("cluster", options.cluster, whole)).check()
     smem = evaluate("smem", options.smem, values)
     if smem is not None and (not _is_whole(smem) or smem < 0):
         raise SpecError(f"smem is {smem!r}: expected a number of bytes, at least 0")
+    names, specs = zip(*options.parameters, strict=True) if options.parameters else ((), ())
     recording = record(
         body,
-        options.names,
-        options.specs,
+        names,
+        specs,
         entry=options.entry,
         arch=options.arch,
         dims=known,

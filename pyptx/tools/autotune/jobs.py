@@ -69,16 +69,16 @@ def description(candidate: Candidate, inputs: Inputs, folder: Path) -> dict[str,
     text.write_text(special.lined.text, encoding="utf-8")
     arrays = [
         inputs.array(number, spec, special.dims, options.inputs) if isinstance(spec, Tile) else None
-        for number, spec in enumerate(options.specs)
+        for number, (_, spec) in enumerate(options.parameters)
     ]
     parameters: list[dict[str, Any]] = []
     for slot in special.slots:
-        spec = options.specs[slot.index]
+        name, spec = options.parameters[slot.index]
         if slot.kind == "extent":
             extent = special.dims[slot.dim]
             parameters.append({"kind": "scalar", "type": slot.param.type.name, "value": extent})
         elif not isinstance(spec, Tile):
-            value = check_scalar(options.names[slot.index], spec, inputs.values[slot.index])
+            value = check_scalar(name, spec, inputs.values[slot.index])
             parameters.append({"kind": "scalar", "type": spec.type.name, "value": value})
         elif slot.kind == "map":
             assert spec.tma_box is not None

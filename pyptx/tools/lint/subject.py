@@ -106,12 +106,12 @@ def ended(subject: Subject, loaded: LoadedModule, reports: Sequence[Report]) -> 
 def _of_specialization(special: Specialization, options: KernelOptions) -> Subject:
     sizes: dict[str, Array] = {}
     for slot in special.slots:
-        spec = options.specs[slot.index]
+        name, spec = options.parameters[slot.index]
         if slot.kind == "pointer" and isinstance(spec, Tile):
             shape = spec.shape(special.dims)
             nbytes = prod(shape) * spec.dtype.bits // 8
             text = f"({', '.join(map(str, shape))}) {spec.dtype}"
-            sizes[slot.param.name] = Array(options.names[slot.index], text, nbytes)
+            sizes[slot.param.name] = Array(name, text, nbytes)
     launch = special.launch
     return Subject(
         special.module,

@@ -150,11 +150,12 @@ def _of_kernel(kernel: Kernel, keywords: dict[str, Any]) -> LaunchableKernel:
     with user_output_to_stderr():
         special = kernel.specialize(**keywords)
     parameters: list[KernelParameter] = []
-    for index, (name, spec) in enumerate(zip(options.names, options.specs, strict=True)):
+    zeroed = {name for name, space in options.workspaces if space.zeroed}
+    for index, (name, spec) in enumerate(options.parameters):
         if isinstance(spec, Scalar):
             parameters.append(KernelParameter(name, spec.type, spec.type.nbytes))
             continue
-        fill = "random" if index < options.inputs else "empty"
+        fill = "random" if index < options.inputs else "zeros" if name in zeroed else "empty"
         default = FilledArray(fill, spec.dtype, spec.shape(special.dims))
         parameters.append(KernelParameter(name, u64, u64.nbytes, default=default))
 
