@@ -171,7 +171,7 @@ class FakePlan:
 def test_sizes_that_the_full_checks_must_look_at() -> None:
     k = scaled(cluster=lambda M: 2 if M > 100 else 1)
     special = k.specialize(M=16, N=1)
-    sizes = Sizes(k.options, special.siblings, special.constants, 0, ())
+    sizes = Sizes(k.options, special, 0, ())
     assert sizes.compiled((16, 1)) is None  # no GPU has a template yet
     calls = []
 
@@ -195,7 +195,7 @@ def test_a_dim_that_the_text_depends_on_has_a_recording_of_its_own() -> None:
         ptx.store(y.at(0), ptx.special.tid.x() + x.shape[0])
 
     first = reads.specialize(M=16)
-    sizes = Sizes(reads.options, first.siblings, first.constants, 0, ())
+    sizes = Sizes(reads.options, first, 0, ())
     first.recorded.templates[0] = Template(FakePlan(first.launch), None, (0, 1), (), ())  # type: ignore[arg-type]
     assert sizes._find((16,)) is not None and sizes._find((17,)) is None
     second = reads.specialize(M=17)
