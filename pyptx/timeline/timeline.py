@@ -37,6 +37,7 @@ class Timeline:
         dropped: number of events that were not kept, because there was no room for them.
         notes: what the reader must know, such as findings of the run.
         sources: text of files that cannot be read from disk, by name: a PTX text, for example.
+        hangs: True if the run ended because no thread could run any more: open waits never end.
     """
 
     title: str
@@ -47,6 +48,7 @@ class Timeline:
     dropped: int = 0
     notes: Sequence[str] = ()
     sources: Mapping[str, str] = field(default_factory=dict)
+    hangs: bool = False
 
     def __post_init__(self) -> None:
         if self.unit not in UNITS:
@@ -57,7 +59,7 @@ class Timeline:
         return f"<timeline of {self.title}: {len(self.events)} events on {len(self.tracks)} tracks{lost}>"
 
     def open_waits(self) -> list[Event]:
-        """Return the waits that had not ended when the run ended. A deadlock leaves such waits."""
+        """Return the waits that had not ended when the run ended. If it :attr:`hangs`, they never end."""
         return [event for event in self.events if event.open and event.kind is EventKind.WAIT]
 
     # --- files ------------------------------------------------------------------------------------
@@ -70,6 +72,7 @@ class Timeline:
             "dropped": self.dropped,
             "notes": list(self.notes),
             "sources": dict(self.sources),
+            "hangs": self.hangs,
         }
         return to_object(head, self.tracks, self.lines, self.events)
 
@@ -107,7 +110,7 @@ class Timeline:
         except (OSError, ValueError) as error:
             raise SpecError(f"{path} cannot be read as a timeline: {error}") from None
         head, tracks, lines, events = from_object(value)
-        known = {"title", "unit", "dropped", "notes", "sources"}
+        known = {"title", "unit", "dropped", "notes", "sources", "hangs"}
         if not {"title", "unit"} <= set(head) <= known:
             raise SpecError(f"{path} has the fields {', '.join(head) or 'none'}: expected {', '.join(known)}")
         return cls(tracks=tracks, lines=lines, events=events, **head)

@@ -33,9 +33,10 @@ def command(file: Path, html: Path | None, chrome: Path | None) -> None:
         click.echo(f"{timeline.title}: {len(timeline.events)} events on {len(timeline.tracks)} tracks")
         if timeline.dropped:
             click.echo(f"{timeline.dropped} events were dropped")
+        state = "never ends" if timeline.hangs else "not ended"
         for wait in waits:
             track = timeline.tracks[wait.track]
-            click.echo(f"never ends: {track.group} {track.name}: {wait.detail or wait.name}")
+            click.echo(f"{state}: {track.group} {track.name}: {wait.detail or wait.name}")
 
 
 def write_timeline(timeline: Timeline, path: Path) -> None:

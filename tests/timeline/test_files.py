@@ -33,7 +33,7 @@ def sample(**changes: Any) -> Timeline:
         Event(0, EventKind.WAIT, 10, 14, "try_wait", Cause.WARPS, "full[1]", 1, 1, open=True),
     ]
     sources = {"<stdin>": "one\ntwo\nthree\nfour"}
-    given = {"dropped": 3, "notes": ["a note"], "sources": sources, **changes}
+    given = {"dropped": 3, "notes": ["a note"], "sources": sources, "hangs": True, **changes}
     return Timeline("a <title> %DATA%", "order", tracks, events, lines, **given)
 
 

@@ -146,7 +146,7 @@ def test_a_hundred_thousand_events_are_drawn_found_and_clicked(tmp_path: Path) -
 
 def test_waits_that_never_end_are_named_first(tmp_path: Path) -> None:
     small = many(600)
-    small.events[0].open = True
+    small.events[0].open = small.hangs = True
     small.html(tmp_path / "page.html")
     document, said = opened(tmp_path / "page.html", tmp_path / "profile")
     banner = re.search(r'<section id="banner">(.*?)</section>', document, re.DOTALL)

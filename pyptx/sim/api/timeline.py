@@ -422,7 +422,8 @@ class TimelineRecorder(Observer):
             if event.open:
                 event.end = self._order
         tracks, events = self._sorted()
-        return Timeline(title, "order", tracks, events, self._lines.found, self._dropped, list(notes))
+        hangs, lines = self._machine.stuck, self._lines.found
+        return Timeline(title, "order", tracks, events, lines, self._dropped, list(notes), hangs=hangs)
 
     def _sorted(self) -> tuple[list[Track], list[Event]]:
         """Return the tracks, those of one CTA together and by kind, and the events with their new numbers."""

@@ -284,6 +284,7 @@ class StepwiseMachine(Machine):
             self._in_vain = {name: each for name, each in self._in_vain.items() if each[0] in self.spinning}
             return True
         self.charge(self.residency.open[0].account)
+        self.stuck = True
         self.report(self._stuck[1])
         return False
 

@@ -68,6 +68,8 @@ class Machine(MachineState):
         self.parked: dict[Split, Wait] = {}
         self.polled = Polled()
         self.retries = Retries(self)
+        #: True if the run ended because no thread could run any more.
+        self.stuck = False
         self._turns = 0
 
     def issued(self, steps: list[Step]) -> None:
@@ -142,6 +144,7 @@ class Machine(MachineState):
             self.busy.clear()
         elif not progress and self.residency.live:
             self.charge(self.residency.open[0].account)
+            self.stuck = True
             self.report(deadlock(self))
             return False
         return progress or bool(self.ready)

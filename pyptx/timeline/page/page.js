@@ -50,7 +50,7 @@
     track.owner = group;
   });
   const openWaits = [];
-  for (let e = 0; e < COUNT; e++) if (E.open[e] && E.kind[e] === WAIT) { openWaits.push(e); tracks[E.track[e]].owner.waits++; }
+  if (D.hangs) for (let e = 0; e < COUNT; e++) if (E.open[e] && E.kind[e] === WAIT) { openWaits.push(e); tracks[E.track[e]].owner.waits++; }
   const simulated = tracks.some((track) => track.kind !== "warp");
   let room = simulated ? 30 : 80;
   for (const group of groups) { group.open = room > 0 || (group.waits > 0 && room > -80); room -= group.open ? group.tracks.length : 0; }
@@ -86,18 +86,20 @@
   };
 
   // --- texts ------------------------------------------------------------------------------------
+  const NEVER = "NEVER ENDS: ";
   const number = (value) => (value || 0).toLocaleString("en-US", { maximumFractionDigits: 2 });
   const unit = { order: "", cycles: " cycles", ns: " ns" }[D.unit];
   const causeOf = (e) => D.causes[E.cause[e]];
   const label = (e) => {
     const barrier = text("barrier", e), stage = E.stage[e], kind = tracks[E.track[e]].kind;
-    if (E.kind[e] === WAIT) return `${E.open[e] ? "NEVER ENDS: " : ""}${barrier ? `${barrier} phase ${E.phase[e]}: ${causeOf(e)}` : causeOf(e)}`;
+    if (E.kind[e] === WAIT) return `${E.open[e] && D.hangs ? NEVER : ""}${barrier ? `${barrier} phase ${E.phase[e]}: ${causeOf(e)}` : causeOf(e)}`;
     if (kind === "stage" || kind === "barrier") return E.phase[e] >= 0 && kind === "stage" ? `${text("name", e)} (${E.phase[e]})` : text("name", e);
     return stage >= 0 ? `${text("name", e)} [${stage}]` : text("name", e);
   };
+  const waitsFor = (e) => `${E.open[e] && D.hangs ? "never ends: " : ""}waits for ${label(e).replace(NEVER, "")}`;
   const haystack = (e) => {
     const track = tracks[E.track[e]];
-    return `${text("name", e)} ${text("barrier", e)} ${text("detail", e)} ${causeOf(e)} ${track.name} ${track.group} stage ${E.stage[e]} phase ${E.phase[e]} ${E.open[e] ? "never ends" : ""}`.toLowerCase();
+    return `${text("name", e)} ${text("barrier", e)} ${text("detail", e)} ${causeOf(e)} ${track.name} ${track.group} stage ${E.stage[e]} phase ${E.phase[e]} ${E.open[e] && D.hangs ? "never ends" : ""}`.toLowerCase();
   };
 
   // --- view -------------------------------------------------------------------------------------
@@ -262,7 +264,7 @@
       for (let x = left - tall - (left % 9); x < left + room; x += 9) { g.moveTo(x, y + tall); g.lineTo(x + tall, y); }
       g.stroke(); g.restore();
     }
-    if (E.open[e] && E.kind[e] === WAIT) { g.strokeStyle = look.warn; g.lineWidth = 2; g.strokeRect(left + 1, y + 1, room - 2, tall - 4); }
+    if (E.open[e] && D.hangs && E.kind[e] === WAIT) { g.strokeStyle = look.warn; g.lineWidth = 2; g.strokeRect(left + 1, y + 1, room - 2, tall - 4); }
     if (e === selected || e === hovered) { g.strokeStyle = e === selected ? look.focus : look.text; g.lineWidth = 2; g.strokeRect(left + 0.5, y + 0.5, Math.max(room - 1, 2), tall - 3); }
     if (room > 26 && tall === ROW && !faint(e)) {
       const words = cut(label(e), room - 8);
@@ -389,7 +391,7 @@
     status.line = "";
     if (selected < 0) { box.append(make("p", "Click an event for its details and its source line. Keys: ?", { className: "hint" })); return; }
     const left = make("div", "", { className: "facts" }), list = document.createElement("dl"), e = selected;
-    left.append(make("h2", E.kind[e] === WAIT ? `${E.open[e] ? "never ends: " : ""}waits for ${label(e).replace("NEVER ENDS: ", "")}` : text("name", e)));
+    left.append(make("h2", E.kind[e] === WAIT ? waitsFor(e) : text("name", e)));
     for (const [name, value] of facts(e)) list.append(make("dt", name), make("dd", value));
     left.append(list);
     if (E.by[e] >= 0) {
@@ -475,7 +477,7 @@
       box.append(make("b", `${openWaits.length} wait${openWaits.length > 1 ? "s" : ""} never end${openWaits.length > 1 ? "" : "s"}`));
       const rank = (e) => causeOf(e) === "bytes of copies" ? 0 : text("barrier", e) ? 1 : 2;
       for (const e of [...openWaits].sort((a, b) => rank(a) - rank(b) || a - b).slice(0, 8)) {
-        const track = tracks[E.track[e]], button = make("button", `${track.group} ${track.name} waits for ${label(e).replace("NEVER ENDS: ", "")}`);
+        const track = tracks[E.track[e]], button = make("button", `${track.group} ${track.name} waits for ${label(e).replace(NEVER, "")}`);
         button.onclick = () => { select(e, true); canvas.focus(); };
         box.append(button);
       }

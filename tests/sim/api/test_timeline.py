@@ -100,6 +100,7 @@ def test_a_deadlock_shows_what_each_warp_waits_for() -> None:
     report = through_ring(extra=16).simulate(X, timeline=True)
     assert [finding.rule.name for finding in report.findings] == ["deadlock"]
     found = timeline_of(report)
+    assert found.hangs
     waits = {found.tracks[event.track].name: event for event in found.open_waits()}
     assert sorted(waits) == ["warp 0", "warp 1", "warp 2"]
     for warp in ("warp 1", "warp 2"):
@@ -109,6 +110,23 @@ def test_a_deadlock_shows_what_each_warp_waits_for() -> None:
         assert wait.end == max(event.end for event in found.events)
     assert (waits["warp 0"].barrier, waits["warp 0"].cause) == ("chunks_empty[0]", Cause.WARPS)
     assert "deadlock" in found.notes[0]
+    # A try_wait may time out: the wait for one phase is one event all the same.
+    seen = [(e.track, e.barrier, e.phase) for e in found.events if e.kind is EventKind.WAIT and e.barrier]
+    assert len(seen) == len(set(seen))
+
+
+def test_waits_that_an_error_of_another_thread_cuts_off_do_not_hang() -> None:
+    @kernel(out_specs=(Tile(4, u32),), block=(64,), arch="sm_90a")
+    def beyond(out):  # type: ignore[no-untyped-def]
+        with ptx.if_(ptx.special.tid.x() < 32):
+            ptx.bar.sync(0)
+        ptx.store(ptx.addr(out.ptr, 4096), 1, u32, space="global")
+
+    report = beyond.simulate(timeline=True)
+    assert [finding.rule.name for finding in report.findings] == ["out-of-bounds"]
+    found = timeline_of(report)
+    assert not found.hangs and "out-of-bounds" in found.notes[0]
+    assert [event.cause for event in found.open_waits()] == [Cause.BARRIER]
 
 
 def test_lanes_that_a_collective_misses_and_a_loop_that_polls_in_vain() -> None:
