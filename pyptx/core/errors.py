@@ -84,7 +84,10 @@ class PyptxError(Exception):
 
 
 class PyptxWarning(UserWarning):
-    """Warns of a finding for review in a simulated call. The call still returned its outputs."""
+    """Warns of what a call did though it still returned its outputs.
+
+    It is a finding for review in a simulated call, or a choice of ``autotune`` that was not measured.
+    """
 
 
 class InstructionError(PyptxError, ValueError):
