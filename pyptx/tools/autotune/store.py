@@ -12,8 +12,9 @@ import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from types import CodeType
 from typing import Any
 
 from ...core.version import VERSION
@@ -21,7 +22,7 @@ from ...toolchain.cache import user_cache
 from .candidates import Candidate, State
 from .space import written
 
-__all__ = ["FORMAT", "folder", "key_of", "load", "save"]
+__all__ = ["FORMAT", "code_of", "folder", "key_of", "load", "save"]
 
 #: Changes when the meaning of a file does.
 FORMAT = 1
@@ -35,13 +36,31 @@ def folder() -> Path | None:
     return None if cache is None else cache.root / "autotune"
 
 
-def key_of(candidates: Sequence[Candidate], problem: Sequence[Any], gpu: str, driver: str) -> str:
+def code_of(function: Callable[..., Any] | None) -> list[Any]:
+    """Return what the code of a function is, as values of JSON: it changes when the function is redefined."""
+    code = getattr(function, "__code__", None)
+    return [] if function is None else _code(code) if code is not None else [repr(type(function))]
+
+
+def _code(code: CodeType) -> list[Any]:
+    constants = [_code(each) if isinstance(each, CodeType) else repr(each) for each in code.co_consts]
+    return [code.co_code.hex(), list(code.co_names), constants]
+
+
+def key_of(
+    candidates: Sequence[Candidate],
+    problem: Sequence[Any],
+    gpu: str,
+    driver: str,
+    options: Sequence[Any] = (),
+) -> str:
     """Return the digest of everything that a result depends on.
 
     Args:
         candidates: all that were recorded.
         problem: dtypes, and shapes with the names of dims that are not compile-time sizes.
         gpu, driver: the GPU's name and the driver's version.
+        options: the author's options, by which candidates may be dropped.
     """
     held = {
         "format": FORMAT,
@@ -49,6 +68,7 @@ def key_of(candidates: Sequence[Candidate], problem: Sequence[Any], gpu: str, dr
         "gpu": gpu,
         "driver": driver,
         "problem": list(problem),
+        "options": list(options),
         "candidates": [each.digest for each in candidates if each.special is not None],
     }
     return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()

@@ -44,6 +44,11 @@ class Settings:
     atol: float | None = None
     deadline: float | None = None
 
+    def values(self) -> list[Any]:
+        """Return what of the options a result depends on, as values of JSON."""
+        sizes = sorted((name, repr(size)) for name, size in (self.check or {}).items())
+        return [sizes, store.code_of(self.reference), self.rtol, self.atol, self.deadline]
+
 
 #: Seconds of one request to the GPU if the author names none.
 _DEADLINE = 5.0
@@ -93,7 +98,8 @@ def tune(request: Request) -> tuple[Tuning, list[Candidate]]:
             ), candidates
         _refuse_capture()
         gpu, driver = _facts(request.gpu)
-        key = store.key_of(candidates, _problem(candidates, request.arrays), gpu, driver)
+        problem, options = _problem(candidates, request.arrays), request.settings.values()
+        key = store.key_of(candidates, problem, gpu, driver, options)
         best_known = store.load(key, candidates)
         if best_known is not None:
             seconds = time.perf_counter() - started

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 import pyptx
+from pyptx.core.errors import SpecError
 from pyptx.toolchain.cache import user_cache
 from pyptx.tools.autotune import store
 from pyptx.tools.autotune.candidates import State
+from pyptx.tools.autotune.tuning import Settings
 from tests.tools.autotune.conftest import Gpu
 from tests.tools.autotune.fakes import build_double
 
@@ -25,13 +27,13 @@ def _folder() -> Path:
     return found
 
 
-def _tuned(rows: Any = (32, 64), **keywords: Any) -> Any:
+def _tuned(rows: Any = (32, 64), deadline: float | None = None, **keywords: Any) -> Any:
     """What a new process has: nothing is known but what is on disk."""
 
     def build(N: Any, *, block: int) -> Any:
         return build_double(N, block=block, **keywords)
 
-    return pyptx.autotune("block", list(rows))(build)
+    return pyptx.autotune("block", list(rows), deadline=deadline)(build)
 
 
 def test_a_result_is_found_again(gpu: Gpu) -> None:
@@ -60,15 +62,59 @@ def _changes(gpu: Gpu, what: str, monkeypatch: pytest.MonkeyPatch) -> Any:
         gpu.facts = ("Fake", "1.1")
     elif what == "version":
         monkeypatch.setattr(store, "VERSION", "other")
+    elif what == "deadline":
+        return _tuned(deadline=9.0)(1024), X
     return _tuned()(1024), X
 
 
-@pytest.mark.sample(6)
-@pytest.mark.parametrize("what", ["text", "rows", "size", "gpu", "driver", "version"])
+@pytest.mark.sample(7)
+@pytest.mark.parametrize("what", ["text", "rows", "size", "gpu", "driver", "version", "deadline"])
 def test_what_a_result_depends_on(gpu: Gpu, what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     _tuned()(1024).tune(X, gpu=0)
     tuned, x = _changes(gpu, what, monkeypatch)
     assert not tuned.tune(x, gpu=0).stored and len(gpu.places) == 2
+
+
+def test_options_of_the_check_are_part_of_the_key(gpu: Gpu) -> None:
+    """A function that is defined again with other code, and each other option; the same code is the same."""
+
+    def settings(factor: int, **given: Any) -> list[Any]:
+        code = f"def reference(a):\n    return [each * {factor} for each in a]"
+        exec(code, space := {})
+        return Settings({"N": 128}, space["reference"], **given).values()
+
+    assert settings(2) == settings(2)
+    assert (
+        len(
+            {
+                json.dumps(each)
+                for each in (
+                    settings(2),
+                    settings(3),
+                    settings(2, rtol=0.1),
+                    settings(2, atol=0.1),
+                    Settings().values(),
+                    Settings({"N": 256}, None).values(),
+                    Settings({"N": 128}, None).values(),
+                )
+            }
+        )
+        == 7
+    )
+    candidates: list[Any] = []
+    assert store.key_of(candidates, [], "", "", settings(2)) != store.key_of(
+        candidates, [], "", "", settings(3)
+    )
+
+
+def test_all_that_hung_are_tried_again_with_another_deadline(gpu: Gpu) -> None:
+    gpu.us = lambda *_: State.HUNG
+    with pytest.raises(SpecError, match="no configuration"):
+        _tuned()(1024).tune(X, gpu=0)
+    gpu.us = lambda *_: 5.0
+    with pytest.raises(SpecError, match="in an earlier tuning"):
+        _tuned()(1024).tune(X, gpu=0)
+    assert _tuned(deadline=60.0)(1024).tune(X, gpu=0).measured
 
 
 def test_a_run_time_size_is_no_part_of_the_key(gpu: Gpu) -> None:
