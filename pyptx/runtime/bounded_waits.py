@@ -50,8 +50,8 @@ _HEAD = struct.Struct("<IIQQQ3III")
 _BARRIER, _PHASE, _ELAPSED, _CTA, _WARP, _LANES = 8, 16, 24, 32, 44, 48
 #: Where a report has the addresses of shared variables, and how many.
 _BASES, _MOST_BASES = 64, 16
-#: Milliseconds between a report and the trap, in which other warps can report their waits.
-_GRACE = 20
+#: Milliseconds between a report and the trap, in which other warps report what they wait for.
+_GRACE = 50
 #: Bytes of local memory of each wait: the time of the first "not yet", and what was waited for.
 _STATE = 16
 #: Bits of an address that say where in a CTA's shared memory it is.
@@ -107,7 +107,7 @@ class WaitSite:
 
 @dataclass(frozen=True)
 class ExpiredWait:
-    """A wait that took too long.
+    """A wait that took too long, or that was not over when another one took too long.
 
     Attributes:
         site: the wait.
@@ -172,8 +172,8 @@ class BoundedWaits:
 def bound_waits(module: Module, seconds: float) -> BoundedWaits:
     """Return ``module`` with every wait for an mbarrier bounded to ``seconds``.
 
-    A wait that takes longer writes a report, and the kernel traps about 20 ms later. A module without such
-    waits is returned unchanged.
+    A wait that takes longer writes a report, and the kernel traps about 50 ms later. In this time other waits
+    that are not over report themselves, too. A module without such waits is returned unchanged.
     """
     sites: list[WaitSite] = []
     shared = tuple(v for v in module.variables if v.space == "shared")
@@ -290,7 +290,8 @@ class _Rewriting:
         self.source = wait.source
         answer = wait.operands[0]
         ready = answer.first if isinstance(answer, Pair) else answer
-        after, timed = f"pyptx_wait_{self.first + number}", f"pyptx_wait_{self.first + number}_again"
+        after = f"pyptx_wait_{self.first + number}"
+        timed, expired = f"{after}_again", f"{after}_expired"
         if wait.guard is not None:
             # The wait may overwrite its own guard.
             copy = "not.pred" if wait.guard.negated else "mov.pred"
@@ -321,8 +322,13 @@ class _Rewriting:
         self.do("bra", label=after)
         self.label(timed)
         self.do("sub.u64", "elapsed", "now", "since")
-        self.do("setp.lt.u64", "over", "elapsed", Immediate(self.nanoseconds))
+        self.do("setp.ge.u64", "over", "elapsed", Immediate(self.nanoseconds))
+        self.do("bra", guard="over", label=expired)
+        # Another wait has taken too long: report this one, too, before the trap.
+        self.do("ld.volatile.global.u32", "word", Address(Symbol(_COUNT)))
+        self.do("setp.eq.u32", "over", "word", Immediate(0))
         self.do("bra", guard="over", label=after)
+        self.label(expired)
         self.report(len(self.sites), f"{after}_trap", f"{after}_pause")
         self.label(after)
         self.sites.append(site)

@@ -47,12 +47,14 @@ class WaitReports:
         if not found:
             return None
         self.told = True
+        found.sort(key=lambda each: each.nanoseconds, reverse=True)
+        late = sum(each.nanoseconds >= 1e9 * self.waits.seconds for each in found)
         details = [str(each) for each in found[:_LISTED]]
         if len(found) > _LISTED:
             details.append(f"and {len(found) - _LISTED} more")
         first = found[0].site.location
         return WaitTimeoutError(
-            f"{self.entry}: {_count(len(found))} took longer than {self.waits.seconds:g} s, so the "
+            f"{self.entry}: {_count(late)} took longer than {self.waits.seconds:g} s, so the "
             f"kernel trapped{f' ({call})' if call else ''}",
             details=details,
             hint="compare who arrives at these barriers, with how many arrivals and bytes; run the kernel in "

@@ -108,6 +108,17 @@ def test_waits_that_end_go_on_as_before(body: Callable[[Any], None]) -> None:
     assert not expired and np.array_equal(out, np.arange(BLOCK) + 7)
 
 
+@pytest.mark.parametrize("others", [0, 1])
+def test_waits_that_are_not_over_report_themselves_before_the_trap(others: int) -> None:
+    """Where another wait has expired, which the module's count says, a wait does not use up its own time."""
+    waits = bound_waits(build(by_wrapper).module(), 2.0)
+    loaded = sim.load(waits.module)
+    loaded.variable("pyptx_wait_count").view(np.uint32)[0] = others
+    loaded.launch(grid=1, block=BLOCK, args=[np.zeros(BLOCK, np.uint32)])
+    expired = waits.read(bytes(loaded.variable(RECORDS)))
+    assert expired and all((each.nanoseconds < 2e9) == bool(others) for each in expired)
+
+
 def test_a_wait_by_state_names_the_state() -> None:
     def body(bar: Any) -> None:
         with ptx.if_(ptx.special.tid.x() == 3):

@@ -12,7 +12,7 @@ import pytest
 
 from pyptx.core.errors import KernelFailedError, LaunchError, SpecError, WaitTimeoutError
 from pyptx.ir import Launch
-from pyptx.runtime import driver, failures, wait_reports, watching
+from pyptx.runtime import driver, failures, quick, wait_reports, watching
 from pyptx.runtime.bounded_waits import BUFFER_BYTES, bound_waits
 from pyptx.runtime.debug_options import DebugOptions, debug_options
 from pyptx.runtime.loader import LoadedKernel
@@ -124,6 +124,24 @@ def test_sync_names_the_kernel_that_failed(fake: FakeDriver, monkeypatch: pytest
     assert not isinstance(caught.value, KernelFailedError)
 
 
+def test_watched_launches_have_no_compiled_path(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither at first nor with another grid; without the options the compiled path is asked."""
+    asked: list[Any] = []
+    compiled = SimpleNamespace(MOST_PARAMETERS=9, CONFIG_BYTES=0, Entry=lambda *given: asked.append(given))
+    monkeypatch.setattr(quick, "native", lambda: compiled)
+    monkeypatch.setattr(quick, "_launch_address", lambda: 1)
+    monkeypatch.setattr(quick, "configuration", lambda launch: SimpleNamespace(getPtr=lambda: 1))
+    monkeypatch.setattr(quick.ctypes, "string_at", lambda *given: b"")
+    quick.entry(plan(), ())
+    assert len(asked) == 1
+    monkeypatch.setenv("PYPTX_DEBUG", "sync")
+    made = plan()
+    other = made.resized(Launch((9, 1, 1), LAUNCH.block, LAUNCH.cluster, 0), [])
+    assert quick.entry(made, ()) is None and quick.entry(other, ()) is None and len(asked) == 1
+    other([], 3)
+    assert fake.synchronizations == [3, 3]
+
+
 def test_a_stream_that_is_captured_is_not_synchronized(
     fake: FakeDriver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -156,13 +174,17 @@ def test_waits_that_expired_are_the_error(fake: FakeDriver) -> None:
     fake.launched = STATUS.CUDA_ERROR_LAUNCH_FAILED
     with pytest.raises(KernelFailedError, match="first called at"):  # nothing is reported yet
         made([], 0)
-    struct.pack_into("<IIQQQ3III", memory, 0, 1, 0, 0x450, 1, 2_600_000_000, 3, 1, 0, 2, 0xF)
-    struct.pack_into("<I", memory, 64, 0x400)
+    struct.pack_into("<IIQQQ3III", memory, 0, 1, 0, 0x450, 0, 10_000_000, 3, 1, 0, 1, 1)  # not over, not late
+    struct.pack_into("<IIQQQ3III", memory, 128, 1, 0, 0x450, 1, 2_600_000_000, 3, 1, 0, 2, 0xF)
+    for record in (0, 128):
+        struct.pack_into("<I", memory, record + 64, 0x400)
     with pytest.raises(WaitTimeoutError) as caught:
         made([], 0)
     said = str(caught.value)
     assert "waits: 1 wait of a warp took longer than 2.5 s" in said
-    assert "CTA (3, 1, 0) warp 2 (4 lanes, mask 0x0000000f) waited 2.6 s for full[2]" in said
+    longest, other = caught.value.details
+    assert longest.startswith("CTA (3, 1, 0) warp 2 (4 lanes, mask 0x0000000f) waited 2.6 s for full[2]")
+    assert other.startswith("CTA (3, 1, 0) warp 1 (1 lane, mask 0x00000001) waited 0.01 s for full[2]")
     assert "parity 1 at " in said and "ptx.mbarrier.wait(bar, 0)" in said
     assert reports.told
 
