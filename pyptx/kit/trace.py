@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -22,18 +22,10 @@ from ..core.source import author_location
 from ..core.types import u32, u64
 from ..dsl import Reg, Tile, TileParam, ptx, reg
 from ..dsl.trace import current
-from ..timeline import Timeline
-from .trace_reader import (
-    BEGIN,
-    END,
-    HEADER_WORDS,
-    INSTANT,
-    MAGIC,
-    MAX_NAMES,
-    RECORD_WORDS,
-    MarkName,
-    timeline_of,
-)
+from .trace_records import BEGIN, END, HEADER_WORDS, INSTANT, MAGIC, MAX_NAMES, RECORD_WORDS, MarkName
+
+if TYPE_CHECKING:
+    from ..timeline import Timeline
 
 __all__ = ["Trace"]
 
@@ -203,6 +195,8 @@ class Trace:
             )
         given = buffers[0]
         words = given if isinstance(given, np.ndarray) else given.cpu().numpy()
+        from .trace_reader import timeline_of
+
         return timeline_of(words.reshape(self.ctas, self.warps, -1), self.names, title, simulated=simulated)
 
     # --- in the kernel ----------------------------------------------------------------------------
