@@ -137,6 +137,27 @@ def _one_mark(trace: kit.Trace) -> Kernel:
     return once
 
 
+def test_blocks_and_grids_of_several_dimensions() -> None:
+    trace = kit.Trace(ctas=6, warps=3, events=2)
+
+    @kernel(in_specs=trace.specs, grid=(2, 3), block=(16, 2, 3), arch="sm_90a")
+    @trace.traced
+    def where():  # type: ignore[no-untyped-def]
+        trace.mark("z", value=ptx.special.tid.z())
+        trace.mark("cta", value=ptx.special.ctaid.y() * 10 + ptx.special.ctaid.x())
+        trace.finish()
+
+    buffers = trace.buffers()
+    where.simulate(*buffers).check()
+    found = trace.timeline(buffers, simulated=True)
+    details = [event.detail for event in found.events]
+    for number, track in enumerate(found.tracks):
+        cta, warp = divmod(number, 3)
+        assert (track.cta, track.name) == (cta, f"warp {warp}")
+        value = cta // 2 * 10 + cta % 2
+        assert details[2 * number : 2 * number + 2] == [f"value {warp}", f"value {value}"]
+
+
 def test_what_a_trace_refuses() -> None:
     with pytest.raises(SpecError, match="power of two"):
         kit.Trace(1, 1, events=100)
