@@ -23,7 +23,7 @@ float for friend goto if inline int long mutable namespace new noexcept not not_
 or_eq private protected public register reinterpret_cast restrict return short signed sizeof static
 static_assert static_cast struct switch template this thread_local throw true try typedef typeid typename
 union unsigned using virtual void volatile wchar_t while xor xor_eq
-kernel stream path status parameters configuration attribute
+kernel stream path status parameters configuration attributes
 """
 _KEYWORDS = frozenset(_TAKEN.split())
 #: Bytes of dynamic shared memory that a launch may have without opt-in, and CTAs of a portable cluster.
@@ -43,7 +43,7 @@ def c_names(names: Sequence[str]) -> list[str]:
     found: list[str] = []
     for name in names:
         plain = "".join(c if c.isascii() and (c.isalnum() or c == "_") else "_" for c in name)
-        while plain in _KEYWORDS or plain in found or re.fullmatch(r"map_\d+", plain):
+        while plain in _KEYWORDS or plain in found or re.fullmatch(r"(map|extent)_\d+", plain):
             plain += "_"
         found.append(plain)
     return found
@@ -176,25 +176,51 @@ def _configuration(launch: Mapping[str, Any]) -> str:
             text += f"    configuration.{field}Dim{axis} = {value};\n"
     text += f"    configuration.sharedMemBytes = {launch['dynamic_shared']};\n"
     text += "    configuration.hStream = stream;\n"
-    if math.prod(launch["cluster"]) > 1:
+    attributes = _attributes(launch)
+    if attributes:
         text += (
-            "    CUlaunchAttribute attribute;\n"
-            "    memset(&attribute, 0, sizeof attribute);\n"
-            "    attribute.id = CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION;\n"
+            f"    CUlaunchAttribute attributes[{len(attributes)}];\n"
+            "    memset(attributes, 0, sizeof attributes);\n"
         )
-        for axis, value in zip("xyz", launch["cluster"], strict=True):
-            text += f"    attribute.value.clusterDim.{axis} = {value};\n"
-        text += "    configuration.attrs = &attribute;\n    configuration.numAttrs = 1;\n"
+    for number, (name, fields) in enumerate(attributes):
+        text += f"    attributes[{number}].id = CU_LAUNCH_ATTRIBUTE_{name};\n"
+        for field, value in fields.items():
+            text += f"    attributes[{number}].value.{field} = {value};\n"
+    if attributes:
+        text += f"    configuration.attrs = attributes;\n    configuration.numAttrs = {len(attributes)};\n"
     return text
+
+
+def _attributes(launch: Mapping[str, Any]) -> list[tuple[str, dict[str, int]]]:
+    """Return the attributes of a launch: names, and the fields of their values."""
+    found: list[tuple[str, dict[str, int]]] = []
+    if math.prod(launch["cluster"]) > 1:
+        fields = zip("xyz", launch["cluster"], strict=True)
+        found.append(("CLUSTER_DIMENSION", {f"clusterDim.{axis}": value for axis, value in fields}))
+    if launch["cooperative"]:
+        found.append(("COOPERATIVE", {"cooperative": 1}))
+    if launch["dependent"]:
+        field = "programmaticStreamSerializationAllowed"
+        found.append(("PROGRAMMATIC_STREAM_SERIALIZATION", {field: 1}))
+    if launch["priority"] is not None:
+        found.append(("PRIORITY", {"priority": launch["priority"]}))
+    if launch["carveout"] is not None:
+        found.append(("PREFERRED_SHARED_MEMORY_CARVEOUT", {"sharedMemCarveout": launch["carveout"]}))
+    return found
 
 
 def _parameters(manifest: Mapping[str, Any], names: Sequence[str]) -> str:
     """Return the statements that collect the parameters and launch."""
-    places = [
-        f"&map_{number}" if parameter["kind"] == "map" else f"(void *)&{names[parameter['argument']]}"
-        for number, parameter in enumerate(manifest["parameters"])
-    ]
+    places, text = [], ""
+    for number, parameter in enumerate(manifest["parameters"]):
+        if parameter["kind"] == "map":
+            places.append(f"&map_{number}")
+        elif parameter["kind"] == "extent":
+            text += f"    uint32_t extent_{number} = {parameter['value']};\n"
+            places.append(f"&extent_{number}")
+        else:
+            places.append(f"(void *)&{names[parameter['argument']]}")
     return (
-        f"    void *parameters[] = {{{', '.join(places) or 'NULL'}}};\n"
+        f"{text}    void *parameters[] = {{{', '.join(places) or 'NULL'}}};\n"
         "    return cuLaunchKernelEx(&configuration, kernel->function, parameters, NULL);\n"
     )

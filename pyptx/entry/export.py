@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import SpecError
 from ..core.version import VERSION
-from ..dsl import ParameterSlot, Scalar, Tile
+from ..dsl import ParameterSlot, Scalar, Tile, Workspace
 from .c_header import c_header, c_type
 from .specialize import KernelOptions, Specialization, tensor_map
 
@@ -88,10 +88,17 @@ def _manifest(
             "cluster": list(launch.cluster),
             "dynamic_shared": launch.dynamic_smem,
             "static_shared": special.static_smem,
+            "cooperative": launch.cooperative,
+            "dependent": launch.dependent,
+            "priority": launch.priority,
+            "carveout": launch.carveout,
         },
         "registers": assembly.registers,
         "spills": assembly.spills,
-        "arguments": [_argument(given, spec, special.dims) for given, spec in options.parameters],
+        "arguments": [
+            _argument(given, spec, special.dims, dict(options.workspaces).get(given))
+            for given, spec in options.parameters
+        ],
         "parameters": _parameters(special, options),
     }
 
@@ -101,8 +108,10 @@ def _plain(value: Any) -> Any:
     return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
 
 
-def _argument(name: str, spec: Tile | Scalar, dims: dict[str, int]) -> dict[str, Any]:
-    """Describe an argument of the launch function."""
+def _argument(
+    name: str, spec: Tile | Scalar, dims: dict[str, int], workspace: Workspace | None
+) -> dict[str, Any]:
+    """Describe an argument of the launch function; the caller also gives the memory of workspaces."""
     if isinstance(spec, Scalar):
         kind = c_type(spec.type)
         bits = "" if kind in ("float", "double") or spec.type.kind in "us" else ", as its bits"
@@ -114,6 +123,9 @@ def _argument(name: str, spec: Tile | Scalar, dims: dict[str, int]) -> dict[str,
         }
     shape = list(spec.shape(dims))
     where = "device address of a dense row-major array"
+    if workspace is not None:
+        zero = ", 0 before the first launch, which each launch leaves so" if workspace.zeroed else ""
+        where = f"device address of a workspace{zero}"
     return {
         "name": name,
         "type": spec.dtype.name,
@@ -140,6 +152,8 @@ def _parameters(special: Specialization, options: KernelOptions) -> list[dict[st
         }
         if slot.kind == "map":
             row["map"] = _recipe(slot, options, special.dims)
+        if slot.kind == "extent":
+            row["value"] = special.dims[slot.dim]
         rows.append(row)
     return rows
 

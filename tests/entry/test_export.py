@@ -15,7 +15,7 @@ import pytest
 
 from pyptx.core.errors import SpecError
 from pyptx.core.types import TYPES, bf16, f32, f64, s32, u16, u32
-from pyptx.dsl import Layout, Scalar, Tile, ptx, smem
+from pyptx.dsl import Layout, Scalar, Tile, Workspace, ptx, smem
 from pyptx.entry import Kernel, kernel
 from pyptx.entry.c_header import c_names, c_type
 from pyptx.entry.export import Exported
@@ -36,9 +36,12 @@ typedef uint64_t cuuint64_t;
 typedef uint32_t cuuint32_t;
 typedef struct { _Alignas(64) unsigned char opaque[128]; } CUtensorMap;
 typedef int CUtensorMapDataType, CUtensorMapInterleave, CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill;
-enum { CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4 };
+enum { CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2, CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION = 4,
+    CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6, CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
+    CU_LAUNCH_ATTRIBUTE_PREFERRED_SHARED_MEMORY_CARVEOUT = 14 };
 enum { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14 };
-typedef struct { int id; struct { struct { unsigned x, y, z; } clusterDim; } value; } CUlaunchAttribute;
+typedef struct { int id; union { struct { unsigned x, y, z; } clusterDim; int cooperative, priority;
+    int programmaticStreamSerializationAllowed; unsigned sharedMemCarveout; } value; } CUlaunchAttribute;
 typedef struct {
     unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes;
     CUstream hStream; CUlaunchAttribute *attrs; unsigned numAttrs;
@@ -141,6 +144,34 @@ def test_c_launches_what_was_recorded(folder: Path, ptxas: Tool) -> None:
     }
     assert rows[4:-1] == [values[slot.kind, slot.index].hex() for slot in special.slots]
     assert len(rows) == 5 + len(values) and rows[-1] == "unload 0x11"
+
+
+def test_c_gives_extents_and_attributes(folder: Path, ptxas: Tool) -> None:
+    @kernel(
+        in_specs=[Tile("M", "extent_2", f32)],
+        grid=lambda M: M // 2,
+        cluster=2,
+        arch="sm_90a",
+        cooperative=True,
+        dependent=True,
+        priority=-2,
+        carveout=60,
+        workspaces=(Workspace(lambda M: 4 * M, f32, zeroed=True),),
+    )
+    def options(extent_2: Any, attributes: Any) -> None:
+        ptx.inst.st.global_.u32(ptx.addr(attributes.ptr), extent_2.extent(0) + extent_2.extent(1))
+
+    files = options.export(folder, M=8, extent_2=9)
+    rows = ran(files, (8, 8, 4, 4), ", 0x1000, 0x2000")
+    assert rows[1].startswith("launch 0x22 0x33 (nil) 4 1 1 1 1 1 0")
+    shown = [list(map(int, rows[1].split()[11 + 4 * n : 15 + 4 * n])) for n in range(5)]
+    assert shown == [[4, 2, 1, 1], [2, 1, 0, 0], [6, 1, 0, 0], [8, 4294967294, 0, 0], [14, 60, 0, 0]]
+    addresses = [struct.pack("<Q", address).hex() for address in (0x1000, 0x2000)]
+    assert rows[2:6] == [*addresses, struct.pack("<I", 8).hex(), struct.pack("<I", 9).hex()]
+    assert (
+        "workspace, 0 before the first launch, which each launch leaves so, f32[8]"
+        in files.header.read_text()
+    )
 
 
 @pytest.mark.full
