@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx.core.errors import LaunchError
+from pyptx.core.errors import DevicePermissionError, DriverVersionError, LaunchError, NoDriverError
 from pyptx.layout import TensorMap
 from pyptx.runtime import driver, jit, loader, tensor_maps
 
@@ -111,3 +111,38 @@ def test_a_context_is_current_while_the_driver_encodes(monkeypatch: pytest.Monke
     tensor_map = TensorMap.tiled(np.zeros((8, 64), np.float16), box=(8, 64))
     assert tensor_maps.encode(tensor_map, 0x7000, 1) == "map"
     assert fake.encoded == [0x7000] and not fake.contexts
+
+
+@pytest.mark.parametrize(
+    ("status", "denied", "error", "words"),
+    [
+        (100, False, NoDriverError, "check nvidia-smi"),
+        (100, True, DevicePermissionError, r"may not open .*nvidia0"),
+        (304, True, DevicePermissionError, "join the group"),
+        (804, False, DriverVersionError, "remove the package cuda-compat"),
+        (803, False, DriverVersionError, "restart the machine"),
+    ],
+)
+def test_a_driver_that_cannot_be_used(
+    monkeypatch: pytest.MonkeyPatch, status: int, denied: bool, error: type[LaunchError], words: str
+) -> None:
+    monkeypatch.setattr(bindings, "cuInit", lambda flags: (bindings.CUresult(status),))
+    monkeypatch.setattr(driver, "_may_open", lambda path: not denied)
+    monkeypatch.setattr(driver.Path, "glob", lambda self, pattern: [driver.Path("/dev/nvidia0")])
+    with pytest.raises(error, match=words):
+        driver._initialized.__wrapped__()
+
+
+def test_no_driver_at_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(flags: int) -> None:
+        raise RuntimeError("libcuda.so.1 not found")
+
+    monkeypatch.setattr(bindings, "cuInit", missing)
+    with pytest.raises(
+        NoDriverError, match=r"no CUDA driver on this machine: libcuda.so.1(?s:.*)install the NVIDIA"
+    ):
+        driver._initialized.__wrapped__()
+    monkeypatch.setattr(driver, "driver", lambda: bindings)
+    monkeypatch.setattr(bindings, "cuDeviceGetCount", lambda: missing(0))
+    with pytest.raises(DriverVersionError, match="cuDeviceGetCount is not available"):
+        driver.call("cuDeviceGetCount")
