@@ -30,7 +30,7 @@ __all__ = ["Debugger", "debugger_of"]
 
 @dataclass
 class _Goal:
-    """What the last command asked for: ``kind`` is ``step``, ``next``, ``any``, ``until`` or ``continue``."""
+    """What the last command asked for: ``start``, ``step``, ``next``, ``any``, ``until`` or ``continue``."""
 
     kind: str
     count: int = 1
@@ -68,7 +68,7 @@ class Debugger:
         self.output = ""
         self.breakpoints: list[Breakpoint] = []
         self._numbers = 0
-        self._goal = _Goal("any")
+        self._goal = _Goal("start")
         self._warp: Warp | None = None
         #: The lane of this warp that is stepped; None for all of them.
         self._lane: int | None = None
@@ -137,13 +137,11 @@ class Debugger:
         goal = self._goal
         if goal.kind == "continue":
             return None
-        warp = place.split.warp
-        if goal.kind != "any" and self._warp is not None and not self._lives():
-            return f"warp {self._warp.index} of CTA {self._warp.cta.coordinates} has ended"
-        if goal.kind != "any" and warp is not self._warp:
-            return None
-        if goal.kind != "any" and not self._follows(place.split):
-            return None
+        if goal.kind not in ("start", "any"):
+            if self._warp is not None and not self._lives():
+                return f"warp {self._warp.index} of CTA {self._warp.cta.coordinates} has ended"
+            if place.split.warp is not self._warp or not self._follows(place.split):
+                return None
         if goal.kind == "until":
             assert goal.target is not None
             return f"until {goal.target.text}" if self._arrives(goal.target, place) else None
@@ -185,7 +183,7 @@ class Debugger:
         if place.split.warp is not self._warp or not self._follows(place.split):
             self._lane = None
         self._warp, self._stopped = place.split.warp, place
-        stop = Stop(machine, place, self.listing(place), "start" if why == "any" else why)
+        stop = Stop(machine, place, self.listing(place), "step any" if why == "any" else why)
         if self._on_stop is not None:
             answer = self._on_stop(stop)
             self._say(Prompt(self, stop).run(["continue" if answer is None else answer]))

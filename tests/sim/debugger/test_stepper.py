@@ -195,6 +195,7 @@ def test_barriers_tiles_and_waiting_warps() -> None:
 def test_the_warp_that_is_stepped_can_be_chosen() -> None:
     shown = session("warp 0", "step", "warp 1", "step", "step any")
     assert "warp 0, 32 lanes" in shown[1] and "warp 1, 32 lanes" in shown[3]
+    assert shown[4].startswith("step any: CTA (0, 0, 0) warp ")
 
 
 def test_a_lane_is_followed_through_a_divergent_branch() -> None:
