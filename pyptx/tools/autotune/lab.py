@@ -45,16 +45,21 @@ class Place(Protocol):
     Attributes:
         gpu: the GPU's name.
         driver: version of the driver.
+        restarts: how often the worker was started again.
     """
 
     gpu: str
     driver: str
+    restarts: int
 
     def first(self, candidate: Candidate) -> tuple[float, int]:
         """Launch once. Return the microseconds and the number of the group with the same outputs."""
 
     def time(self, candidate: Candidate, launches: int) -> float:
         """Launch several times back to back. Return the microseconds of one launch."""
+
+    def close(self) -> None:
+        """The tuning has ended."""
 
 
 class _Lost(Exception):
@@ -225,6 +230,19 @@ class Lab:
     def time(self, candidate: Candidate, launches: int) -> float:
         us: float = self._ask(candidate, {"do": "time", "launches": launches})["us"]
         return us
+
+    def close(self) -> None:
+        """Free the GPU's memory. The worker stays, for the next tuning."""
+        worker = _workers.get(self._device)
+        if worker is None or not worker.running:
+            return
+        try:
+            answer = worker.ask({"do": "close"}, _LOAD)
+        except _Lost:
+            return
+        worker.told.clear()
+        if "failed" in answer:
+            worker.end()
 
 
 def place_of(device_index: int, inputs: Inputs, folder: Path, deadline: float) -> Place:

@@ -57,6 +57,7 @@ class CudaBackend:
         self._arrays: dict[Any, list[int]] = {}
 
     def open(self, device: int, folder: str) -> dict[str, Any]:
+        self.close()
         info = device_info(device)
         module = driver()
         self._device, self._folder = device, Path(folder)
@@ -72,6 +73,17 @@ class CudaBackend:
             "driver": ".".join(map(str, info.driver_version)),
             "multiprocessors": info.sm_count,
         }
+
+    def close(self) -> dict[str, Any]:
+        for candidate in self._loaded.values():
+            for graph in candidate.graphs.values():
+                call("cuGraphExecDestroy", graph)
+        for pointers in self._arrays.values():
+            for pointer in pointers:
+                call("cuMemFree", pointer)
+        self._loaded.clear()
+        self._arrays.clear()
+        return {}
 
     def alive(self) -> bool:
         try:
@@ -98,6 +110,7 @@ class CudaBackend:
         held = [
             [] if array is None else self._array(place, array, sets) for place, array in enumerate(arrays)
         ]
+        sets = min((len(pointers) for pointers in held if pointers), default=sets)
         packed = [
             pack([self._argument(parameter, arrays, held, turn) for parameter in kernel["parameters"]])
             for turn in range(sets)
@@ -131,18 +144,26 @@ class CudaBackend:
         return encode(described, pointer, self._device)
 
     def _array(self, place: int, array: dict[str, Any], sets: int) -> list[int]:
-        """Return the addresses of an array in each set; candidates share them."""
+        """Return the addresses of an array in each set; candidates share them.
+
+        There are fewer sets if the GPU has no memory for more.
+        """
         key = (place, array["role"], array["type"], tuple(array["shape"]))
         found = self._arrays.setdefault(key, [])
         nbytes = self._nbytes(array)
         while len(found) < sets:
-            pointer = int(call("cuMemAlloc", max(nbytes, 1)))
+            try:
+                pointer = int(call("cuMemAlloc", max(nbytes, 1)))
+            except LaunchError:
+                if not found:
+                    raise
+                break
             if found and array["role"] == "in":
                 call("cuMemcpyDtoD", pointer, found[0], nbytes)
             elif array["role"] == "in":
                 self._fill(pointer, nbytes, place, array)
             found.append(pointer)
-        return found
+        return found[:sets]
 
     def _fill(self, pointer: int, nbytes: int, place: int, array: dict[str, Any]) -> None:
         """Write an input: the caller's contents, or random numbers of the standard normal distribution."""

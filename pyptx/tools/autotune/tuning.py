@@ -239,10 +239,13 @@ def _measured(request: Request, candidates: list[Candidate], shown: Progress) ->
     with tempfile.TemporaryDirectory(prefix="pyptx-autotune-") as folder:
         inputs = Inputs(request.arrays, Path(folder))
         place = place_of(request.gpu, inputs, Path(folder), request.settings.deadline or _DEADLINE)
-        best = race(ready, place, shown.step, stage=shown.stage)
+        try:
+            best = race(ready, place, shown.step, stage=shown.stage)
+        finally:
+            place.close()
     if best is None:
         raise _none_left(request, candidates)
-    return best, getattr(place, "restarts", 0)
+    return best, place.restarts
 
 
 def _none_left(request: Request, candidates: Sequence[Candidate]) -> SpecError:

@@ -37,6 +37,9 @@ class Backend(Protocol):
     def time(self, number: int, launches: int) -> dict[str, Any]:
         """Launch ``launches`` times back to back; return ``us``, the time of one launch."""
 
+    def close(self) -> dict[str, Any]:
+        """Free what the tuning has used; the next one begins with :meth:`open`."""
+
     def alive(self) -> bool:
         """False if an earlier failure has made the process useless."""
 

@@ -29,6 +29,10 @@ class FakeBackend:
             file.write(f"{os.getpid()}\n")
         return {"gpu": "Fake", "driver": "1.0", "multiprocessors": 132}
 
+    def close(self) -> dict[str, Any]:
+        self._entries.clear()
+        return {}
+
     def alive(self) -> bool:
         return self._alive
 

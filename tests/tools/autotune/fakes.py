@@ -47,6 +47,7 @@ class FakePlace:
         self.asked: list[Candidate] = []
         self._counts: dict[int, int] = {}
         self.restarts = 0
+        self.closed = False
 
     def _answer(self, candidate: Candidate) -> float:
         self.asked.append(candidate)
@@ -61,6 +62,9 @@ class FakePlace:
 
     def first(self, candidate: Candidate) -> tuple[float, int]:
         return self._answer(candidate), self._group(candidate)
+
+    def close(self) -> None:
+        self.closed = True
 
     def time(self, candidate: Candidate, launches: int) -> float:
         return self._answer(candidate)

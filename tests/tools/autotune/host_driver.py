@@ -34,6 +34,7 @@ class HostDriver(FakeDriver):
         #: The addresses that each launch got.
         self.launches: list[list[int]] = []
         self.status = OK
+        self.room = 1 << 40
         self.names: dict[int, str] = {}
 
     def cuDeviceGetAttribute(self, attribute: Any, device: int) -> Any:
@@ -68,10 +69,21 @@ class HostDriver(FakeDriver):
         return OK, (end[0] - start[0]) / 1e3
 
     def cuMemAlloc(self, nbytes: int) -> Any:
+        if nbytes > self.room:
+            return STATUS.CUDA_ERROR_OUT_OF_MEMORY, None
+        self.room -= nbytes
         buffer = ctypes.create_string_buffer(nbytes + 256)
         address = -(-ctypes.addressof(buffer) // 256) * 256
         self.memory[address] = buffer
         return OK, address
+
+    def cuMemFree(self, address: int) -> Any:
+        del self.memory[address]
+        return (OK,)
+
+    def cuGraphExecDestroy(self, graph: Any) -> Any:
+        self.graphs.remove(graph)
+        return (OK,)
 
     def cuMemcpyHtoD(self, to: int, start: int, nbytes: int) -> Any:
         ctypes.memmove(to, start, nbytes)

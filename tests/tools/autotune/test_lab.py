@@ -164,3 +164,17 @@ def test_what_a_worker_is_told(tmp_path: Path) -> None:
         {"kind": "scalar", "type": "u32", "value": 7},
     ]
     assert Path(told["text"]).read_text().count("mixed")
+
+
+@pytest.mark.full
+def test_the_program_of_a_worker_starts() -> None:
+    """The real one, which needs no GPU to refuse a request that there is not."""
+    worker = lab.WorkerProcess(lab.COMMAND)
+    try:
+        answer = worker.ask({"do": "nothing"}, 60.0)
+    finally:
+        worker.end()
+    assert answer == {
+        "failed": "AttributeError: 'CudaBackend' object has no attribute 'nothing'",
+        "alive": False,
+    }

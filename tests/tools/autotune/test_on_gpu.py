@@ -102,6 +102,37 @@ def test_an_output_that_is_not_written_is_another_group(
     assert backend.first(0)["group"] == 1, "not the outputs of the launch before"
 
 
+def test_a_closed_tuning_leaves_nothing(driver: HostDriver, tmp_path: Path) -> None:
+    """The next one makes its own arrays: the contents of integers may have changed."""
+    backend = CudaBackend()
+    path = tmp_path / "given"
+    given = {**_array("s32", [5]), "contents": str(path)}
+    for start in (0, 10):
+        np.arange(start, start + 5, dtype=np.int32).tofile(path)
+        backend.open(0, str(tmp_path))
+        (address,) = backend._array(0, given, 1)
+        assert _read(address, 5, np.int32).tolist() == list(range(start, start + 5))
+    backend.load(0, _told(tmp_path, np.zeros(N, np.float32)))
+    backend.time(0, 2)
+    assert driver.memory and driver.graphs
+    assert backend.close() == {}
+    assert not driver.memory and not driver.graphs
+
+
+def test_a_gpu_with_little_memory(driver: HostDriver, tmp_path: Path) -> None:
+    """Launches then take fewer sets of arrays in turns; without room for one set the candidate fails."""
+    backend = CudaBackend()
+    backend.open(0, str(tmp_path))
+    driver.room = 5 * 4 * N
+    backend.load(0, _told(tmp_path, np.zeros(N, np.float32)))
+    assert len(backend._loaded[0].packed) == 1, "room for four inputs and one output"
+    backend.time(0, 2)
+    backend.open(0, str(tmp_path))
+    driver.room = 4 * N
+    with pytest.raises(LaunchError, match="CUDA_ERROR_OUT_OF_MEMORY"):
+        backend.load(0, _told(tmp_path, np.zeros(N, np.float32)))
+
+
 def test_a_context_that_is_broken(driver: HostDriver, tmp_path: Path) -> None:
     backend = CudaBackend()
     backend.open(0, str(tmp_path))

@@ -137,6 +137,7 @@ def test_an_interruption_keeps_what_is_known(gpu: Gpu) -> None:
     found = _tuned((32, 64, 128))(1024).tune(X, gpu=0)
     assert not found.stored and found.configuration == {"block": 128}
     assert {each.number for each in gpu.places[1].asked} == {1, 2}
+    assert gpu.places[0].closed and gpu.places[1].closed
     assert found.rows()[0]["reason"] == "said to be hung (in an earlier tuning)"
 
 
