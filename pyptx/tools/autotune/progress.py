@@ -23,8 +23,13 @@ class Progress:
     def __init__(self, name: str) -> None:
         self._name = name
         self._stage = ""
-        self._since = time.perf_counter()
+        self._began = self._since = time.perf_counter()
         self.seconds: dict[str, float] = {}
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the tuning began."""
+        return time.perf_counter() - self._began
 
     def stage(self, what: str, count: int) -> None:
         """A stage begins that looks at ``count`` candidates; an earlier one ends."""

@@ -8,11 +8,13 @@ file that cannot be read or written only costs a tuning.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import json
 import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import CodeType
 from typing import Any
@@ -22,7 +24,7 @@ from ...toolchain.cache import user_cache
 from .candidates import Candidate, State
 from .space import written
 
-__all__ = ["FORMAT", "code_of", "folder", "key_of", "load", "save"]
+__all__ = ["FORMAT", "alone", "code_of", "folder", "key_of", "load", "save"]
 
 #: Changes when the meaning of a file does.
 FORMAT = 1
@@ -72,6 +74,32 @@ def key_of(
         "candidates": [each.digest for each in candidates if each.special is not None],
     }
     return hashlib.sha256(json.dumps(held, sort_keys=True).encode()).hexdigest()
+
+
+@contextmanager
+def alone(key: str) -> Iterator[None]:
+    """Let one process at a time measure for a key, so that others wait for its result and take it.
+
+    Where the folder cannot be written, nothing is waited for.
+    """
+    place = folder()
+    path = None if place is None else place / f".{key}.lock"
+    try:
+        if place is None or path is None:
+            raise OSError
+        place.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = path.open("w")
+    except OSError:
+        yield
+        return
+    with lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        try:
+            yield
+        finally:
+            # Who waits for this file goes on with it; who comes later makes another one.
+            with contextlib.suppress(OSError):
+                path.unlink()
 
 
 def load(key: str, candidates: Sequence[Candidate]) -> Candidate | None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 import tempfile
-import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -86,54 +85,54 @@ def tune(request: Request) -> tuple[Tuning, list[Candidate]]:
         SpecError: no configuration can be used; the message says why for each.
         LaunchError: the GPU cannot be used.
     """
-    started = time.perf_counter()
     with progress(request.name) as shown:
         shown.stage("recording", len(request.configurations))
         candidates = record(request.make, request.configurations, request.arrays, request.keywords)
         if request.gpu is None:
             best, where = _ranked(request, candidates, shown)
-            seconds = time.perf_counter() - started
-            return Tuning(
-                request.name, candidates, best, measured=False, where=where, seconds=seconds
-            ), candidates
-        _refuse_capture()
-        gpu, driver = _facts(request.gpu)
-        problem, options = _problem(candidates, request.arrays), request.settings.values()
-        key = store.key_of(candidates, problem, gpu, driver, options)
-        best_known = store.load(key, candidates)
-        if best_known is not None:
-            seconds = time.perf_counter() - started
+            shown.end()
             tuning = Tuning(
-                request.name,
-                candidates,
-                best_known,
-                measured=True,
-                where=gpu,
-                seconds=seconds,
-                stored=True,
+                request.name, candidates, best, measured=False, where=where, seconds=shown.elapsed
             )
             return tuning, candidates
-        about = {"name": request.name, "gpu": gpu, "driver": driver}
-        try:
-            best, restarts = _measured(request, candidates, shown)
-        except BaseException:
-            # A hang or a failure that is known now need not happen again.
-            store.save(key, candidates, ended=False, about=about)
-            raise
-        shown.end()
-        seconds = time.perf_counter() - started
-        store.save(key, candidates, ended=True, about={**about, "seconds": seconds})
-        tuning = Tuning(
-            request.name,
-            candidates,
-            best,
-            measured=True,
-            where=gpu,
-            seconds=seconds,
-            restarts=restarts,
-            stages=shown.seconds,
-        )
-        return tuning, candidates
+        _refuse_capture()
+        return _on_gpu(request, request.gpu, candidates, shown), candidates
+
+
+def _on_gpu(request: Request, device_index: int, candidates: list[Candidate], shown: Progress) -> Tuning:
+    """Take the result from the disk, or measure and write it there."""
+    gpu, driver = _facts(device_index)
+    problem, options = _problem(candidates, request.arrays), request.settings.values()
+    key = store.key_of(candidates, problem, gpu, driver, options)
+    best, restarts = store.load(key, candidates), 0
+    stored = best is not None
+    if best is None:
+        shown.stage("waiting", 0)
+        with store.alone(key):
+            # Another process may have measured meanwhile.
+            best = store.load(key, candidates)
+            stored = best is not None
+            if best is None:
+                about = {"name": request.name, "gpu": gpu, "driver": driver}
+                try:
+                    best, restarts = _measured(request, candidates, shown)
+                except BaseException:
+                    # A hang or a failure that is known now need not happen again.
+                    store.save(key, candidates, ended=False, about=about)
+                    raise
+                store.save(key, candidates, ended=True, about={**about, "seconds": shown.elapsed})
+    shown.end()
+    return Tuning(
+        request.name,
+        candidates,
+        best,
+        measured=True,
+        where=gpu,
+        seconds=shown.elapsed,
+        restarts=restarts,
+        stored=stored,
+        stages=None if stored else shown.seconds,
+    )
 
 
 def _facts(device_index: int) -> tuple[str, str]:

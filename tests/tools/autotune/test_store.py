@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +169,32 @@ def test_the_cache_of_machine_code_does_not_see_the_results(gpu: Gpu) -> None:
     cache = user_cache()
     assert cache is not None and cache.entries() == [] and cache.clear() == (0, 0)
     assert _tuned()(1024).tune(X, gpu=0).stored
+
+
+def test_processes_that_tune_the_same_measure_once(gpu: Gpu, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second waits for the first, which here is the test and holds the lock, and takes its result."""
+    saved: list[Any] = []
+    with monkeypatch.context() as patch:
+        patch.setattr(store, "save", lambda *given, **options: saved.append((given, options)))
+        _tuned()(1024).tune(X, gpu=0)  # measured, and not written
+    ((given, options),) = saved
+    looked, found, load = threading.Event(), [], store.load
+
+    def looks(*given: Any) -> Any:
+        looked.set()
+        return load(*given)
+
+    monkeypatch.setattr(store, "load", looks)
+    second = threading.Thread(target=lambda: found.append(_tuned()(1024).tune(X, gpu=0)))
+    with store.alone(given[0]):
+        second.start()
+        assert looked.wait(10)
+        second.join(0.1)
+        assert second.is_alive() and len(gpu.places) == 1
+        store.save(*given, **options)
+    second.join(10)
+    assert found[0].stored and len(gpu.places) == 1
+    assert [path.name for path in _folder().iterdir()] == [f"{given[0]}.json"]
 
 
 def test_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
