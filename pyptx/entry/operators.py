@@ -70,7 +70,12 @@ class _Call:
         if done is MISS:
             done = self.kernel.run(given, out, None, keywords)
         self._check_written()
-        return None if self.given else done
+        if not self.given and len(self.kernel.options.specs) > len(inputs):
+            return done
+        torch = sys.modules["torch"]
+        written = [each for each in outs or inputs if isinstance(each, torch.Tensor)]
+        torch.autograd.graph.increment_version(written)
+        return None
 
     def _check_written(self) -> None:
         """Raise an error if the kernel writes an input, whose memory torch may have given to others."""
@@ -132,11 +137,10 @@ class _Call:
             made.append(allocate(name, spec, dims, like))
         return made[0] if len(made) == 1 else tuple(made)
 
-    def schema(self) -> tuple[str, list[str]]:
-        """Return the operator's arguments and results in torch's notation, and the arguments that change."""
+    def schema(self) -> str:
+        """Return the operator's arguments and results in torch's notation."""
         options = self.kernel.options
         parts: list[str] = []
-        written: list[str] = []
         names: list[str] = []
         count = len(options.specs) if self.given else options.inputs
         no_outputs = len(options.specs) == options.inputs
@@ -146,7 +150,6 @@ class _Call:
                 kind = "float" if spec.type.kind == "f" and spec.type.lanes == 1 else "SymInt"
             elif no_outputs or place >= options.inputs:
                 kind = f"Tensor(a{place}!)"
-                written.append(name)
             else:
                 kind = "Tensor"
             parts.append(f"{kind} {name}")
@@ -157,7 +160,7 @@ class _Call:
             parts.append(f"SymInt {name}")
         outputs = 0 if self.given else len(options.specs) - options.inputs
         results = "Tensor" if outputs == 1 else f"({', '.join(['Tensor'] * outputs)})"
-        return f"({', '.join(parts)}) -> {results}", written
+        return f"({', '.join(parts)}) -> {results}"
 
 
 class Operators:
@@ -202,12 +205,12 @@ class Operators:
     def _register(self, call: _Call) -> Any:
         import torch
 
-        if not hasattr(torch.library, "custom_op"):
+        if not hasattr(torch.library, "register_vmap"):
             raise UnsupportedError(
                 f"torch {torch.__version__} cannot register a kernel as an operator",
                 hint="use torch 2.6 or later",
             )
-        schema, written = call.schema()
+        schema = call.schema()
         kernel = call.kernel
         digest = content_digest(
             schema, kernel.function, kernel.options, call.given, call.dims, dict(call.constants), self.formula
@@ -218,12 +221,32 @@ class Operators:
                 break
             name = f"{first}_{number}"  # another kernel object of the same content
         _TAKEN.add(name)
-        made = torch.library.custom_op(f"pyptx::{name}", call.run, mutates_args=written, schema=schema)
-        made.register_fake(call.fake)
-        made.register_vmap(functools.partial(_mapped, call, made))
+        library = _library()
+        library.define(name + schema, tags=_tags())
+        library.impl(name, call.run, "CompositeExplicitAutograd")
+        qualified, made = f"pyptx::{name}", getattr(torch.ops.pyptx, name).default
+        torch.library.register_fake(qualified, call.fake, lib=library)
+        torch.library.register_vmap(qualified, functools.partial(_mapped, call, made), lib=library)
         if self.formula is not None and not call.given:
-            _differentiate(made, call, self.formula)
-        return made._opoverload
+            _differentiate(qualified, call, self.formula)
+        return made
+
+
+@functools.cache
+def _library() -> Any:
+    """Return the library of the operators. torch.library.custom_op would cost 11 us more for each call."""
+    import torch
+
+    return torch.library.Library("pyptx", "FRAGMENT")
+
+
+@functools.cache
+def _tags() -> tuple[Any, ...]:
+    """Return the tags of the operators: a kernel takes what its fake implementation saw, in that order."""
+    import torch
+
+    strides = getattr(torch.Tag, "needs_exact_strides", torch.Tag.needs_fixed_stride_order)
+    return (torch.Tag.pt2_compliant_tag, strides)
 
 
 def _mapped(
@@ -252,8 +275,9 @@ def _mapped(
     return stacked, (0,) * len(stacked)
 
 
-def _differentiate(made: Any, call: _Call, formula: Formula) -> None:
+def _differentiate(qualified: str, call: _Call, formula: Formula) -> None:
     """Register the backward of an operator."""
+    torch = sys.modules["torch"]
 
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         given, _, dims = call.split(inputs)
@@ -262,7 +286,7 @@ def _differentiate(made: Any, call: _Call, formula: Formula) -> None:
     def backward(ctx: Any, *gradients: Any) -> Any:
         return (*formula.differentiate(Context(ctx, 0), gradients), *(None for _ in call.dims))
 
-    made.register_autograd(backward, setup_context=setup_context)
+    torch.library.register_autograd(qualified, backward, setup_context=setup_context, lib=_library())
 
 
 def _info_of(tensor: Any) -> ArrayInfo:
@@ -304,17 +328,25 @@ def needs_operator(arrays: Sequence[Any], out: Any) -> bool:
     """True if torch must see the call: a tensor has no memory of its own, or torch records operators.
 
     Raises:
-        SpecError: a tensor is a DTensor.
+        SpecError: a tensor is a DTensor, or has a tangent.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return False
     outs = out if isinstance(out, (tuple, list)) else (out,)
+    forward = torch.autograd.forward_ad
+    dual = forward._current_level >= 0
     for value in (*arrays, *outs):
         if isinstance(value, (torch.SymInt, torch.SymFloat)):
             return True
         if not isinstance(value, torch.Tensor) or value.layout is not torch.strided or value.is_nested:
             continue
+        if dual and forward.unpack_dual(value).tangent is not None:
+            raise SpecError(
+                f"an argument of shape {(*value.shape,)} has a tangent (forward-mode differentiation), "
+                "which a kernel would lose",
+                hint="differentiate in reverse mode, with k.differentiable(...)",
+            )
         if type(value).__torch_dispatch__ is not torch.Tensor.__torch_dispatch__:
             refuse_composed(value)
             return True

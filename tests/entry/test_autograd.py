@@ -114,6 +114,7 @@ def test_mistakes() -> None:
         smooth(torch.ones(4, requires_grad=True), 3.0)
 
 
+@pytest.mark.full
 def test_transforms() -> None:
     x = numbers().detach()
 
@@ -123,6 +124,22 @@ def test_transforms() -> None:
     assert torch.equal(torch.func.grad(loss)(x), 6 * x)
     each = torch.func.vmap(torch.func.grad(loss))(x.reshape(2, 2))
     assert torch.equal(each.flatten(), 6 * x)
+
+
+@pytest.mark.full
+def test_forward_mode_is_refused_by_name() -> None:
+    import torch.autograd.forward_ad as forward
+
+    x = numbers().detach()
+    for call in (lambda x: square(x, 3.0)[0], lambda x: smooth(x, 3.0)[0]):
+        with pytest.raises(
+            SpecError, match="tangent .forward-mode differentiation., which a kernel would lose"
+        ):
+            torch.func.jvp(call, (x,), (x,))
+        with forward.dual_level():
+            assert torch.equal(call(x), 3 * x * x)
+            with pytest.raises(SpecError, match="has a tangent"):
+                call(forward.make_dual(x, x))
 
 
 def test_autocast_leaves_the_types_of_a_kernel_alone() -> None:

@@ -14,6 +14,7 @@ from pyptx import SpecError, Tile, TileParam, UnsupportedError, f32, kernel, ptx
 from tests.entry.torch_kernels import axpy
 
 torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.full
 
 N = 64
 
@@ -67,7 +68,6 @@ def test_the_name_has_the_content() -> None:
 _NAMES = "from tests.entry.torch_kernels import axpy; print(axpy(3).operator(TWICE=True)._opname)"
 
 
-@pytest.mark.full
 def test_the_name_is_the_same_in_every_process() -> None:
     root = Path(__file__).resolve().parents[2]
     command = [sys.executable, "-c", _NAMES]
@@ -104,6 +104,18 @@ def test_an_input_that_the_kernel_writes_is_an_error() -> None:
         careless.operator()(numbers(0, 32))
     assert "out_specs" in e.value.hint
     assert e.value.location is not None and e.value.location.file == __file__
+
+
+def test_autograd_notices_what_an_operator_writes() -> None:
+    x = numbers().requires_grad_()
+    z = torch.zeros(N)
+    product = x * z  # its gradient needs z
+    before = z._version
+    axpy().operator(out=True)(z, z, 1.0, 5, z)
+    double.operator()(z)
+    assert z._version > before + 1 and torch.equal(z, torch.full((N,), 10.0))
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        product.sum().backward()
 
 
 # --- tensors without memory -----------------------------------------------------------------------------------
@@ -160,7 +172,6 @@ def test_tensors_that_no_kernel_takes() -> None:
             k(value, x, 2.0, 3, N=N)
 
 
-@pytest.mark.full
 def test_a_dtensor_is_refused_by_name(tmp_path: Path) -> None:
     import torch.distributed as dist
     from torch.distributed.tensor import DTensor, Replicate, init_device_mesh
@@ -193,10 +204,7 @@ def test_a_subclass_decides_for_itself() -> None:
 
 # --- torch.compile and export -----------------------------------------------------------------------------------
 
-compiled = pytest.mark.full
 
-
-@compiled
 @pytest.mark.parametrize("given", [False, True])
 def test_opcheck(given: bool) -> None:
     x = numbers()
@@ -207,7 +215,6 @@ def test_opcheck(given: bool) -> None:
         assert set(torch.library.opcheck(double.operator(), (x.clone(),)).values()) == {"SUCCESS"}
 
 
-@compiled
 def test_one_graph_for_all_sizes() -> None:
     k = axpy()
 
@@ -223,7 +230,6 @@ def test_one_graph_for_all_sizes() -> None:
     assert len(seen) == 1
 
 
-@compiled
 def test_what_the_compiled_code_depends_on() -> None:
     kernels = [axpy(0), axpy(0)]
     chosen = {"kernel": kernels[0], "TWICE": False}
@@ -245,7 +251,6 @@ def test_what_the_compiled_code_depends_on() -> None:
     assert torch.equal(run(x, 3.0), 8 * x) and len(seen) == calls
 
 
-@compiled
 def test_outputs_of_the_caller_and_no_outputs() -> None:
     k = axpy()
 
@@ -261,7 +266,6 @@ def test_outputs_of_the_caller_and_no_outputs() -> None:
     assert torch.equal(z, 4 * x) and torch.equal(y, 8 * x[:32]) and few.tolist() == [0, 1]
 
 
-@compiled
 def test_export() -> None:
     k = axpy()
 
@@ -276,7 +280,6 @@ def test_export() -> None:
         assert torch.equal(program.module()(x), x * 5 + 3)
 
 
-@compiled
 @pytest.mark.parametrize("mode", ["real", "fake", "symbolic"])
 def test_make_fx(mode: str) -> None:
     from torch.fx.experimental.proxy_tensor import make_fx
@@ -288,7 +291,6 @@ def test_make_fx(mode: str) -> None:
     assert torch.equal(traced(numbers(9)), 3 * numbers(9) + 3)
 
 
-@compiled
 def test_what_cannot_be_compiled_says_why() -> None:
     # Before torch 2.7 a graph break names the function and not the reason.
     k, x = axpy(), numbers()
