@@ -125,6 +125,11 @@ static void lay(const Entry *entry, const Value *values, unsigned char *memory, 
     }
 }
 
+/* The functions of the last launches, in the order of their calls: what an error of a kernel may mean. */
+enum { RECENT = 32 };
+static void *recent[RECENT];
+static unsigned long long launches;
+
 static int enqueue(const Entry *entry, void **pointers, void *stream)
 {
     Config config = entry->config;
@@ -133,7 +138,36 @@ static int enqueue(const Entry *entry, void **pointers, void *stream)
     Py_BEGIN_ALLOW_THREADS
     status = entry->launch(&config, entry->function, pointers, NULL);
     Py_END_ALLOW_THREADS
+    if (status == 0)
+        recent[launches++ % RECENT] = entry->function;
     return status;
+}
+
+/* note_launch(function): remember a launch that Python made. */
+static PyObject *note_launch(PyObject *module, PyObject *function)
+{
+    (void)module;
+    unsigned long long handle = PyLong_AsUnsignedLongLong(function);
+    if (handle == (unsigned long long)-1 && PyErr_Occurred())
+        return NULL;
+    recent[launches++ % RECENT] = (void *)(uintptr_t)handle;
+    Py_RETURN_NONE;
+}
+
+/* recent_launches(): the handles of the functions that were launched last, the newest first. */
+static PyObject *recent_launches(PyObject *module, PyObject *nothing)
+{
+    (void)module, (void)nothing;
+    unsigned long long kept = launches < RECENT ? launches : RECENT;
+    PyObject *found = PyTuple_New((Py_ssize_t)kept);
+    for (unsigned long long n = 0; found != NULL && n < kept; n++) {
+        PyObject *handle = PyLong_FromUnsignedLongLong((uintptr_t)recent[(launches - 1 - n) % RECENT]);
+        if (handle == NULL || PyTuple_SetItem(found, (Py_ssize_t)n, handle) < 0) {
+            Py_DECREF(found);
+            return NULL;
+        }
+    }
+    return found;
 }
 
 /* Entry(launch, function, config, device, parameters, keep): parameters are (kind, bits, place, image or None). */
@@ -859,10 +893,15 @@ static int fill(PyObject *module)
     return 0;
 }
 
+static PyMethodDef module_methods[] = {
+    {"note_launch", (PyCFunction)note_launch, METH_O, "Remember a launch that Python made."},
+    {"recent_launches", (PyCFunction)recent_launches, METH_NOARGS, "The functions launched last, the newest first."},
+    {NULL, NULL, 0, NULL},
+};
 static PyModuleDef_Slot module_slots[] = {SLOT(Py_mod_exec, fill), {0, NULL}};
 static struct PyModuleDef module = {
-    PyModuleDef_HEAD_INIT, "_quick", "Launches of kernels with arguments like those of an earlier launch.", 0, NULL,
-    module_slots, NULL, NULL, NULL,
+    PyModuleDef_HEAD_INIT, "_quick", "Launches of kernels with arguments like those of an earlier launch.", 0,
+    module_methods, module_slots, NULL, NULL, NULL,
 };
 
 PyMODINIT_FUNC PyInit__quick(void)

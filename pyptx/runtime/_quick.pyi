@@ -12,6 +12,9 @@ DOUBLE: int
 MOST_PARAMETERS: int
 CONFIG_BYTES: int
 
+def note_launch(function: int, /) -> None: ...
+def recent_launches() -> tuple[int, ...]: ...
+
 @final
 class Entry:
     def __new__(

@@ -1,7 +1,7 @@
 """Errors of the driver that a kernel caused: which kernel it was.
 
-Owns the list of the kernels that this process has made ready to launch, and the error that a failed call of
-the driver becomes.  A kernel runs after its call has returned, so its failure is the status of a later call.
+Owns the lines that first called the kernels of this process, and the error that a failed call of the driver
+becomes.  A kernel runs after its call has returned, so its failure is the status of a later call.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from ..core.errors import KernelFailedError, LaunchError
 from ..core.source import SourceLocation, author_location
 from .debug_options import DEBUG
 from .driver import explain_failures
+from .recent import recent
 
 if TYPE_CHECKING:
     from .plan import Plan
@@ -32,6 +33,22 @@ _ready: weakref.WeakKeyDictionary[Plan, SourceLocation] = weakref.WeakKeyDiction
 def note_ready(plan: Plan) -> None:
     """Remember a launch that was made ready, with the author's line."""
     _ready[plan] = author_location()
+
+
+def _launched() -> list[str]:
+    """Return the kernels of the last launches of pyptx, the newest first, each once."""
+    known: dict[int, tuple[Plan, SourceLocation]] = {}
+    for plan, line in _ready.items():
+        known.setdefault(int(plan.kernel.function), (plan, line))
+    functions = recent()
+    listed = []
+    for function in dict.fromkeys(functions):
+        if function in known:
+            plan, line = known[function]
+            times = functions.count(function)
+            often = f"{times} of the last {len(functions)} launches" if times > 1 else "once"
+            listed.append(f"{plan.kernel.entry} ({often}), first called at {line}")
+    return listed[:_LISTED]
 
 
 def failed(status: int, call: str, text: str, kernel: str = "") -> LaunchError | None:
@@ -56,13 +73,10 @@ def failed(status: int, call: str, text: str, kernel: str = "") -> LaunchError |
             f"{kernel} failed while it ran: {text}",
             hint=f"run it in the simulator or under compute-sanitizer, which name the line. {gone}",
         )
-    listed = [
-        f"{plan.kernel.entry} with grid {plan.launch.grid}, block {plan.launch.block}, first called at {line}"
-        for plan, line in reversed(list(_ready.items()))
-    ][:_LISTED]
+    listed = _launched()
     return KernelFailedError(
         f"{call} failed: {text}: a kernel failed that was launched earlier"
-        + ("; pyptx has made ready in this process, the newest first:" if listed else ""),
+        + ("; pyptx has launched, the newest first:" if listed else ""),
         details=listed,
         hint=f"errors of kernels are asynchronous: with {DEBUG}=sync in the environment, the call of the "
         f"kernel that fails raises the error. {gone}",

@@ -26,6 +26,7 @@ from .launch import (
     scalar_bytes,
 )
 from .loader import LoadedKernel
+from .recent import note
 
 __all__ = ["Address", "Constant", "Frame", "MapImage", "Number", "Parameter", "Plan"]
 
@@ -159,6 +160,7 @@ class Plan:
         "_enqueue",
         "_frames",
         "_function",
+        "_handle",
         "_success",
         "_words",
         "kernel",
@@ -177,6 +179,7 @@ class Plan:
             allow_cluster(kernel, launch)
         module = driver()
         self._function = kernel.function
+        self._handle = int(kernel.function)
         self.kernel = kernel
         self.launch = launch
         self.parameters = tuple(parameters)
@@ -247,6 +250,7 @@ class Plan:
         status = self._enqueue(frame.config, self._function, frame.address, 0)[0]
         if status is not self._success:
             self._again(frame, status)
+        note(self._handle)
 
     def _again(self, frame: Frame, status: Any) -> None:
         """Launch in the kernel's context, if another one was current; else raise the status as an error."""

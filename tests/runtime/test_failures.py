@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import logging
 import struct
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -151,18 +152,28 @@ def test_a_stream_that_is_captured_is_not_synchronized(
     assert fake.launches == 1 and not fake.synchronizations
 
 
-def test_a_later_error_lists_the_kernels_that_are_ready(fake: FakeDriver) -> None:
-    first = plan()
-    second = watching.make_plan(KERNEL, Launch((9, 1, 1), (32, 1, 1), (1, 1, 1), 0), [])
-    fake.launched = STATUS.CUDA_ERROR_LAUNCH_FAILED
-    with pytest.raises(KernelFailedError) as caught:
+def test_a_later_error_lists_the_last_launches(fake: FakeDriver) -> None:
+    """The newest first, each kernel once, with the line that called it first; not those that only are ready."""
+    first, second, ready = (
+        watching.make_plan(replace(KERNEL, entry=name, function=function), LAUNCH, [])
+        for name, function in (("first", 0xA1), ("second", 0xA2), ("ready", 0xA3))
+    )
+    for _ in range(40):
         second([], 0)
-    newest, oldest = caught.value.details[:2]
-    assert "grid (9, 1, 1), block (32, 1, 1), first called at " in newest and "test_failures.py:" in newest
-    assert "grid (4, 1, 1)" in oldest and "PYPTX_DEBUG=sync" in caught.value.hint
+    first([], 0)
+    fake.launched = STATUS.CUDA_ERROR_LAUNCH_FAILED
+    with pytest.raises(KernelFailedError, match="a kernel failed that was launched earlier") as caught:
+        ready([], 0)
+    newest, oldest = caught.value.details
+    assert newest.startswith("first (once), first called at ") and "test_failures.py:" in newest
+    assert oldest.startswith("second (31 of the last 32 launches), first called at ")
+    assert "PYPTX_DEBUG=sync" in caught.value.hint
     del second, caught
     gc.collect()
-    assert list(failures._ready)[-1] is first  # launches that are gone are not kept
+    assert [plan.kernel.entry for plan in failures._ready][-2:] == [
+        "first",
+        "ready",
+    ]  # what is gone is not kept
 
 
 def test_waits_that_expired_are_the_error(fake: FakeDriver) -> None:
@@ -172,7 +183,7 @@ def test_waits_that_expired_are_the_error(fake: FakeDriver) -> None:
     wait_reports._loaded.append(reports)
     made = plan()
     fake.launched = STATUS.CUDA_ERROR_LAUNCH_FAILED
-    with pytest.raises(KernelFailedError, match="first called at"):  # nothing is reported yet
+    with pytest.raises(KernelFailedError, match="launched earlier"):  # nothing is reported yet
         made([], 0)
     struct.pack_into("<IIQQQ3III", memory, 0, 1, 0, 0x450, 0, 10_000_000, 3, 1, 0, 1, 1)  # not over, not late
     struct.pack_into("<IIQQQ3III", memory, 128, 1, 0, 0x450, 1, 2_600_000_000, 3, 1, 0, 2, 0xF)

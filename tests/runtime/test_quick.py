@@ -385,6 +385,23 @@ def test_fixed(quick: Any) -> None:
             quick.Fixed(entry(quick, driver, kinds), CAPSULE, values)
 
 
+def test_the_last_launches_are_known(quick: Any) -> None:
+    """The newest first, those of Python among them; a launch that the driver refuses is none."""
+    driver = Driver(1)
+    k = table(quick, "a")
+    assert k.add((Tensor(0x1000),), None, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), (), None)
+    for function in range(1, 40):
+        quick.note_launch(function)
+    k.call((Tensor(0x2000),), None, 7)
+    quick.note_launch((1 << 64) - 2)
+    driver.status = 1
+    assert k.call((Tensor(0x2000),), None, 7) is MISS
+    assert quick.recent_launches() == ((1 << 64) - 2, 0xF00, *range(39, 9, -1))
+    for wrong in (-1, 1 << 64, "1"):
+        with pytest.raises((OverflowError, TypeError)):
+            quick.note_launch(wrong)
+
+
 def test_other_versions_are_refused(quick: Any) -> None:
     capsule, kept = _api(major=2)
     with pytest.raises(ValueError, match="another DLPack exchange API than version 1"):
