@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import pytest
 
 import pyptx
 from pyptx import Tile, b64, f32, kernel, ptx, reg, smem
+from pyptx.tools.autotune import lab
 
 N = 1 << 22
 
@@ -44,9 +46,24 @@ def build(*, per: int, fault: str) -> Any:
     return double
 
 
+@pytest.mark.sample(1)
+@pytest.mark.parametrize(
+    ("fault", "said"),
+    [("", None), ("wrong", "wrong-result"), ("hang", "deadlock"), ("trap", "trap")],
+)
+def test_the_kernels_in_the_simulator(fault: str, said: str | None) -> None:
+    """What is tuned below is right or wrong in the way that its name says."""
+    x = np.arange(1024, dtype=np.float32)
+    report = build(per=4, fault=fault).simulate(x, reference=2 * x)
+    if said is None:
+        assert not report.findings and (report.outputs[0] == 2 * x).all()
+    else:
+        assert any(said in str(finding) for finding in report.findings), report
+
+
 @pytest.mark.gpu
 def test_the_best_is_found_in_spite_of_a_hang_and_a_trap(
-    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     torch = pytest.importorskip("torch")
     if torch.cuda.get_device_capability() != (9, 0):
@@ -54,6 +71,8 @@ def test_the_best_is_found_in_spite_of_a_hang_and_a_trap(
     monkeypatch.setenv("PYPTX_CACHE_DIR", str(tmp_path))
     rows = [[1, "slow"], [4, "hang"], [4, ""], [4, "wrong"], [4, "trap"], [8, ""], [4, "slow"]]
     tuned = pyptx.autotune("per, fault", rows, deadline=1.0)(build)
+    monkeypatch.setattr(lab, "_workers", {})
+    request.addfinalizer(lab._end_all)
     double = tuned()
     x = torch.randn(N, device="cuda")
     assert torch.equal(double(x), 2 * x)
