@@ -229,6 +229,11 @@ class Kernel:
         """
         return self._specializations(*self.split(keywords))
 
+    @property
+    def recorded(self) -> int:
+        """How often the function was recorded."""
+        return self._specializations.made
+
     def recordings(self) -> list[Recorded]:
         """Return the recordings that are kept, the oldest first; specializations share them."""
         return self._specializations.recorded()

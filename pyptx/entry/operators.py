@@ -12,7 +12,7 @@ import operator
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
@@ -48,30 +48,39 @@ class _Call:
         given: whether the caller gives the outputs.
         dims: the dims that the caller gives by keyword, which are the operator's last arguments.
         constants: the compile-time constants.
+        checked: the number of recordings that were checked.
     """
 
     kernel: Kernel
     given: bool
     dims: tuple[str, ...]
     constants: Mapping[str, Any]
+    checked: list[int] = field(default_factory=lambda: [0])
 
-    def split(self, values: Sequence[Any]) -> tuple[list[Any], list[Any], dict[str, Any]]:
+    def split(self, values: Sequence[Any]) -> tuple[tuple[Any, ...], list[Any], dict[str, Any]]:
         """Return the inputs, the given outputs, and the dims by name."""
         options = self.kernel.options
         end = len(options.specs) if self.given else options.inputs
         dims = dict(zip(self.dims, values[end:], strict=True))
-        return list(values[: options.inputs]), list(values[options.inputs : end]), dims
+        return tuple(values[: options.inputs]), list(values[options.inputs : end]), dims
 
     def run(self, *values: Any) -> Any:
         """Run the kernel on the GPU or in the simulator: the tensors have memory."""
-        inputs, outs, dims = self.split(values)
-        given, out, keywords = tuple(inputs), outs if self.given else None, {**dims, **self.constants}
-        done = self.kernel.ready(given, out, None, keywords)
+        kernel = self.kernel
+        inputs: tuple[Any, ...] = values
+        outs: list[Any] | None = None
+        keywords = self.constants
+        if self.given or self.dims:
+            inputs, given, dims = self.split(values)
+            outs, keywords = given if self.given else None, {**dims, **keywords}
+        done = kernel.ready(inputs, outs, None, keywords)
         if done is MISS:
-            done = self.kernel.run(given, out, None, keywords)
-        self._check_written()
-        if not self.given and len(self.kernel.options.specs) > len(inputs):
-            return done
+            done = kernel.run(inputs, outs, None, keywords)
+        if len(kernel.options.specs) > kernel.options.inputs:
+            if self.checked[0] != kernel.recorded:
+                self._check_written()
+            if outs is None:
+                return done
         torch = sys.modules["torch"]
         written = [each for each in outs or inputs if isinstance(each, torch.Tensor)]
         torch.autograd.graph.increment_version(written)
@@ -80,8 +89,7 @@ class _Call:
     def _check_written(self) -> None:
         """Raise an error if the kernel writes an input, whose memory torch may have given to others."""
         options = self.kernel.options
-        if len(options.specs) == options.inputs:
-            return  # the operator says that it writes all tensors
+        count = self.kernel.recorded
         for recorded in self.kernel.recordings():
             if "operator" in recorded.loaded:
                 continue
@@ -96,6 +104,7 @@ class _Call:
                         location=_users_line(),
                     )
             recorded.loaded["operator"] = True
+        self.checked[0] = count
 
     def fake(self, *values: Any) -> Any:
         """Check tensors without memory, and return outputs of the same kind."""

@@ -52,6 +52,8 @@ class Specializations:
         self._memory = WorkspaceMemory()
         self._sizes = WorkspaceSizes(options, (*options.dims, *self.defaults)) if options.workspaces else None
         self._lock = RLock()
+        #: How often the function was recorded.
+        self.made = 0
         self._kept: dict[Any, Specialization] = {}
         #: Recordings by the constants, and in the order in which they were made.
         self._recordings: dict[Any, list[Recorded]] = {}
@@ -113,6 +115,7 @@ class Specializations:
         if recorded is None:
             begin = time.perf_counter()
             recorded = record_for(self._options, self._function, dims, values)
+            self.made += 1
             taken = 1e3 * (time.perf_counter() - begin)
             _log.info("recorded %s for %s in %.1f ms", recorded.entry, {**dims, **values}, taken)
         else:
