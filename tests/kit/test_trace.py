@@ -25,7 +25,7 @@ def marked(trace: kit.Trace, *, finish: bool = True, arch: str = "sm_90a") -> Ke
     @trace.traced
     def scale(X, Y):  # type: ignore[no-untyped-def]
         at = ptx.special.ctaid.x() * 64 + ptx.special.tid.x()
-        with trace.span("outer"):
+        with trace.span("outer"), trace.span("outer"):
             with trace.span("load", stage=3):
                 value = ptx.load(f32, X.at(at), space="global")
             with ptx.for_(0, ROUNDS) as i:
@@ -74,9 +74,10 @@ def test_the_marks_of_each_warp_come_back_in_order() -> None:
     ]
     for number in range(CTAS * WARPS):
         events = [event for event in found.events if event.track == number]
-        assert [event.name for event in events] == ["outer", "load", *["round"] * ROUNDS, "elected"]
-        outer, load, *rounds, elected = events
-        assert outer.begin < load.begin < load.end < rounds[0].begin < rounds[-1].begin < outer.end
+        assert [event.name for event in events] == ["outer", "outer", "load", *["round"] * ROUNDS, "elected"]
+        outer, inner, load, *rounds, elected = events
+        assert outer.begin < inner.begin < load.begin < load.end < rounds[0].begin
+        assert rounds[-1].begin < inner.end < outer.end
         assert outer.end < elected.begin and load.stage == 3 and not outer.open
         assert [event.detail for event in rounds] == [f"value {i}" for i in range(ROUNDS)]
         assert [event.kind for event in (load, elected)] == [EventKind.SPAN, EventKind.INSTANT]
@@ -89,11 +90,12 @@ def test_records_that_were_overwritten_are_counted() -> None:
     buffers = trace.buffers()
     marked(trace).simulate(*buffers, X).check()
     found = trace.timeline(buffers, simulated=True)
-    # Ten records of each warp: two for each span, one for each round, one for the elected lane.
-    assert found.dropped == CTAS * WARPS * (10 - 4)
+    # Twelve records of each warp: two for each span, one for each round, one for the elected lane.
+    assert found.dropped == CTAS * WARPS * (12 - 4)
     first = [event for event in found.events if event.track == 0]
-    assert [event.name for event in first] == ["round", "round", "outer", "elected"]
-    assert first[2].detail.endswith("(its beginning was overwritten)") and first[2].begin == first[0].begin
+    assert [event.name for event in first] == ["round", "outer", "outer", "elected"]
+    for event in first[1:3]:
+        assert event.detail.endswith("(its beginning was overwritten)") and event.begin == first[0].begin
 
 
 def test_warps_that_never_finish_and_warps_that_never_start_are_named() -> None:
@@ -107,17 +109,21 @@ def test_warps_that_never_finish_and_warps_that_never_start_are_named() -> None:
 
 
 def test_clocks_of_different_multiprocessors_are_aligned() -> None:
-    """Two multiprocessors whose clocks differ by far, at 2 cycles for a nanosecond, see one moment."""
+    """Two multiprocessors whose clocks differ by far, at 2 cycles for a nanosecond, see one moment.
+
+    The warp of the second one starts 3,000 ns later.
+    """
     trace = kit.Trace(2, 1, events=4)
     scratch = trace.buffers()
     marked_once = _one_mark(trace)
     marked_once.simulate(*scratch).check()
     words = scratch[0]
-    for cta, (sm, clock) in enumerate(((7, 1 << 41), (9, 5_000))):
+    for cta, (sm, clock, late) in enumerate(((7, 1 << 41, 0), (9, 5_000, 3_000))):
         header, record = words[cta, :16], words[cta, 16:20]
         header[1] = sm
-        header[4:12].view(np.uint64)[:] = clock, 1 << 60, clock + 20_000, (1 << 60) + 10_000
-        moment = clock + 6_000
+        timer = (1 << 60) + late
+        header[4:12].view(np.uint64)[:] = clock, timer, clock + 20_000, timer + 10_000
+        moment = clock + 2 * (8_000 - late)
         record[0], record[1] = moment & 0xFFFFFFFF, moment >> 32 & 0xFFFF | record[1] & 0xFFFF0000
     found = trace.timeline(scratch)
     assert found.unit == "ns" and [track.sm for track in found.tracks] == [7, 9]
@@ -208,8 +214,8 @@ def test_marks_assemble(arch: str, ptxas: Tool) -> None:
     trace = kit.Trace(CTAS, WARPS)
     assembly = marked(trace, arch=arch).assemble()
     assert not assembly.warnings and assembly.spills == 0
-    # Each mark reads the clock once: two spans of two marks, two instants, and the two pairs of the header.
-    assert marked(trace, arch=arch).ptx().count("%clock64;") == 4 + 2 + 2
+    # Each mark reads the clock once: three spans of two marks, two instants, and the two pairs of the header.
+    assert marked(trace, arch=arch).ptx().count("%clock64;") == 6 + 2 + 2
 
 
 @pytest.mark.gpu
@@ -224,6 +230,6 @@ def test_marks_on_a_gpu() -> None:
     assert found.dropped == 0 and not found.notes and found.unit in ("ns", "cycles")
     for number in range(CTAS * WARPS):
         names = [event.name for event in found.events if event.track == number]
-        assert names == ["outer", "load", *["round"] * ROUNDS, "elected"]
+        assert names == ["outer", "outer", "load", *["round"] * ROUNDS, "elected"]
     assert all(event.begin <= event.end for event in found.events)
     assert all(track.sm >= 0 for track in found.tracks)

@@ -16,8 +16,11 @@ N, CHUNK, STAGES = 256, 32, 2
 X = np.arange(N, dtype=np.float32)
 
 
-def through_ring(*, extra: int = 0) -> Kernel:
-    """Warp 0 fills a ring by TMA, warps 1 and 2 empty it; in round 4 warp 0 expects ``extra`` bytes too many."""
+def through_ring(*, extra: int = 0, when: int = 4) -> Kernel:
+    """Warp 0 fills a ring by TMA, warps 1 and 2 empty it.
+
+    In round ``when``, warp 0 expects ``extra`` bytes too many.
+    """
 
     @kernel(
         in_specs=(Tile(N, f32, Layout.TMA_NONE, tma_box=(CHUNK,)),),
@@ -38,7 +41,7 @@ def through_ring(*, extra: int = 0) -> Kernel:
                 with ptx.for_(0, N, CHUNK) as at:
                     slot = producer.acquire()
                     nbytes = reg.scalar(u32, init=chunk.nbytes)
-                    ptx.inst.add.u32(nbytes, nbytes, extra, pred=at == 4 * CHUNK)
+                    ptx.inst.add.u32(nbytes, nbytes, extra, pred=at == when * CHUNK)
                     ptx.mbarrier.arrive_expect_tx(slot.full, nbytes)
                     ptx.cp.async_.bulk.tensor_1d(
                         dst=chunk[slot.index], src=X.tma_desc(), coord=at, mbar=slot.full
@@ -90,14 +93,19 @@ def test_waits_phases_and_stages_of_a_ring(schedule: str) -> None:
             assert event.cause is Cause.BYTES and event.end > event.begin and event.stage in range(STAGES)
             ended_by = found.events[event.by]
             assert ended_by.name.startswith("cp.async.bulk.tensor") and ended_by.barrier == event.barrier
+    for warp in range(3):
+        its = sorted(on(found, f"warp {warp}"), key=lambda event: event.begin)
+        assert all(a.end <= b.begin for a, b in itertools.pairwise(its)), "a warp waits, or does something"
     copies = on(found, "TMA, bulk copies")
+    assert not any(event.open for event in found.events if event.track == copies[0].track)
     assert len(copies) == N // CHUNK and all("128 bytes" in event.detail for event in copies)
     line = found.lines[copies[0].line]
     assert line.function == "double" and line.file.endswith("test_timeline.py")
 
 
-def test_a_deadlock_shows_what_each_warp_waits_for() -> None:
-    report = through_ring(extra=16).simulate(X, timeline=True)
+@pytest.mark.parametrize("when", [0, 4])
+def test_a_deadlock_shows_what_each_warp_waits_for(when: int) -> None:
+    report = through_ring(extra=16, when=when).simulate(X, timeline=True)
     assert [finding.rule.name for finding in report.findings] == ["deadlock"]
     found = timeline_of(report)
     assert found.hangs
@@ -105,7 +113,12 @@ def test_a_deadlock_shows_what_each_warp_waits_for() -> None:
     assert sorted(waits) == ["warp 0", "warp 1", "warp 2"]
     for warp in ("warp 1", "warp 2"):
         wait = waits[warp]
-        assert (wait.barrier, wait.phase, wait.stage, wait.cause) == ("chunks_full[0]", 2, 0, Cause.BYTES)
+        assert (wait.barrier, wait.phase, wait.stage, wait.cause) == (
+            "chunks_full[0]",
+            when // 2,
+            0,
+            Cause.BYTES,
+        )
         assert "16 announced bytes never arrive" in wait.detail
         assert wait.end == max(event.end for event in found.events)
     assert (waits["warp 0"].barrier, waits["warp 0"].cause) == ("chunks_empty[0]", Cause.WARPS)
@@ -146,6 +159,29 @@ def test_lanes_that_a_collective_misses_and_a_loop_that_polls_in_vain() -> None:
     found = timeline_of(stuck.simulate(out=out, timeline=True))
     causes = sorted(event.cause.name for event in found.open_waits())
     assert "LOOP" in causes and "LANES" in causes
+
+
+def test_an_arrival_from_another_cta() -> None:
+    @kernel(grid=(2,), block=(32,), cluster=(2,), arch="sm_90a")
+    def signal():  # type: ignore[no-untyped-def]
+        barrier, rank = smem.alloc(1, b64, name="signal"), ptx.cluster.rank()
+        with ptx.if_(ptx.warp.elect()):
+            ptx.mbarrier.init(barrier, 1)
+            ptx.fence.mbarrier_init()
+        ptx.cluster.sync()
+        with ptx.if_(ptx.warp.elect()):
+            with ptx.if_(rank == 0):
+                ptx.mbarrier.arrive(ptx.addr(ptx.cluster.map(barrier.addr, 1)), space="cluster")
+            with ptx.else_():
+                ptx.mbarrier.wait(barrier, 0)
+        ptx.cluster.sync()
+
+    found = timeline_of(signal.simulate(timeline=True).check())
+    wait = next(e for e in found.events if e.kind is EventKind.WAIT and e.barrier)
+    assert (wait.barrier, wait.cause, found.tracks[wait.track].cta) == ("signal", Cause.CLUSTER, 1)
+    assert found.tracks[found.events[wait.by].track].cta == 0
+    arrival = next(e for e in found.events if e.kind is EventKind.INSTANT)
+    assert arrival.detail == "1 by warp 0 of CTA (0, 0, 0)"
 
 
 def test_a_barrier_of_the_cta_and_pairs_of_ctas() -> None:
