@@ -130,7 +130,7 @@ def test_every_line_is_accounted_for(source: str) -> None:
 def test_unrelated_kernels() -> None:
     """Nothing in common is no reason to fail, nor to take different instructions for each other."""
     other = load_example("hopper/vector_add.py").vector_add
-    module = other.module(**{name: 1024 for name in other._dim_names})
+    module = other.module(**{name: 1024 for name in other.options.dims})
     found = diff(gemm(), module)
     assert found.counts["deleted"] > 100
     (function,) = found.functions
