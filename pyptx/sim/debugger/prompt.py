@@ -11,7 +11,7 @@ import numpy as np
 
 from ...core.errors import SpecError
 from ...core.types import TYPES, ScalarType
-from .text import matrix_text, register_lines, step_text
+from .text import step_text
 from .values import type_called
 
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Prompt(cmd.Cmd):
         names, _, kind = f" {text}".partition(" as ")
         type = type_called(kind.strip()) if kind else None
         for register in self.stop.registers(*names.split(), type=type):
-            self.say(*register_lines(register, self.stop.lanes))
+            self.say(*register.lines(self.stop.lanes))
 
     def do_print(self, text: str) -> None:
         """print EXPRESSION: a Python expression over registers, lane, thread, warp and cta (p)."""
@@ -233,9 +233,7 @@ class Prompt(cmd.Cmd):
             else:
                 options["swizzle"] = word
         found = self.stop.tile(name, stage, **options)
-        shape = "x".join(map(str, found.values.shape))
-        self.say(f"{name} {found.type}[{shape}], swizzle {found.swizzle}")
-        self.say(*matrix_text(found.values, found.written, found.type.kind))
+        self.say(found)
 
     def do_tensor(self, text: str) -> None:
         """tensor COLUMN [COUNT] [TYPE]: columns of tensor memory, a row for each lane."""
@@ -246,9 +244,7 @@ class Prompt(cmd.Cmd):
         if not words or not all(word.isdigit() for word in words):
             raise SpecError(f"expected a column, and a number of columns, got {text!r}")
         count = int(words[1]) if len(words) > 1 else 8
-        found = self.stop.tensor_memory(int(words[0]), count, type)
-        self.say(f"tensor memory, columns: {found.allocations}")
-        self.say(*matrix_text(found.values, found.written, type.kind, found.column))
+        self.say(self.stop.tensor_memory(int(words[0]), count, type))
 
     def do_events(self, _: str) -> None:
         """events: the steps of operations in flight."""

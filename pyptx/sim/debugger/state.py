@@ -21,13 +21,14 @@ from ..memory.segments import BARRIER_BYTES
 from ..tcgen05.tensor_memory import TensorMemory, TensorStorage
 from ..threads.cta import CTA
 from ..threads.warp import Split, Warp
+from .text import matrix_text
 
 __all__ = ["Barrier", "Standing", "TensorCells", "Tile", "barriers", "pending_steps", "standings", "tile"]
 
 Array = NDArray[Any]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Standing:
     """Lanes of a warp that stand at one place.
 
@@ -45,7 +46,7 @@ class Standing:
     doing: str
     location: SourceLocation | None
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         where = "" if self.location is None else f", {self.location.short}: {self.location.text}"
         return f"CTA {self.cta} warp {self.warp} {self.mask:#010x} {self.doing}{where}"
 
@@ -100,7 +101,7 @@ def _rest(warp: Warp) -> str:
     return "waits for its other lanes, or its turn" if warp.reconvergence else "waits for its turn"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Barrier:
     """An mbarrier, or a named barrier of a CTA.
 
@@ -122,7 +123,7 @@ class Barrier:
     tx: int
     waiting: int
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         return (
             f"CTA {self.cta} {self.name}: phase {self.phase} (parity {self.phase & 1}), {self.pending} of "
             f"{self.expected} arrivals pending, {self.tx} bytes of tx pending, {self.waiting} waiting"
@@ -165,7 +166,7 @@ def _barrier_name(cta: CTA, offset: int) -> str:
     return f"{part.name}[{(offset - part.start) // BARRIER_BYTES}]" if several else part.name
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Tile:
     """A buffer in shared memory as a matrix.
 
@@ -182,6 +183,11 @@ class Tile:
     values: Array
     written: NDArray[np.bool_]
     swizzle: str
+
+    def __repr__(self) -> str:
+        shape = "x".join(map(str, self.values.shape))
+        head = f"{self.name} {self.type}[{shape}], swizzle {self.swizzle}"
+        return "\n".join([head, *matrix_text(self.values, self.written, self.type.kind)])
 
 
 def _range_called(cta: CTA, name: str) -> SharedRange:
@@ -241,7 +247,7 @@ def tile(
     return Tile(name, kind, data.view(kind.dtype).reshape(extents), each.reshape(extents), chosen)
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class TensorCells:
     """Columns of tensor memory: a row for each of the 128 lanes.
 
@@ -258,6 +264,10 @@ class TensorCells:
     values: Array
     written: NDArray[np.bool_]
     allocations: str
+
+    def __repr__(self) -> str:
+        head = f"tensor memory, columns: {self.allocations}"
+        return "\n".join([head, *matrix_text(self.values, self.written, self.type.kind, self.column)])
 
 
 def tensor_cells(cta: CTA, column: int, count: int, type: ScalarType = f32) -> TensorCells:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..engine.events import Step
-from .values import RegisterValue
 
 __all__ = ["lanes_text", "matrix_text", "register_lines", "step_text"]
 
@@ -40,20 +39,22 @@ def lanes_text(mask: int) -> str:
     return f"lanes {mask:#010x}"
 
 
-def register_lines(register: RegisterValue, lanes: NDArray[np.intp]) -> Iterator[str]:
-    """Yield lines with a register's values in some lanes. ``?`` marks what was never written."""
-    kind, name = register.type.kind, f"{register.name} {register.type}"
-    texts = [
-        "?" if register.undefined[lane] else number_text(register.values[lane], kind)
-        for lane in lanes.tolist()
-    ]
+def register_lines(
+    name: str, kind: str, values: NDArray[Any], undefined: NDArray[np.bool_], lanes: NDArray[np.intp]
+) -> Iterator[str]:
+    """Yield lines with a register's values in some lanes. ``?`` marks what was never written.
+
+    ``kind`` is that of the register's type.
+    """
+    numbers = lanes.tolist()
+    texts = ["?" if undefined[lane] else number_text(values[lane], kind) for lane in numbers]
     if len(set(texts)) == 1:
         yield f"{name} = {texts[0]}" + (" in all" if len(texts) > 1 else "")
         return
     yield f"{name} ="
     width = max(map(len, texts))
     if len(texts) < 32:
-        yield "    " + "  ".join(f"{lane}: {text}" for lane, text in zip(lanes.tolist(), texts, strict=True))
+        yield "    " + "  ".join(f"{lane}: {text}" for lane, text in zip(numbers, texts, strict=True))
         return
     for first in range(0, 32, _PER_LINE):
         yield f"  {first:4d}: " + " ".join(text.rjust(width) for text in texts[first : first + _PER_LINE])

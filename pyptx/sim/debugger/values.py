@@ -16,7 +16,8 @@ from ...core.types import TYPES, ScalarType
 from ...ir import Instruction, Register
 from ..code.function import FunctionCode
 from ..code.semantic import CLASSES, Op, RegisterPlace
-from ..threads.warp import Split, Warp, mask_of
+from ..threads.warp import ALL_LANES, Split, Warp, mask_of
+from .text import register_lines
 
 __all__ = ["RegisterValue", "Written", "called", "evaluate", "register_values", "type_called"]
 
@@ -25,7 +26,7 @@ _NUMBERED = re.compile(r"_\d+$")
 _FUNCTIONS = {"abs": abs, "all": np.all, "any": np.any, "max": np.max, "min": np.min, "np": np, "sum": np.sum}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class RegisterValue:
     """A register in the lanes of one warp.
 
@@ -40,6 +41,14 @@ class RegisterValue:
     type: ScalarType
     values: Array
     undefined: NDArray[np.bool_]
+
+    def lines(self, lanes: NDArray[np.intp]) -> list[str]:
+        """Return the values in some lanes as text."""
+        name = f"{self.name} {self.type}"
+        return list(register_lines(name, self.type.kind, self.values, self.undefined, lanes))
+
+    def __repr__(self) -> str:
+        return "\n".join(self.lines(ALL_LANES))
 
 
 def _typed(raw: Array, type: ScalarType) -> Array:

@@ -230,6 +230,7 @@ def test_a_swizzled_tile_and_events_of_a_copy() -> None:
     assert report.verdict is Verdict.CLEAN and np.array_equal(report.outputs[0], a)
     (tile,) = found
     assert (tile.swizzle, tile.type, tile.values.shape) == ("128B", bf16, (64, 64))
+    assert repr(tile).startswith("tile bf16[64x64], swizzle 128B\n")
     assert tile.written.all() and np.array_equal(tile.values, a)
 
 
@@ -275,6 +276,8 @@ def test_a_stop_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     def look(stop: Stop) -> str | None:
         if not seen:  # the function itself may stop in pdb
             assert np.array_equal(stop.lanes, np.arange(32))
+            assert repr(stop.registers("tid")[0]) == "tid_1 u32 = ? in all"
+            assert "is here" in repr(stop.where()) and stop.barriers() == []
             breakpoint()
         return None
 
