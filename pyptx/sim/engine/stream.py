@@ -283,7 +283,9 @@ class EventStream(Observer):
         """Send all further events to ``observer``."""
         self._observers.append(observer)
         self.active = True
-        if type(observer).waits is not Observer.waits:
+        kind = type(observer)
+        asked = (kind.waits, kind.resumes, kind.completes)
+        if asked != (Observer.waits, Observer.resumes, Observer.completes):
             self.waiting.append(observer)
 
     def access(self, access: Access) -> None:

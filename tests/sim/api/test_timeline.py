@@ -9,6 +9,8 @@ import pytest
 
 from pyptx import Layout, SpecError, Tile, b64, f32, kernel, kit, ptx, reg, sim, smem, u32
 from pyptx.entry import Kernel
+from pyptx.sim.engine.stream import ThreadWait
+from pyptx.sim.memory.mbarrier import MBarrier
 from pyptx.timeline import Cause, Event, EventKind, Timeline, TrackKind
 from tests.examples.loading import load_example
 
@@ -125,7 +127,8 @@ def test_a_deadlock_shows_what_each_warp_waits_for(when: int) -> None:
         assert "16 announced bytes never arrive" in wait.detail
         assert wait.end == max(event.end for event in found.events)
         # The waits are long enough to be seen, although nothing happens after them.
-        assert wait.end - wait.begin > 8
+        moments = [event.begin if event.open else event.end for event in found.events]
+        assert wait.end - max(moments) > 16
     assert (waits["warp 0"].barrier, waits["warp 0"].cause) == ("chunks_empty[0]", Cause.WARPS)
     assert "deadlock" in found.notes[0]
     # A try_wait may time out: the wait for one phase is one event all the same.
@@ -252,6 +255,30 @@ def test_what_a_cta_leaves_open_ends_with_it() -> None:
     ]
     phases = [event for event in found.events if event.barrier == "half" and event.kind is EventKind.SPAN]
     assert not phases[0].open and phases[0].end <= phases[1].begin
+
+
+def test_an_observer_gets_waits_and_completed_phases_if_it_asks_for_one_of_them() -> None:
+    class Phases(sim.Observer):
+        def __init__(self) -> None:
+            self.seen: list[tuple[str, int]] = []
+
+        def completes(self, barrier: MBarrier) -> None:
+            self.seen.append((barrier.name, barrier.phase))
+
+    class Waits(sim.Observer):
+        def __init__(self) -> None:
+            self.begun, self.ended = 0, 0
+
+        def waits(self, wait: ThreadWait) -> None:
+            self.begun += 1
+
+        def resumes(self, wait: ThreadWait) -> None:
+            self.ended += 1
+
+    phases, waits = Phases(), Waits()
+    through_ring().simulate(X, observers=[phases, waits]).check()
+    assert len(phases.seen) == 2 * N // CHUNK and phases.seen[0] == ("chunks_full, byte 0 of 16", 1)
+    assert waits.begun == waits.ended > 0
 
 
 def test_a_timeline_changes_nothing_and_is_made_only_if_asked_for() -> None:
