@@ -30,7 +30,7 @@ from .signatures import MISS
 if TYPE_CHECKING:
     from .decorator import Kernel
 
-__all__ = ["Operators", "needs_operator", "traced"]
+__all__ = ["Operators", "needs_operator", "traced", "traced_tuned"]
 
 #: The kernels' operators by token. torch.compile guards the token, which is a string.
 _BY_TOKEN: WeakValueDictionary[str, Operators] = WeakValueDictionary()
@@ -399,6 +399,19 @@ def traced(kernel: Any, *arrays: Any, out: Any = None, stream: Any = None, **key
     return outs if len(outs) > 1 else outs[0] if outs else None
 
 
+def traced_tuned(tuned: Any, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:
+    """A tuned kernel's call as torch.compile traces it: that of the chosen kernel, if it serves all calls."""
+    only = tuned._only
+    if only is None:
+        _dims_given("")
+        return _not_tuned(tuned, *arrays, out=out, stream=stream, **keywords)
+    return traced(only.kernel, *arrays, out=out, stream=stream, **only.constants, **keywords)
+
+
+def _not_tuned(kernel: Any, *arrays: Any, **keywords: Any) -> Any:
+    return kernel(*arrays, **keywords)
+
+
 def _on_stream(kernel: Any, *arrays: Any, **keywords: Any) -> Any:
     return kernel(*arrays, **keywords)
 
@@ -409,6 +422,8 @@ def _with_gradient(kernel: Any, *arrays: Any, **keywords: Any) -> Any:
 
 #: Why torch.compile ends its graph before these functions.
 _REASONS = {
+    "_not_tuned": "a tuned kernel cannot be compiled before one choice serves all sizes: call it once "
+    "before, or compile the kernel of k.tune(...) with its constants",
     "_on_stream": "stream= of a pyptx kernel cannot be compiled: use `with torch.cuda.stream(...)`",
     "_with_gradient": "an argument of a pyptx kernel requires a gradient, which the call would lose: give "
     "the kernel a backward with k.differentiable(...), leave out out=, or call within torch.no_grad()",
@@ -431,6 +446,8 @@ def _dims_given(token: str, *names: str) -> tuple[str, ...]:
     """Return which of these keywords are dims. torch.compile takes the result as a constant."""
     if sys.modules.get("torch._dynamo") is not None:
         _end_graphs()
+    if not token:
+        return ()
     dims, _ = _BY_TOKEN[token].kernel.split(dict.fromkeys(names))
     return tuple(dims)
 

@@ -18,6 +18,7 @@ from ...core.tracebacks import short_traceback
 from ...dsl import Tile
 from ...entry import Kernel
 from ...entry.arguments import bind_dims, check_array
+from ...entry.operators import traced_tuned
 from ...entry.signatures import MISS
 from .candidates import Candidate, State
 from .result import Tuning
@@ -161,6 +162,9 @@ class TunedKernel:
                 return done
         choice = self._choice(arrays, out, keywords)
         return choice.kernel(*arrays, out=out, stream=stream, **choice.constants, **keywords)
+
+    #: What torch.compile traces instead of the function above.
+    __call__._torchdynamo_inline = traced_tuned  # type: ignore[attr-defined]
 
     @short_traceback
     def prepare(self, *arrays: Any, out: Any = None, **keywords: Any) -> Any:
