@@ -307,7 +307,7 @@ def test_four_threads_on_four_streams(torch: Any) -> None:
 def test_torch_compile(torch: Any) -> None:
     k = axpy()
 
-    @torch.compile
+    @torch.compile(fullgraph=True)
     def sum_of(x: Any, y: Any) -> Any:
         return k(x + 1, y, 2.0, 3) * 2
 

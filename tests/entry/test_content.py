@@ -1,0 +1,94 @@
+"""The digest of what a kernel was made from."""
+
+from __future__ import annotations
+
+import enum
+from types import FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+from pyptx import Layout, Tile, f32
+from pyptx.core.source import SourceLocation
+from pyptx.entry.content import content_digest
+
+
+def made(text: str, **values: Any) -> Any:
+    """The function ``f`` of a program in which these names have these values."""
+    space = {"__name__": "program", **values}
+    exec(text, space)
+    return space["f"]
+
+
+def test_what_a_function_refers_to_counts() -> None:
+    text = "def f(x):\n    return g(x) + size"
+    helper = made("def f(x): return x + 1")
+    first = content_digest(made(text, g=helper, size=1))
+    assert first == content_digest(made(text, g=made("def f(x): return x + 1"), size=1))
+    assert first == content_digest(made("\n\n" + text, g=helper, size=1, unused=3))
+    others = [
+        made(text, g=helper, size=2),
+        made(text, g=helper, size=1.0),
+        made(text, g=helper, size=True),
+        made(text, g=made("def f(x): return x + 2"), size=1),
+        made("def f(x):\n    return g(x) - size", g=helper, size=1),
+        made("def f(x, y=2):\n    return g(x) + size", g=helper, size=1),
+    ]
+    assert first not in {content_digest(each) for each in others}
+
+
+def test_closures_nested_functions_and_modules() -> None:
+    def outer(size: int) -> FunctionType:
+        def inner(x: int) -> Any:
+            return lambda: x + size
+
+        return inner  # type: ignore[return-value]
+
+    assert content_digest(outer(1)) == content_digest(outer(1)) != content_digest(outer(2))
+    settings = ModuleType("settings")
+    settings.BLOCK, settings.OTHER = 128, 1  # type: ignore[attr-defined]
+    function = made("def f(): return settings.BLOCK", settings=settings)
+    before = content_digest(function)
+    settings.OTHER = 2  # type: ignore[attr-defined]
+    assert content_digest(function) == before
+    settings.BLOCK = 64  # type: ignore[attr-defined]
+    assert content_digest(function) != before
+
+
+def test_values() -> None:
+    class Color(enum.Enum):
+        RED = 1
+        BLUE = 2
+
+    values: list[Any] = [
+        1,
+        1.0,
+        True,
+        "1",
+        None,
+        (1, 2),
+        [1, 2],
+        (2, 1),
+        {"a": 1},
+        {"a": 2},
+        {1, 2},
+        Color.RED,
+        Color.BLUE,
+        f32,
+        Tile("N", f32),
+        Tile("M", f32),
+        Tile("M", "N", f32, Layout.TMA_128B, tma_box=(8, 32)),
+        np.arange(3),
+        np.arange(3.0),
+        np.arange(3)[::-1],
+    ]
+    assert len({content_digest(each) for each in values}) == len(values)
+    assert content_digest({3, 1, 2}) == content_digest({2, 3, 1})
+
+
+def test_what_does_not_count() -> None:
+    assert content_digest(SourceLocation("a.py", 1)) == content_digest(SourceLocation("b.py", 2))
+    assert content_digest(object()) == content_digest(object())
+    endless: list[Any] = [1]
+    endless.append(endless)
+    assert content_digest(endless) == content_digest(endless)
