@@ -18,7 +18,7 @@ __all__ = ["TextTooNewError", "is_refusal", "load_text"]
 _LOG_BYTES = 1 << 16
 _INVALID_PTX, _UNSUPPORTED_VERSION = 218, 222
 #: The JIT's statuses for a text or an image that this driver or this GPU cannot take.
-_REFUSALS = (200, 209, _INVALID_PTX, 220, 221, _UNSUPPORTED_VERSION)
+_REFUSALS = (200, 209, _INVALID_PTX, 220, 221, _UNSUPPORTED_VERSION, 300)
 
 
 class TextTooNewError(AssembleError):
