@@ -9,6 +9,7 @@ import pytest
 from pyptx.isa import all_forms, table, variants
 
 
+@pytest.mark.full
 def test_no_form_is_left_out_that_has_the_modifiers() -> None:
     count = 0
     for form in all_forms():
