@@ -68,7 +68,7 @@ def simulate(
     wanted = {**wanted, **{n: np.zeros_like(values[n]) for n in zeroed}}
     names = {place: options.parameters[slot.index][0] for place, slot in enumerate(special.slots)}
     expected = expected_outputs(wanted or None, values, *reference[1:], names)
-    request = replace(request, expected=expected)
+    request = replace(request, expected=expected, launch=config)
     (report,) = run([request], LaunchOptions() if run_options is None else run_options)
     report.outputs = arguments.outputs
     return report

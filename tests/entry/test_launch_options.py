@@ -57,6 +57,16 @@ def test_options_reach_the_launch() -> None:
     assert (launch.cooperative, launch.dependent, launch.priority, launch.carveout) == (True, True, -1, 50)
 
 
+def test_the_simulator_refuses_a_cooperative_launch_that_is_too_large() -> None:
+    count = np.zeros(1, np.uint32)
+    k = grid_barrier(64, cooperative=True)
+    assert (k(count) == 64).all()
+    with pytest.raises(
+        GridSizeError, match=r"its 100000 CTAs must be resident at the same time, but at most \d{4}"
+    ):
+        grid_barrier(100_000, cooperative=True)(count)
+
+
 def test_the_simulator_has_no_streams() -> None:
     with pytest.raises(StreamError, match="the simulator has no streams"):
         grid_barrier(1)(np.zeros(1, np.uint32), stream=0)

@@ -16,7 +16,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 from ...core.arrays import host_bytes, is_array
-from ...core.errors import SpecError
+from ...core.errors import GridSizeError, SpecError
 from ...core.findings import RULES, Finding, Verdict, verdict_of
 from ...ir import Function, Launch, print_module
 from ...layout.tensor_map import TensorMap
@@ -345,9 +345,15 @@ def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Entr
     for request, program in zip(requests, programs, strict=True):
         params = bind_arguments(machine.memory, mapped, program, request.args, request.uninitialized)
         before = machine.grids[-1] if machine.grids else None
-        machine.add(
-            Grid(machine, program, request.launch, params, before=before, dependent=request.dependent)
-        )
+        launch = request.launch
+        grid = Grid(machine, program, launch, params, before=before, dependent=request.dependent)
+        if launch.cooperative and (resident := grid.resident()) < grid.ctas:
+            raise GridSizeError(
+                f"{program.function.name!r} is launched cooperatively: its {grid.ctas} CTAs must be resident "
+                f"at the same time, but at most {resident} can",
+                hint=f"use a grid of at most {resident} CTAs, each of which loops over tiles",
+            )
+        machine.add(grid)
     return mapped
 
 

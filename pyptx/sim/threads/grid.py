@@ -154,6 +154,13 @@ class Grid:
     def _fits_whole(self) -> bool:
         if self.ctas * self.held > self.machine.limits.memory and self.ctas > self.cluster_size:
             return False
+        return self.resident() == self.ctas
+
+    def resident(self) -> int:
+        """Return how many of the CTAs can be resident at the same time, on multiprocessors that are empty."""
         empty = Multiprocessors(self.machine.target)
-        clusters = range(self.ctas // self.cluster_size)
-        return all(empty.place(self.demand, self.cluster_size) for _ in clusters)
+        clusters = self.ctas // self.cluster_size
+        count = 0
+        while count < clusters and empty.place(self.demand, self.cluster_size):
+            count += 1
+        return count * self.cluster_size
