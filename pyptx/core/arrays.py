@@ -29,6 +29,7 @@ __all__ = [
     "is_array",
     "is_contiguous",
     "refuse_composed",
+    "tensor_type",
     "to_numpy",
 ]
 
@@ -194,9 +195,24 @@ def refuse_composed(tensor: Any) -> None:
         )
 
 
+def tensor_type(tensor: Any) -> ScalarType:
+    """Return the PTX type of a tensor's elements.
+
+    Raises:
+        SpecError: PTX has no such type.
+    """
+    try:
+        return _COMPLEX_TYPES.get(str(tensor.dtype)) or dtype_of(tensor.dtype)
+    except SpecError as error:
+        raise SpecError(
+            error.message,
+            hint=f"pass the bytes, tensor.view(torch.uint{8 * tensor.element_size()}), for such a spec",
+        ) from None
+
+
 def _describe_tensor(tensor: Any, torch: Any) -> ArrayInfo:
     refuse_composed(tensor)
-    kind = _COMPLEX_TYPES.get(str(tensor.dtype)) or dtype_of(tensor.dtype)
+    kind = tensor_type(tensor)
     device = tensor.device
     if device.type not in ("cpu", "cuda"):
         raise SpecError(

@@ -18,6 +18,7 @@ from ..sim.api.options import LaunchOptions
 from ..sim.api.reference import expected_outputs
 from ..sim.api.runs import run
 from .arguments import KernelArguments, allocate
+from .foreign import owner_of
 from .specialize import KernelOptions, Specialization, argument_of
 
 __all__ = ["outputs_of", "simulate"]
@@ -70,7 +71,7 @@ def simulate(
     expected = expected_outputs(wanted or None, values, *reference[1:], names)
     request = replace(request, expected=expected, launch=config)
     (report,) = run([request], LaunchOptions() if run_options is None else run_options)
-    report.outputs = arguments.outputs
+    report.outputs = tuple(owner_of(each) for each in arguments.outputs)
     return report
 
 

@@ -11,13 +11,14 @@ import itertools
 import operator
 import os
 import sys
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
-from ..core.arrays import ArrayInfo, dtype_of, refuse_composed
+from ..core.arrays import ArrayInfo, refuse_composed, tensor_type
 from ..core.errors import PyptxError, SpecError, UnsupportedError
 from ..core.source import SourceLocation, is_author_file
 from ..dsl import Tile
@@ -37,6 +38,7 @@ _BY_TOKEN: WeakValueDictionary[str, Operators] = WeakValueDictionary()
 _NUMBERS = itertools.count()
 #: Names of the operators that this process has registered.
 _TAKEN: set[str] = set()
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True, eq=False)
@@ -207,8 +209,11 @@ class Operators:
                 hint="pass tuples instead of lists, numbers instead of arrays",
             ) from None
         if found is None:
-            call = _Call(self.kernel, given, tuple(dims), dict(constants))
-            found = self._known[key] = self._register(call)
+            with _lock:
+                found = self._known.get(key)
+                if found is None:
+                    call = _Call(self.kernel, given, tuple(dims), dict(constants))
+                    found = self._known[key] = self._register(call)
         return found
 
     def _register(self, call: _Call) -> Any:
@@ -302,7 +307,7 @@ def _info_of(tensor: Any) -> ArrayInfo:
     """Describe a tensor that has no memory. Its extents may be symbols."""
     device = tensor.device
     return ArrayInfo(
-        type=dtype_of(tensor.dtype),
+        type=tensor_type(tensor),
         shape=tuple(tensor.shape),
         strides=tuple(stride * tensor.element_size() for stride in tensor.stride()),
         pointer=0,

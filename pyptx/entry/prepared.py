@@ -10,6 +10,7 @@ from ..core.tracebacks import shortened
 from ..runtime.launch import current_stream, stream_handle
 from ..runtime.plan import Frame, Plan
 from .arguments import KernelArguments
+from .foreign import owner_of
 from .signatures import MISS, Signatures
 
 __all__ = ["Prepared"]
@@ -63,7 +64,7 @@ class Prepared:
         self._arguments = arguments
         self._signatures = signatures
         self._start = start
-        outputs = arguments.outputs
+        outputs = tuple(owner_of(each) for each in arguments.outputs)
         self.outputs = outputs if len(outputs) > 1 else outputs[0] if outputs else None
         #: The parameters in memory, for each stream; the launches of a stream share them.
         self._frames: dict[int, Frame] = {}

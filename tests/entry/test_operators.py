@@ -147,6 +147,18 @@ def test_meta_and_fake_tensors() -> None:
         axpy()(x, numbers(), 2.0, 3, N=5)
 
 
+def test_types_without_a_name() -> None:
+    if not hasattr(torch, "float4_e2m1fn_x2"):
+        pytest.skip("this torch has no such type")
+    pairs = torch.zeros(N, dtype=torch.uint8).view(torch.float4_e2m1fn_x2)
+    for value in (pairs, pairs.to("meta")):
+        with pytest.raises(
+            SpecError, match="no PTX type corresponds to the dtype torch.float4_e2m1fn_x2"
+        ) as error:
+            axpy()(value, value, 2.0, 3, N=N)
+        assert "tensor.view(torch.uint8)" in error.value.hint
+
+
 def test_vmap_launches_for_each_element() -> None:
     x = torch.stack([numbers(), numbers(9)])
     found = torch.vmap(lambda a, b: axpy()(a, b, 2.0, 3, N=N), (0, None))(x, x[0])
