@@ -11,15 +11,16 @@ import weakref
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import LaunchError, SharedMemoryError
 from ..core.logs import logger
 from ..ir import PrintedModule
-from ..toolchain.cache import CachedCubin
 from .driver import DeviceInfo, call, describe_status, device_context, device_info, driver, relaxed_capture
 from .jit import TextTooNewError, is_refusal, load_text
-from .machine_code import cubins, made_cubin
+
+if TYPE_CHECKING:
+    from ..toolchain.cache import CachedCubin
 
 __all__ = ["DEFAULT_SHARED_BYTES", "LoadedKernel", "dropped", "load"]
 
@@ -149,6 +150,8 @@ def _module(
     printed: PrintedModule | str, plain: Callable[[], str], entry: str, device: DeviceInfo
 ) -> tuple[Any, Any, str]:
     """Return a module with its kernel ``entry``, and what the compiler said."""
+    from .machine_code import cubins, made_cubin
+
     for candidate in cubins(printed, plain, entry, device):
         status, found = _load(candidate.cubin, entry)
         if found is not None:
