@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from pyptx import SpecError, Tile, TileParam, UnsupportedError, f32, kernel, ptx, u32
-from tests.entry.torch_kernels import axpy
+from tests.entry.torch_kernels import activation, axpy, squared_relu
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.full
@@ -276,6 +276,37 @@ def test_outputs_of_the_caller_and_no_outputs() -> None:
     x = numbers()
     z, y, few = torch.compile(function, fullgraph=True, backend="aot_eager")(x)
     assert torch.equal(z, 4 * x) and torch.equal(y, 8 * x[:32]) and few.tolist() == [0, 1]
+
+
+def test_wherever_the_kernel_stands() -> None:
+    """As the compiled function, in a module's attributes, lists and dicts, under checkpoint and in torch.cond."""
+    from torch.utils.checkpoint import checkpoint
+
+    class Module(torch.nn.Module):  # type: ignore[misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.first, self.several, self.named = squared_relu, [axpy(), axpy(1)], {"last": activation}
+
+        def forward(self, x: Any) -> Any:
+            y = self.first(x, x.numel())
+            for each in self.several:
+                y = each(y, y, 1.0, 0, N=y.shape[0])
+            return checkpoint(lambda y: self.named["last"](y, y.numel()), y, use_reentrant=False)
+
+    options = {"fullgraph": True, "backend": "aot_eager"}
+    x = numbers(-16, 32)
+    module = Module()
+    assert torch.equal(torch.compile(module, **options)(x), module(x))
+    assert torch.equal(torch.compile(squared_relu, **options)(x, 32), x.relu().square())
+
+    def either(x: Any) -> Any:
+        return torch.cond(x.sum() > 0, lambda x: squared_relu(x, 32), lambda x: x + 1, (x,))
+
+    for given in (x, -x + 1):
+        assert torch.equal(torch.compile(either, **options)(given), either(given))
+    y = x.clone().requires_grad_()
+    (gradient,) = torch.autograd.grad(torch.compile(activation, **options)(y, 32).sum(), y)
+    assert torch.equal(gradient, 2 * x.relu())
 
 
 def test_export() -> None:
