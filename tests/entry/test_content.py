@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import enum
+import os
+import subprocess
+import sys
+from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
@@ -11,6 +15,7 @@ import numpy as np
 from pyptx import Layout, Tile, f32
 from pyptx.core.source import SourceLocation
 from pyptx.entry.content import content_digest
+from tests.entry.torch_kernels import axpy
 
 
 def made(text: str, **values: Any) -> Any:
@@ -92,3 +97,28 @@ def test_what_does_not_count() -> None:
     endless: list[Any] = [1]
     endless.append(endless)
     assert content_digest(endless) == content_digest(endless)
+
+
+_PROGRAM = """
+from pyptx.entry.content import content_digest
+from tests.entry.torch_kernels import axpy
+k = axpy(3)
+print(content_digest(k.function, k.options))
+"""
+
+
+def test_a_kernels_digest_is_the_same_in_every_process() -> None:
+    k = axpy(3)
+    for seed in ("1", "2"):  # the order of sets
+        environment = {**os.environ, "PYTHONHASHSEED": seed}
+        root = Path(__file__).resolve().parents[2]
+        said = subprocess.run(
+            [sys.executable, "-c", _PROGRAM],
+            cwd=root,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        assert said.stdout.strip() == content_digest(k.function, k.options)
+    assert content_digest(axpy(4).function, k.options) != content_digest(k.function, k.options)
