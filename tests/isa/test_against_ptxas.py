@@ -83,7 +83,7 @@ def _version_before(version: Version) -> Version | None:
     return before[-1] if before else None
 
 
-@pytest.mark.sample(1)
+@pytest.mark.full
 @pytest.mark.one_in(12)
 @pytest.mark.parametrize("forms", CHUNKS, ids=IDS)
 def test_every_variant_assembles_from_its_version_on(forms: list[Form], ptxas: Tool, newest: Version) -> None:

@@ -101,6 +101,7 @@ def test_ctas_spread_and_then_share(what: dict, per_multiprocessor: int) -> None
     assert f"1 CTAs have not started: {processors * per_multiprocessor} run at once" in str(report)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("cluster", [2, 3, 4, 16])
 def test_clusters_lie_within_a_group_in_pairs(cluster: int) -> None:
     clusters = {2: 66, 3: 40, 4: 33, 16: 8}[cluster]
