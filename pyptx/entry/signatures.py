@@ -47,6 +47,8 @@ class Signatures:
     __slots__ = (
         "_arrays",
         "_dims",
+        "_dispatch_modes",
+        "_forward_ad",
         "_grad_enabled",
         "_kinds",
         "_ready",
@@ -67,6 +69,9 @@ class Signatures:
         #: The classes of torch whose objects have memory of their own.
         self._kinds: tuple[type, ...] = ()
         self._grad_enabled: Callable[[], bool] = bool
+        #: torch's module for tangents, and its number of dispatch modes: a launch is invisible to both.
+        self._forward_ad: Any = None
+        self._dispatch_modes: Callable[[], int] = int
         #: The compiled path, and its call for a kernel's inputs, outputs and stream, without constants.
         self._table: Table | None = None
         self.quick: Callable[[Sequence[Any], Any, Any], Any] = _miss
@@ -78,6 +83,8 @@ class Signatures:
             SpecError, LaunchError: as :meth:`.Ready.launch`.
         """
         if not self._ready:
+            return MISS
+        if self._forward_ad._current_level >= 0 or self._dispatch_modes():
             return MISS
         read = self.read(given, out, keywords)
         if read is None:
@@ -187,9 +194,12 @@ class Signatures:
                 return None
             self._kinds = (torch.Tensor, torch.nn.Parameter)
             self._grad_enabled = torch.is_grad_enabled
+            self._forward_ad = torch.autograd.forward_ad
+            self._dispatch_modes = torch._C._len_torch_dispatch_stack
             module, api = native(), exchange_api(torch)
             if module is not None and api is not None and len(self._arrays) <= module.MOST_PARAMETERS:
-                self._table = module.Table(*self._kinds, self._grad_enabled, api, self._numbered(), MISS)
+                watched = (self._grad_enabled, self._forward_ad, self._dispatch_modes)
+                self._table = module.Table(*self._kinds, *watched, api, self._numbered(), MISS)
                 self.quick = self._table.call
         outs = () if out is None else out if isinstance(out, (tuple, list)) else (out,)
         arrays: list[Any] = [value for value in (*given, *outs) if value.__class__ in self._kinds]

@@ -279,6 +279,8 @@ static void entry_free(Entry *entry)
 typedef struct {
     PyObject *tensor, *parameter; /* the types */
     PyObject *grad_enabled;
+    PyObject *forward_ad, *dispatch_modes; /* the module; function that counts the modes that get each operator */
+    PyObject *current_level;               /* a name */
     PyObject *requires_grad, *is_neg, *cuda_stream; /* names */
     const ExchangeApi *api;
 } Torch;
@@ -388,13 +390,31 @@ static int read_specs(Table *table, PyObject *specs)
     return 1;
 }
 
-/* Table(Tensor, Parameter, is_grad_enabled, exchange_api, specs, miss) */
+/* True if no dispatch mode records operators, and no tangents are followed: a launch would be invisible to both. */
+static int is_plain(const Torch *torch)
+{
+    PyObject *level = PyObject_GetAttr(torch->forward_ad, torch->current_level);
+    int plain = level != NULL && PyLong_AsLong(level) < 0;
+    Py_XDECREF(level);
+    if (plain) {
+        PyObject *modes = PyObject_CallNoArgs(torch->dispatch_modes);
+        plain = modes != NULL && PyLong_AsLong(modes) == 0;
+        Py_XDECREF(modes);
+    }
+    if (PyErr_Occurred()) {
+        PyErr_Clear();
+        return 0;
+    }
+    return plain;
+}
+
+/* Table(Tensor, Parameter, is_grad_enabled, forward_ad, dispatch_modes, exchange_api, specs, miss) */
 static PyObject *table_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    PyObject *tensor, *parameter, *grad_enabled, *capsule, *specs, *miss;
+    PyObject *tensor, *parameter, *grad_enabled, *forward_ad, *dispatch_modes, *capsule, *specs, *miss;
     (void)keywords;
-    if (!PyArg_ParseTuple(arguments, "OOOOO!O", &tensor, &parameter, &grad_enabled, &capsule, &PyTuple_Type, &specs,
-                          &miss))
+    if (!PyArg_ParseTuple(arguments, "OOOOOOO!O", &tensor, &parameter, &grad_enabled, &forward_ad, &dispatch_modes,
+                          &capsule, &PyTuple_Type, &specs, &miss))
         return NULL;
     Py_ssize_t parameters = PyTuple_Size(specs);
     const ExchangeApi *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
@@ -412,6 +432,9 @@ static PyObject *table_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     Py_INCREF(torch->tensor = tensor);
     Py_INCREF(torch->parameter = parameter);
     Py_INCREF(torch->grad_enabled = grad_enabled);
+    Py_INCREF(torch->forward_ad = forward_ad);
+    Py_INCREF(torch->dispatch_modes = dispatch_modes);
+    torch->current_level = PyUnicode_InternFromString("_current_level");
     Py_INCREF(table->miss = miss);
     torch->api = api;
     torch->requires_grad = PyUnicode_InternFromString("requires_grad");
@@ -436,6 +459,9 @@ static void table_free(Table *table)
     Py_XDECREF(torch->tensor);
     Py_XDECREF(torch->parameter);
     Py_XDECREF(torch->grad_enabled);
+    Py_XDECREF(torch->forward_ad);
+    Py_XDECREF(torch->dispatch_modes);
+    Py_XDECREF(torch->current_level);
     Py_XDECREF(torch->requires_grad);
     Py_XDECREF(torch->is_neg);
     Py_XDECREF(torch->cuda_stream);
@@ -754,7 +780,7 @@ static PyObject *table_call(Table *table, PyObject *const *arguments, Py_ssize_t
         PyErr_SetString(PyExc_TypeError, "call takes given, out, stream");
         return NULL;
     }
-    int known = table->count > 0 && gather(table, arguments[0], arguments[1], &found);
+    int known = table->count > 0 && is_plain(&table->torch) && gather(table, arguments[0], arguments[1], &found);
     for (int n = 0; known && n < found.count; n++) {
         if (!table->is_array[n])
             continue;

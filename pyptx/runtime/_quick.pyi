@@ -36,6 +36,8 @@ class Table:
         tensor: type,
         parameter: type,
         is_grad_enabled: Any,
+        forward_ad: Any,
+        dispatch_modes: Any,
         exchange_api: object,
         specs: tuple[tuple[int, ...] | None, ...],
         miss: object,

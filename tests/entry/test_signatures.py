@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -70,6 +71,7 @@ def signatures() -> Signatures:
     made = Signatures(SPECS)
     made._kinds = (Tensor,)
     made._grad_enabled = lambda: True
+    made._forward_ad = SimpleNamespace(_current_level=-1)
     return made
 
 
@@ -108,6 +110,17 @@ def test_what_else_differs_needs_the_checks(signatures: Signatures, change: dict
     signatures.add((x, 1), y, {}, ready(Plan()), sizes)  # type: ignore[arg-type]
     x, y = arrays(6, **change)
     assert signatures((x, 7), y, 3, {}) is MISS and not sizes.asked
+
+
+def test_a_launch_is_not_hidden_from_modes_and_tangents(signatures: Signatures) -> None:
+    x, y = arrays()
+    signatures.add((x, 1), y, {}, ready(Plan()), None)
+    assert signatures((x, 1), y, 3, {}) is y
+    signatures._forward_ad._current_level = 0
+    assert signatures((x, 1), y, 3, {}) is MISS
+    signatures._forward_ad._current_level = -1
+    signatures._dispatch_modes = lambda: 1
+    assert signatures((x, 1), y, 3, {}) is MISS
 
 
 def test_shapes_that_do_not_fit_the_specs(signatures: Signatures) -> None:

@@ -143,10 +143,16 @@ def entry(quick: Any, driver: Driver, parameters: tuple[Any, ...], device: int =
     return quick.Entry(driver.address, 0xF00, config, device, parameters, None)
 
 
-def table(quick: Any, arrays: str, grad_enabled: Any = lambda: True) -> Any:
+class ForwardAd:
+    """Stands for torch's module for tangents."""
+
+    _current_level = -1
+
+
+def table(quick: Any, arrays: str, grad_enabled: Any = lambda: True, modes: Any = int) -> Any:
     """``arrays`` has a letter for each argument: a for an array, n for a number."""
     specs = tuple((-1, -2) if letter == "a" else None for letter in arrays)
-    return quick.Table(Tensor, Parameter, grad_enabled, CAPSULE, specs, MISS)
+    return quick.Table(Tensor, Parameter, grad_enabled, ForwardAd, modes, CAPSULE, specs, MISS)
 
 
 def word(raw: bytes) -> int:
@@ -251,6 +257,21 @@ def test_gradients_count_where_autograd_is_on(quick: Any) -> None:
     assert len(driver.launched) == 1
 
 
+def test_a_launch_is_not_hidden_from_modes_and_tangents(quick: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    modes = [0]
+    driver, k, a = Driver(1), table(quick, "a", modes=lambda: modes[0]), Tensor(0x1000)
+    assert k.add((a,), None, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), (), None)
+    assert k.call((a,), None, None) is None
+    modes[0] = 1
+    assert k.call((a,), None, None) is MISS
+    modes[0] = 0
+    monkeypatch.setattr(ForwardAd, "_current_level", 0)
+    assert k.call((a,), None, None) is MISS
+    monkeypatch.delattr(ForwardAd, "_current_level")
+    assert k.call((a,), None, None) is MISS
+    assert len(driver.launched) == 1
+
+
 def test_outputs_that_the_call_allocates(quick: Any) -> None:
     driver, k = Driver(3), table(quick, "aaa")
     kinds = tuple((quick.ADDRESS, 64, place, None) for place in range(3))
@@ -306,7 +327,7 @@ def test_sizes_never_seen(quick: Any) -> None:
         changed = ((0, bytes([m]) * 128), (1, m.to_bytes(8, "little")))
         return made.resized((1, 2, 3), changed), makers
 
-    k = quick.Table(Tensor, Parameter, bool, CAPSULE, ((-1, 8), (-2, -1), None), MISS)
+    k = quick.Table(Tensor, Parameter, bool, ForwardAd, int, CAPSULE, ((-1, 8), (-2, -1), None), MISS)
     numbers = table(quick, "an")
     assert k.add((Tensor(0x1000, (4, 8)), Tensor(0x2000, (5, 4))), None, made, makers, sizes)
     assert k.add((Tensor(0x1000, (4, 8)),), None, made, makers, sizes)
@@ -405,7 +426,7 @@ def test_the_last_launches_are_known(quick: Any) -> None:
 def test_other_versions_are_refused(quick: Any) -> None:
     capsule, kept = _api(major=2)
     with pytest.raises(ValueError, match="another DLPack exchange API than version 1"):
-        quick.Table(Tensor, Parameter, bool, capsule, ((-1,),), MISS)
+        quick.Table(Tensor, Parameter, bool, ForwardAd, int, capsule, ((-1,),), MISS)
     assert kept.major == 2
     with pytest.raises(ValueError, match="another CUlaunchConfig"):
         quick.Entry(1, 2, b"\0" * 48, 0, (), None)
