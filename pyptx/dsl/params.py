@@ -171,6 +171,10 @@ class Workspace:
             raise SpecError(f"Workspace: memory cannot hold {self.dtype}", hint="use u8")
         self.zeroed = bool(zeroed)
 
+    def content(self) -> tuple[object, ...]:
+        """Return what the workspace was made from."""
+        return self.nbytes, self.dtype, self.zeroed
+
     def __repr__(self) -> str:
         size = self.nbytes if isinstance(self.nbytes, int) else "a function"
         return f"Workspace({size}, {self.dtype}, zeroed={self.zeroed})"

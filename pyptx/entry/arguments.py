@@ -55,6 +55,11 @@ class KernelArguments:
     outputs: tuple[Any, ...]
     fresh: bool
 
+    @property
+    def written(self) -> tuple[Any, ...]:
+        """What the kernel writes: its outputs; the arrays that it got, if it has no outputs."""
+        return self.outputs or self.values
+
 
 def check_scalar(name: str, spec: Scalar, value: Any) -> int | float:
     """Return ``value`` as the number that a parameter of this type holds.
@@ -64,7 +69,7 @@ def check_scalar(name: str, spec: Scalar, value: Any) -> int | float:
     kind = spec.type
     if kind.kind == "f" and kind.lanes == 1:
         if isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool):
-            return float(value)
+            return _finite(name, spec, value)
         raise SpecError(f"{name} is {value!r}: expected a number, for Scalar({kind})")
     if isinstance(value, (float, np.floating)) or not isinstance(value, (int, np.integer, np.bool_)):
         raise SpecError(f"{name} is {value!r}: expected an integer, for Scalar({kind})")
@@ -73,6 +78,23 @@ def check_scalar(name: str, spec: Scalar, value: Any) -> int | float:
     high = (1 << (kind.bits - (kind.kind == "s"))) - 1
     if not low <= number <= high:
         raise SpecError(f"{name} is {number}: Scalar({kind}) holds {low}..{high}")
+    return number
+
+
+def _finite(name: str, spec: Scalar, value: Any) -> float:
+    """Return ``value`` as a float. Raises :class:`SpecError` if the type has no number that large."""
+    dtype = spec.type.dtype
+    try:
+        number = float(value)
+    except OverflowError:
+        number = math.inf
+    if number in (math.inf, -math.inf) or dtype is None:
+        fits = not isinstance(value, int)
+    else:
+        with np.errstate(over="ignore"):
+            fits = math.isnan(number) or bool(np.isfinite(np.array(number).astype(dtype).astype(np.float64)))
+    if not fits:
+        raise SpecError(f"{name} is {value!r}: Scalar({spec.type}) has no number that large")
     return number
 
 

@@ -1,8 +1,8 @@
 """A digest of what a kernel was made from, the same in every process that runs the same program.
 
 Owns :func:`content_digest`.  It reads bytecode, constants, defaults, closures and globals of the kernel's
-function and of the functions that it calls.  Objects without a lasting spelling count by their type alone, so
-two kernels may have one digest: use it for names that are made unique in another way.
+function and of the functions that it calls.  Where an object cannot be read, the digest is another one in
+each process: a name made of it never leads to another kernel.
 """
 
 from __future__ import annotations
@@ -10,10 +10,12 @@ from __future__ import annotations
 import enum
 import hashlib
 import sys
+import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import fields, is_dataclass
-from types import CodeType, FunctionType, MethodType, ModuleType
-from typing import Any
+from functools import partial
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -31,13 +33,27 @@ _SPELLED = (*_PLAIN, ScalarType, Tile, Scalar)
 
 
 def content_digest(*values: object) -> str:
-    """Return 16 hexadecimal digits for the content of these values."""
+    """Return 16 hexadecimal digits for the content of these values.
+
+    They are the same in every process if all values can be read, else in this process alone.
+    """
     found = hashlib.sha256(str(sys.implementation.cache_tag).encode())  # whose bytecode it is
     found.update(str(getattr(sys.modules.get("pyptx"), "__version__", "")).encode())
-    for piece in _Reader().read(values, 0):
+    reader = _Reader()
+    for piece in reader.read(values, 0):
         found.update(len(piece).to_bytes(8, "little"))
         found.update(piece)
+    if reader.unread:
+        found.update(uuid.uuid4().bytes)
     return found.hexdigest()[:16]
+
+
+@runtime_checkable
+class Digestible(Protocol):
+    """An object that says what it was made from."""
+
+    def content(self) -> tuple[object, ...]:
+        """Return the values that the object was made from."""
 
 
 class _Reader:
@@ -45,6 +61,8 @@ class _Reader:
 
     def __init__(self) -> None:
         self._seen: dict[int, object] = {}
+        #: True once a value was met that cannot be read.
+        self.unread = False
 
     def read(self, value: object, depth: int) -> Iterator[bytes]:
         yield _name_of(type(value)).encode()
@@ -56,9 +74,13 @@ class _Reader:
             yield value.name.encode()
         elif isinstance(value, (type, np.dtype)):
             yield str(value).encode()
-        elif depth < _DEEPEST and id(value) not in self._seen:
+        elif id(value) in self._seen:
+            yield b"seen"
+        elif depth < _DEEPEST:
             self._seen[id(value)] = value
             yield from self._inside(value, depth + 1)
+        else:
+            self.unread = True
 
     def _inside(self, value: object, depth: int) -> Iterator[bytes]:
         if isinstance(value, FunctionType):
@@ -83,6 +105,33 @@ class _Reader:
         elif is_dataclass(value):
             for field in fields(value):
                 yield from self.read(getattr(value, field.name), depth)
+        elif isinstance(value, partial):
+            for each in (value.func, value.args, value.keywords):
+                yield from self.read(each, depth)
+        elif isinstance(value, ModuleType):
+            yield value.__name__.encode()
+        elif isinstance(value, Digestible):
+            yield from self.read(value.content(), depth)
+        else:
+            yield from self._object(value, depth)
+
+    def _object(self, value: object, depth: int) -> Iterator[bytes]:
+        """Read an object by its attributes, or by what its ``repr`` says of it."""
+        kind = type(value)
+        slots = [name for base in kind.__mro__ for name in _slots(base) if hasattr(value, name)]
+        if hasattr(value, "__dict__") or slots:
+            if _is_library(kind.__module__) or kind.__module__.partition(".")[0] == "torch":
+                self.unread = True  # what lies in it may change without a change of the meaning
+                return
+            yield from self.read(dict(getattr(value, "__dict__", {})), depth)
+            for name in slots:
+                yield from self.read((name, getattr(value, name)), depth)
+        elif kind.__repr__ is not object.__repr__ and not callable(value):
+            yield repr(value).encode()
+        elif isinstance(value, BuiltinFunctionType):
+            yield _name_of(value).encode()
+        else:
+            self.unread = True
 
     def _function(self, function: Callable[..., Any], depth: int) -> Iterator[bytes]:
         assert isinstance(function, FunctionType)
@@ -126,6 +175,13 @@ def _names(code: CodeType) -> set[str]:
         if isinstance(constant, CodeType):
             found |= _names(constant)
     return found
+
+
+def _slots(kind: type) -> tuple[str, ...]:
+    """Return the names of the attributes that a class keeps in slots."""
+    slots = vars(kind).get("__slots__", ())
+    names = (slots,) if isinstance(slots, str) else tuple(slots)
+    return tuple(name for name in names if name not in ("__dict__", "__weakref__"))
 
 
 def _name_of(value: Any) -> str:

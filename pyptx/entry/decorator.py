@@ -28,7 +28,7 @@ from .arguments import KernelArguments, allocate, bind_dims, check_array, check_
 from .declaration import parameter_names, positive, whole
 from .foreign import is_foreign, lend, owner_of
 from .operators import Operators, needs_operator, traced
-from .ready import is_tensor, on_stream
+from .ready import count_writes, is_tensor, on_stream
 from .signatures import MISS, Signatures
 from .specializations import Specializations
 from .specialize import Extent, KernelOptions, Recorded, Specialization
@@ -196,6 +196,21 @@ class Kernel:
 
     def __repr__(self) -> str:
         return f"<kernel {self.options.entry} for {self.options.arch}>"
+
+    def content(self) -> tuple[object, ...]:
+        """Return what the kernel was made from: its function and its options."""
+        return self.function, self.options
+
+    def __copy__(self) -> Kernel:
+        return self
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Kernel:
+        """Return the kernel itself, as for a function: copies of a module share its kernels."""
+        return self
+
+    def __reduce__(self) -> str:
+        """Pickle the kernel by its name, as a function; it must be an attribute of its module."""
+        return self.__qualname__  # type: ignore[attr-defined,no-any-return]
 
     # --- specialization -----------------------------------------------------------------------
 
@@ -578,6 +593,8 @@ class Kernel:
             for finding in report.findings:
                 # Level 3 skips this frame and the call's: the warning names the calling line.
                 warnings.warn(f"{special.entry} in the simulator: {finding}", PyptxWarning, stacklevel=3)
+        if not (arguments.fresh and arguments.outputs):
+            count_writes(arguments.written)
         outputs = tuple(owner_of(each) for each in arguments.outputs)
         return outputs if len(outputs) > 1 else outputs[0] if outputs else None
 

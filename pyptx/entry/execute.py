@@ -98,7 +98,7 @@ def _by_position(
         raise SpecError(f"{options.entry} has {len(names)} outputs, but the reference has {len(wanted)}")
     places: dict[int, int] = {}
     for position, slot in enumerate(special.slots):
-        if slot.index >= options.inputs:
+        if slot.kind in ("map", "pointer") and options.inputs <= slot.index < len(options.names):
             places.setdefault(slot.index - options.inputs, position)
     return {place: wanted[number] for number, place in places.items()}
 

@@ -24,7 +24,7 @@ from ..runtime.tensor_maps import encode, template
 from ..runtime.watching import make_plan, watched
 from .arguments import KernelArguments, check_scalar
 from .prepared import Prepared
-from .ready import Ready, allocator_like, is_tensor
+from .ready import Ready, allocator_like, is_tensor, versioned
 from .signatures import Signatures
 from .sizes import Output, Sizes, Template
 from .specialize import KernelOptions, Specialization, map_of
@@ -98,13 +98,15 @@ def prepare(
         [] if spaces else [flat[place] for place in places],
         arguments,
         signatures,
-        partial(_launch_with_spaces, ready, flat) if spaces else fixed(plan, places, flat),
+        partial(_launch_with_spaces, ready, flat, arguments.outputs)
+        if spaces
+        else fixed(plan, places, flat, versioned(arguments.written)),
     )
 
 
-def _launch_with_spaces(ready: Ready, flat: Sequence[Any], stream: Any) -> bool:
+def _launch_with_spaces(ready: Ready, flat: Sequence[Any], outputs: Sequence[Any], stream: Any) -> bool:
     """Launch with the addresses and numbers in ``flat``, and with the workspaces of the stream."""
-    ready.launch((), list(flat), None, stream)
+    ready.launch((), list(flat), list(outputs), stream)
     return True
 
 

@@ -22,6 +22,7 @@ from ..core.types import ScalarType
 from ..dsl import Tile
 from ..runtime.driver import call, driver
 from .arguments import bind_dims, check_info, check_scalar
+from .constants import exact_items
 from .content import content_digest
 
 if TYPE_CHECKING:
@@ -110,8 +111,8 @@ def call_jax(kernel: Kernel, arrays: Sequence[Any], keywords: Mapping[str, Any])
 
 def _name(made: _Call) -> str:
     """Return the name of a call, the same in every process: compiled programs keep it."""
-    keywords = tuple((name, type(value), value) for name, value in sorted(made.keywords.items()))
-    key = (made.kernel, tuple(made.scalars.items()), keywords, made.types)
+    keywords = exact_items(sorted(made.keywords.items()))
+    key = (made.kernel, exact_items(made.scalars.items()), keywords, made.types)
     try:
         found = _names.get(key)
     except TypeError:

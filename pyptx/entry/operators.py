@@ -24,6 +24,7 @@ from ..core.source import SourceLocation, is_author_file
 from ..dsl import Tile
 from ..flow.written import written_parameters
 from .arguments import allocate, bind_dims, check_info, gradient_error, place_of
+from .constants import exact_items
 from .content import content_digest
 from .formula import Context, Formula
 from .signatures import MISS
@@ -199,8 +200,7 @@ class Operators:
             SpecError: a constant is not hashable.
             UnsupportedError: this torch cannot register operators.
         """
-        named = tuple((name, type(value), value) for name, value in sorted(constants.items()))
-        key = (given, tuple(dims), named)
+        key = (given, tuple(dims), exact_items(sorted(constants.items())))
         try:
             found = self._known.get(key)
         except TypeError:

@@ -11,6 +11,7 @@ from ..runtime.launch import current_stream, stream_handle
 from ..runtime.plan import Frame, Plan
 from .arguments import KernelArguments
 from .foreign import owner_of
+from .ready import count_writes
 from .signatures import MISS, Signatures
 
 __all__ = ["Prepared"]
@@ -106,6 +107,7 @@ class Prepared:
                 self._frames.clear()
             frame = self._frames[handle] = self._plan.frame(self._values, handle)
         self._plan.start(frame)
+        count_writes(self._arguments.written)
         return self.outputs
 
     def _with(self, arrays: Sequence[Any], out: Any, stream: Any) -> Any:

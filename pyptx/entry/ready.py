@@ -6,7 +6,7 @@ Owns :class:`Ready`, and the functions that allocate the outputs of such a launc
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -15,7 +15,15 @@ from ..runtime.launch import current_stream, stream_handle
 from ..runtime.plan import Plan
 from ..runtime.workspaces import Space, WorkspaceMemory, pool_of
 
-__all__ = ["Ready", "allocator_like", "allocator_of_shape", "is_tensor", "on_stream"]
+__all__ = [
+    "Ready",
+    "allocator_like",
+    "allocator_of_shape",
+    "count_writes",
+    "is_tensor",
+    "on_stream",
+    "versioned",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +65,21 @@ class Ready:
             held = self.memory.tensors(self.spaces, device, handle)
             flat += [tensor.data_ptr() for tensor in held]
         self.plan([flat[place] for place in self.places], handle)
+        if not self.outputs:
+            count_writes(given if out is None else out if out.__class__ is tuple else (out,))
         return out
+
+
+def versioned(values: Iterable[Any]) -> list[Any]:
+    """Return the tensors among some values whose version autograd knows: not those of inference mode."""
+    return [value for value in values if is_tensor(value) and not value.is_inference()]
+
+
+def count_writes(written: Iterable[Any]) -> None:
+    """Tell autograd that a kernel writes these tensors: what it has saved of them is no longer valid."""
+    tensors = versioned(written)
+    if tensors:
+        sys.modules["torch"].autograd.graph.increment_version(tensors)
 
 
 def is_tensor(value: Any) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from ..dsl import Scalar, Tile
 from ..runtime.quick import entry, exchange_api, native
 from .arguments import ALIGNMENT, dims_of
+from .constants import exact_items
 
 if TYPE_CHECKING:
     from ..runtime._quick import Table
@@ -156,8 +157,7 @@ class Signatures:
         if addresses % ALIGNMENT:
             return None
         if keywords:
-            # 1, True and 1.0 are equal and have one hash, but they are different constants.
-            key.append(tuple((name, value.__class__, value) for name, value in keywords.items()))
+            key.append(exact_items(keywords.items()))
         return tuple(key), flat
 
     def add(
@@ -199,7 +199,8 @@ class Signatures:
             module, api = native(), exchange_api(torch)
             if module is not None and api is not None and len(self._arrays) <= module.MOST_PARAMETERS:
                 watched = (self._grad_enabled, self._forward_ad, self._dispatch_modes)
-                self._table = module.Table(*self._kinds, *watched, api, self._numbered(), MISS)
+                count = torch._C._increment_version
+                self._table = module.Table(*self._kinds, *watched, count, api, self._numbered(), MISS)
                 self.quick = self._table.call
         outs = () if out is None else out if isinstance(out, (tuple, list)) else (out,)
         arrays: list[Any] = [value for value in (*given, *outs) if value.__class__ in self._kinds]

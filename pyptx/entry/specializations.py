@@ -15,6 +15,7 @@ from typing import Any
 from ..core.errors import SpecError
 from ..core.logs import logger
 from ..runtime.workspaces import WorkspaceMemory
+from .constants import exact_items
 from .specialize import (
     KernelOptions,
     Recorded,
@@ -91,11 +92,7 @@ class Specializations:
         if self._sizes is not None and all(dim in dims for dim in self._options.dims):
             dims = {**dims, **self._sizes({**dims, **values})}
         try:
-            # 1, True and 1.0 compare equal, but they are different constants.
-            key = (
-                tuple(sorted(dims.items())),
-                tuple((name, type(value), value) for name, value in values.items()),
-            )
+            key = (exact_items(sorted(dims.items())), exact_items(values.items()))
             found = self._kept.get(key)
         except TypeError:
             wrong = {name: value for name, value in values.items() if not _hashable(value)}

@@ -93,6 +93,7 @@ class Recorded:
         slots: the entry's parameters, each with the kernel parameter that provides its value.
         constants: values of the keyword-only parameters.
         read: values of the dims that the text depends on.
+        sizes: gives the dims of the workspaces; None if there are none.
     """
 
     entry: str
@@ -103,6 +104,7 @@ class Recorded:
     slots: tuple[ParameterSlot, ...]
     constants: dict[str, Any]
     read: dict[str, int]
+    sizes: WorkspaceSizes | None = field(default=None, repr=False)
     #: The module as loaded by the simulator, ptxas and the driver, by backend and device.
     loaded: dict[Any, Any] = field(default_factory=dict, repr=False)
     #: A launch on each GPU, of which other dims change a part (:class:`pyptx.entry.sizes.Template`).
@@ -120,6 +122,8 @@ class Recorded:
 
     def serves(self, dims: Mapping[str, int]) -> bool:
         """True if the text is the same for these dims."""
+        if self.sizes is not None and self.read:
+            dims = {**self.sizes({**dims, **self.constants}), **dims}
         return not self.read or all(dims.get(name) == value for name, value in self.read.items())
 
 
@@ -398,6 +402,7 @@ def record_for(
         slots=recording.slots,
         constants=constants,
         read={name: dims[name] for name in read},
+        sizes=WorkspaceSizes(options, (*options.dims, *constants)) if options.workspaces else None,
     )
 
 

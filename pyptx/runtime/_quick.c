@@ -280,7 +280,8 @@ typedef struct {
     PyObject *tensor, *parameter; /* the types */
     PyObject *grad_enabled;
     PyObject *forward_ad, *dispatch_modes; /* the module; function that counts the modes that get each operator */
-    PyObject *current_level;               /* a name */
+    PyObject *current_level, *device, *index, *is_inference; /* names */
+    PyObject *increment_version; /* function of a tuple of tensors that were written */
     PyObject *requires_grad, *is_neg, *cuda_stream; /* names */
     const ExchangeApi *api;
 } Torch;
@@ -408,13 +409,14 @@ static int is_plain(const Torch *torch)
     return plain;
 }
 
-/* Table(Tensor, Parameter, is_grad_enabled, forward_ad, dispatch_modes, exchange_api, specs, miss) */
+/* Table(Tensor, Parameter, is_grad_enabled, forward_ad, dispatch_modes, increment_version, exchange_api, specs, miss) */
 static PyObject *table_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    PyObject *tensor, *parameter, *grad_enabled, *forward_ad, *dispatch_modes, *capsule, *specs, *miss;
+    PyObject *tensor, *parameter, *grad_enabled, *forward_ad, *dispatch_modes, *increment_version;
+    PyObject *capsule, *specs, *miss;
     (void)keywords;
-    if (!PyArg_ParseTuple(arguments, "OOOOOOO!O", &tensor, &parameter, &grad_enabled, &forward_ad, &dispatch_modes,
-                          &capsule, &PyTuple_Type, &specs, &miss))
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOO!O", &tensor, &parameter, &grad_enabled, &forward_ad, &dispatch_modes,
+                          &increment_version, &capsule, &PyTuple_Type, &specs, &miss))
         return NULL;
     Py_ssize_t parameters = PyTuple_Size(specs);
     const ExchangeApi *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
@@ -434,7 +436,11 @@ static PyObject *table_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     Py_INCREF(torch->grad_enabled = grad_enabled);
     Py_INCREF(torch->forward_ad = forward_ad);
     Py_INCREF(torch->dispatch_modes = dispatch_modes);
+    Py_INCREF(torch->increment_version = increment_version);
     torch->current_level = PyUnicode_InternFromString("_current_level");
+    torch->device = PyUnicode_InternFromString("device");
+    torch->index = PyUnicode_InternFromString("index");
+    torch->is_inference = PyUnicode_InternFromString("is_inference");
     Py_INCREF(table->miss = miss);
     torch->api = api;
     torch->requires_grad = PyUnicode_InternFromString("requires_grad");
@@ -461,7 +467,11 @@ static void table_free(Table *table)
     Py_XDECREF(torch->grad_enabled);
     Py_XDECREF(torch->forward_ad);
     Py_XDECREF(torch->dispatch_modes);
+    Py_XDECREF(torch->increment_version);
     Py_XDECREF(torch->current_level);
+    Py_XDECREF(torch->device);
+    Py_XDECREF(torch->index);
+    Py_XDECREF(torch->is_inference);
     Py_XDECREF(torch->requires_grad);
     Py_XDECREF(torch->is_neg);
     Py_XDECREF(torch->cuda_stream);
@@ -486,17 +496,17 @@ static int gather(const Table *table, PyObject *given, PyObject *out, Arguments 
         found->objects[n] = PyTuple_GetItem(given, n);
     if (out == Py_None)
         return 1;
-    if (!PyTuple_CheckExact(out) && !PyList_CheckExact(out)) {
+    if (!PyTuple_CheckExact(out)) {
         if (found->count == table->parameters)
             return 0;
         found->objects[found->count++] = out;
         return 1;
     }
-    Py_ssize_t more = PyTuple_CheckExact(out) ? PyTuple_Size(out) : PyList_Size(out);
+    Py_ssize_t more = PyTuple_Size(out);
     if (more == 0 || more > table->parameters - found->count)
         return 0;
     for (Py_ssize_t n = 0; n < more; n++)
-        found->objects[found->count++] = PyTuple_CheckExact(out) ? PyTuple_GetItem(out, n) : PyList_GetItem(out, n);
+        found->objects[found->count++] = PyTuple_GetItem(out, n);
     return 1;
 }
 
@@ -638,7 +648,7 @@ static int resize(Table *table, PyObject *sizes, const Arguments *found, const T
     Py_XDECREF(made);
     Py_XDECREF(extents);
     Py_DECREF(sizes);
-    if (!done)
+    if (!done && PyErr_Occurred() && PyErr_ExceptionMatches(PyExc_Exception))
         PyErr_Clear();
     return done;
 }
@@ -674,7 +684,22 @@ static int find(Table *table, const Arguments *given, const Tensor *tensors, Lau
     return resize(table, sizes, given, tensors, launch);
 }
 
-/* The handle of a stream: None is torch's current one. Returns 0 for other objects than torch's and integers. */
+/* True if an object with a device names another GPU than this one. */
+static int is_elsewhere(const Torch *torch, PyObject *stream, int device)
+{
+    int elsewhere = 0;
+    PyObject *place = PyObject_GetAttr(stream, torch->device);
+    PyObject *index = place == NULL ? NULL : PyObject_GetAttr(place, torch->index);
+    if (index != NULL && PyLong_CheckExact(index))
+        elsewhere = PyLong_AsLong(index) != device;
+    Py_XDECREF(index);
+    Py_XDECREF(place);
+    PyErr_Clear(); /* a stream that names no device */
+    return elsewhere;
+}
+
+/* The handle of a stream: None is torch's current one. Returns 0 for other objects than torch's and integers, and for
+ * streams of another GPU. */
 static int stream_of(const Torch *torch, PyObject *stream, int device, void **handle)
 {
     if (stream == Py_None) {
@@ -683,6 +708,8 @@ static int stream_of(const Torch *torch, PyObject *stream, int device, void **ha
         PyErr_Clear();
         return 0;
     }
+    if (!PyLong_CheckExact(stream) && is_elsewhere(torch, stream, device))
+        return 0;
     PyObject *number = PyLong_CheckExact(stream) ? (Py_INCREF(stream), stream)
                                                  : PyObject_GetAttr(stream, torch->cuda_stream);
     int known = number != NULL && PyLong_CheckExact(number);
@@ -730,6 +757,31 @@ static PyObject *returned(PyObject *outputs)
     return only;
 }
 
+/* Tell autograd that the kernel writes the caller's tensors: its outputs, or all of them if it has none. Tensors of
+ * inference mode have no version. */
+static void count_writes(const Table *table, const Arguments *found)
+{
+    int first = found->count > found->given ? found->given : 0, number = 0;
+    PyObject *written[MOST_PARAMETERS];
+    for (int n = first; n < found->count; n++) {
+        if (!table->is_array[n])
+            continue;
+        PyObject *answer = PyObject_CallMethodObjArgs(found->objects[n], table->torch.is_inference, NULL);
+        if (answer == Py_False)
+            written[number++] = found->objects[n];
+        Py_XDECREF(answer);
+    }
+    PyObject *all = number > 0 ? PyTuple_New(number) : NULL;
+    for (int n = 0; all != NULL && n < number; n++) {
+        Py_INCREF(written[n]);
+        PyTuple_SetItem(all, n, written[n]);
+    }
+    if (all != NULL)
+        Py_XDECREF(PyObject_CallFunctionObjArgs(table->torch.increment_version, all, NULL));
+    Py_XDECREF(all);
+    PyErr_Clear();
+}
+
 /* Launch with arguments that were read. Returns the outputs, or MISS. */
 static PyObject *launch_with(const Table *table, const Launch *launch, PyObject *given, const Arguments *found,
                              Value *values, PyObject *stream)
@@ -765,6 +817,8 @@ static PyObject *launch_with(const Table *table, const Launch *launch, PyObject 
         Py_DECREF(outputs);
         return Py_INCREF(table->miss), table->miss;
     }
+    if (!allocates)
+        count_writes(table, found);
     return returned(outputs);
 }
 
@@ -780,7 +834,11 @@ static PyObject *table_call(Table *table, PyObject *const *arguments, Py_ssize_t
         PyErr_SetString(PyExc_TypeError, "call takes given, out, stream");
         return NULL;
     }
-    int known = table->count > 0 && is_plain(&table->torch) && gather(table, arguments[0], arguments[1], &found);
+    /* A list may change while Python runs. */
+    PyObject *out = PyList_CheckExact(arguments[1]) ? PyList_AsTuple(arguments[1]) : (Py_INCREF(arguments[1]), arguments[1]);
+    if (out == NULL)
+        return NULL;
+    int known = table->count > 0 && is_plain(&table->torch) && gather(table, arguments[0], out, &found);
     for (int n = 0; known && n < found.count; n++) {
         if (!table->is_array[n])
             continue;
@@ -790,11 +848,16 @@ static PyObject *table_call(Table *table, PyObject *const *arguments, Py_ssize_t
             addresses |= values[n].word;
         }
     }
-    if (!known || addresses % 16 || !find(table, &found, tensors, &launch))
-        return Py_INCREF(table->miss), table->miss;
-    PyObject *outputs = launch_with(table, &launch, arguments[0], &found, values, arguments[2]);
-    Py_DECREF(launch.entry);
-    Py_DECREF(launch.allocators);
+    PyObject *outputs = NULL;
+    if (!known || addresses % 16 || !find(table, &found, tensors, &launch)) {
+        if (!PyErr_Occurred()) /* such as KeyboardInterrupt, in a function of the author */
+            Py_INCREF(outputs = table->miss);
+    } else {
+        outputs = launch_with(table, &launch, arguments[0], &found, values, arguments[2]);
+        Py_DECREF(launch.entry);
+        Py_DECREF(launch.allocators);
+    }
+    Py_DECREF(out);
     return outputs;
 }
 
@@ -806,15 +869,18 @@ typedef struct {
     Entry *entry;
     unsigned char *room;
     void *pointers[MOST_PARAMETERS];
+    PyObject *written; /* the tensors that each launch writes, for torch.increment_version; a tuple */
 } Fixed;
 
-/* Fixed(entry, exchange_api, values): values are the numbers and addresses of the arguments, by place. */
+/* Fixed(entry, exchange_api, values, increment_version, written): values are the numbers and addresses of the
+ * arguments, by place; written is a tuple of tensors. */
 static PyObject *fixed_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    PyObject *entry, *capsule, *given;
+    PyObject *entry, *capsule, *given, *increment_version, *written;
     Value values[MOST_PARAMETERS];
     (void)keywords;
-    if (!PyArg_ParseTuple(arguments, "OOO!", &entry, &capsule, &PyTuple_Type, &given))
+    if (!PyArg_ParseTuple(arguments, "OOO!OO!", &entry, &capsule, &PyTuple_Type, &given, &increment_version,
+                          &PyTuple_Type, &written))
         return NULL;
     const ExchangeApi *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
     if (api == NULL)
@@ -838,6 +904,10 @@ static PyObject *fixed_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         return NULL;
     fixed->torch.api = api;
     fixed->torch.cuda_stream = PyUnicode_InternFromString("cuda_stream");
+    fixed->torch.device = PyUnicode_InternFromString("device");
+    fixed->torch.index = PyUnicode_InternFromString("index");
+    Py_INCREF(fixed->torch.increment_version = increment_version);
+    Py_INCREF(fixed->written = written);
     Py_INCREF(fixed->entry = (Entry *)entry);
     fixed->room = PyMem_Calloc(1, (size_t)launch->count * ROOM + 64);
     if (fixed->room == NULL) {
@@ -854,6 +924,10 @@ static void fixed_free(Fixed *fixed)
     PyMem_Free(fixed->room);
     Py_XDECREF(fixed->entry);
     Py_XDECREF(fixed->torch.cuda_stream);
+    Py_XDECREF(fixed->torch.device);
+    Py_XDECREF(fixed->torch.index);
+    Py_XDECREF(fixed->torch.increment_version);
+    Py_XDECREF(fixed->written);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(fixed);
     Py_DECREF(type);
 }
@@ -866,6 +940,10 @@ static PyObject *fixed_start(Fixed *fixed, PyObject *stream)
         Py_RETURN_FALSE;
     if (enqueue(fixed->entry, fixed->pointers, handle) != 0)
         Py_RETURN_FALSE;
+    if (PyTuple_Size(fixed->written) > 0) {
+        Py_XDECREF(PyObject_CallFunctionObjArgs(fixed->torch.increment_version, fixed->written, NULL));
+        PyErr_Clear();
+    }
     Py_RETURN_TRUE;
 }
 

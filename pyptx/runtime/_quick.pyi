@@ -38,6 +38,7 @@ class Table:
         is_grad_enabled: Any,
         forward_ad: Any,
         dispatch_modes: Any,
+        increment_version: Any,
         exchange_api: object,
         specs: tuple[tuple[int, ...] | None, ...],
         miss: object,
@@ -48,5 +49,13 @@ class Table:
 
 @final
 class Fixed:
-    def __new__(cls, entry: Entry, exchange_api: object, values: tuple[Any, ...], /) -> Fixed: ...
+    def __new__(
+        cls,
+        entry: Entry,
+        exchange_api: object,
+        values: tuple[Any, ...],
+        increment_version: Any,
+        written: tuple[Any, ...],
+        /,
+    ) -> Fixed: ...
     def start(self, stream: Any, /) -> bool: ...

@@ -77,13 +77,17 @@ def entry(plan: Plan, places: Sequence[int]) -> Any:
     )
 
 
-def fixed(plan: Plan, places: Sequence[int], values: Sequence[Any]) -> Callable[[Any], bool]:
+def fixed(
+    plan: Plan, places: Sequence[int], values: Sequence[Any], written: Sequence[Any]
+) -> Callable[[Any], bool]:
     """Return a function of a stream that launches a plan with these addresses and numbers.
 
     It returns False if it has launched nothing: always where there is no compiled path.
 
     Args:
         places: for each parameter that a call fills, the number of the argument in ``values``.
+        values: the address or the number of each argument.
+        written: the tensors that a launch writes and whose version autograd knows.
     """
     torch = sys.modules.get("torch")
     api = None if torch is None else exchange_api(torch)
@@ -91,7 +95,9 @@ def fixed(plan: Plan, places: Sequence[int], values: Sequence[Any]) -> Callable[
     if compiled is None:
         return _nothing
     try:
-        start: Callable[[Any], bool] = native().Fixed(compiled, api, tuple(values)).start
+        count = sys.modules["torch"]._C._increment_version
+        made = native().Fixed(compiled, api, tuple(values), count, tuple(written))
+        start: Callable[[Any], bool] = made.start
     except ValueError:  # a number of another class, such as numpy's
         return _nothing
     return start

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from ..core.errors import WaitTimeoutError
 from ..ir import Module, print_module
 from .bounded_waits import BUFFER, BUFFER_BYTES, BoundedWaits, bound_waits
-from .driver import call, device_context, driver
+from .driver import call, device_context, driver, relaxed_capture
 from .loader import LoadedKernel, load
 
 __all__ = ["WaitReports", "expired_waits", "load_bounded"]
@@ -88,7 +88,7 @@ def load_bounded(
 def _connect(kernel: LoadedKernel) -> Callable[[], bytes]:
     """Let a kernel report to new memory of the host; return the function that reads this memory."""
     module = driver()
-    with device_context(kernel.device_index):
+    with device_context(kernel.device_index), relaxed_capture():
         flags = module.CU_MEMHOSTALLOC_PORTABLE | module.CU_MEMHOSTALLOC_DEVICEMAP
         host = int(call("cuMemHostAlloc", BUFFER_BYTES, flags))
         ctypes.memset(host, 0, BUFFER_BYTES)

@@ -34,12 +34,14 @@ class WorkspaceMemory:
     """The memory of one kernel's workspaces, for each stream.
 
     A kernel leaves a zeroed workspace as it found it, so that the next launch in the stream needs no memset.
-    A launch that is captured into a graph gets memory of the graph, which each replay sets to 0: a graph may
-    run in any stream, beside eager launches.
+    A launch that is captured into a graph gets memory of its own, which each replay sets to 0: a graph may
+    run in any stream, beside eager launches.  The memory stays for as long as the kernel, since it is not
+    known when the graph ends, nor whether torch captures it.
     """
 
     def __init__(self) -> None:
         self._lock = Lock()
+        self._captured: list[Any] = []
         self._kept: dict[tuple[int, int], list[Any]] = {}
 
     def tensors(self, spaces: Sequence[Space], device_index: int, stream: int) -> list[Any]:
@@ -59,7 +61,9 @@ class WorkspaceMemory:
                 hint="import torch, or pass the memory as an array of your own",
             )
         if _is_capturing(device_index, stream):
-            return [self._allocate(space, device_index, stream) for space in spaces]
+            made = [self._allocate(space, device_index, stream) for space in spaces]
+            self._captured += made
+            return made
         with self._lock:
             while len(self._kept) >= _STREAMS and (device_index, stream) not in self._kept:
                 del self._kept[next(iter(self._kept))]

@@ -172,3 +172,17 @@ def test_opcheck() -> None:
     done = torch.library.opcheck(smooth.operator(), (numbers(), 3.0))
     assert set(done.values()) == {"SUCCESS"}
     assert smooth.operator()._opname != square.operator()._opname
+
+
+def test_writes_of_kernels_are_seen() -> None:
+    """What autograd has saved of a tensor is not valid once a kernel has written the tensor."""
+    k, weights = axpy(), torch.ones(64, requires_grad=True)
+    y = weights * 1
+    total = (y * y).sum()
+    with torch.no_grad():
+        x = torch.ones(64)
+        k(x, x, 2.0, 3, out=y, N=64)
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        total.backward()
+    with torch.inference_mode():
+        k(x, x, 2.0, 3, out=torch.empty(64), N=64)

@@ -6,13 +6,14 @@ import enum
 import os
 import subprocess
 import sys
+from functools import partial
 from pathlib import Path
 from types import FunctionType, ModuleType
 from typing import Any
 
 import numpy as np
 
-from pyptx import Layout, Tile, f32
+from pyptx import Layout, Tile, Workspace, f32
 from pyptx.core.source import SourceLocation
 from pyptx.entry.content import content_digest
 from tests.entry.torch_kernels import axpy
@@ -93,10 +94,54 @@ def test_values() -> None:
 
 def test_what_does_not_count() -> None:
     assert content_digest(SourceLocation("a.py", 1)) == content_digest(SourceLocation("b.py", 2))
-    assert content_digest(object()) == content_digest(object())
     endless: list[Any] = [1]
     endless.append(endless)
     assert content_digest(endless) == content_digest(endless)
+
+
+class Settings:
+    """A plain object; ``kept`` lies in a slot of a subclass."""
+
+    def __init__(self, size: Any) -> None:
+        self.size = size
+
+
+class Slotted(Settings):
+    __slots__ = ("kept",)
+
+    def __init__(self, size: Any, kept: Any) -> None:
+        super().__init__(size)
+        self.kept = kept
+
+
+def test_attributes_of_plain_objects_count() -> None:
+    first = content_digest(Settings(2.0))
+    assert first == content_digest(Settings(2.0))
+    assert content_digest(Slotted(2.0, 1)) == content_digest(Slotted(2.0, 1))
+    digests = [
+        first,
+        content_digest(Settings(3.0)),
+        content_digest(Settings(2)),
+        content_digest(Slotted(2.0, 1)),
+        content_digest(Slotted(2.0, 2)),
+        content_digest(partial(pow, 2)),
+        content_digest(partial(pow, 3)),
+        content_digest(axpy(3)),
+        content_digest(axpy(4)),
+        content_digest(Workspace(4)),
+        content_digest(Workspace(8)),
+        content_digest(Workspace(8, zeroed=True)),
+    ]
+    assert len(set(digests)) == len(digests)
+    assert content_digest(axpy(3)) == digests[7] and content_digest(partial(pow, 2)) == digests[5]
+
+
+def test_what_cannot_be_read_is_never_the_same() -> None:
+    deep: list[Any] = []
+    for _ in range(20):
+        deep = [deep]
+    for value in (object(), iter([1]), deep):
+        assert content_digest(value) != content_digest(value)
 
 
 _PROGRAM = """

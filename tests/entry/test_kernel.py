@@ -696,3 +696,19 @@ def test_the_limits_of_other_dims_are_checked() -> None:
     assert k.specialize(M=65535, N=32).launch.grid == (1, 65535, 1)
     with refused(SpecError, "grid (1, 65536, 1) is outside"):
         k.specialize(M=65536, N=32)  # refused
+
+
+@pytest.mark.parametrize("value", [1e39, -1e39, 10**400, -(10**400), np.float64(3.5e38)])
+def test_numbers_that_a_float_type_has_not(value: Any) -> None:
+    from pyptx.entry.arguments import check_scalar
+
+    with pytest.raises(SpecError, match=r"x is .*: Scalar\(f32\) has no number that large"):
+        check_scalar("x", Scalar(f32), value)
+
+
+def test_numbers_that_a_float_type_has() -> None:
+    from pyptx.entry.arguments import check_scalar
+
+    for value in (3.4e38, float("inf"), -float("inf"), 1e-46, np.float32("inf"), 2**100):
+        assert check_scalar("x", Scalar(f32), value) == value
+    assert np.isnan(check_scalar("x", Scalar(f32), float("nan")))

@@ -69,6 +69,12 @@ def test_the_simulator_gives_memory_and_checks_that_it_is_left_zero() -> None:
     assert "total" in str(report.findings[0]) and "arrived" in str(report.findings[1])
 
 
+def test_a_reference_is_for_the_outputs_alone() -> None:
+    x = np.ones(WIDTH, np.float32)
+    assert summed().simulate(x, reference=lambda a: a.sum()[None]).verdict == "clean"
+    assert summed().simulate(x, reference=lambda a: a[:1]).verdict == "error"
+
+
 def test_memory_that_is_not_zeroed_is_undefined() -> None:
     @kernel(out_specs=(Tile(1, u32),), arch="sm_90a", workspaces=(Workspace(8, u32),))
     def reads(y: TileParam, scratch: TileParam) -> None:
@@ -170,6 +176,7 @@ def test_memory_belongs_to_a_stream(monkeypatch: pytest.MonkeyPatch) -> None:
     capturing.add(1)
     captured = [memory.tensors((small, large), 0, 1) for _ in range(2)]
     assert captured[0][0] is not captured[1][0] and captured[0][0] is not grown[0]
+    assert memory._captured == [*captured[0], *captured[1]]
     capturing.clear()
     assert memory.tensors((small, large), 0, 1) == grown
     for stream in range(100, 300):

@@ -8,6 +8,7 @@ import os
 import struct
 import sys
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -46,6 +47,7 @@ class Tensor:
         self.device: tuple[int, int] = options.get("device", (CUDA, 0))
         self.requires_grad = options.get("requires_grad", False)
         self.negative = options.get("negative", False)
+        self.inference = options.get("inference", False)
         self.readable = options.get("readable", True)
         self.offset: int = options.get("offset", 0)
         self.rank = len(shape)
@@ -54,6 +56,9 @@ class Tensor:
 
     def is_neg(self) -> bool:
         return bool(self.negative)
+
+    def is_inference(self) -> bool:
+        return bool(self.inference)
 
 
 class Parameter(Tensor):
@@ -143,6 +148,10 @@ def entry(quick: Any, driver: Driver, parameters: tuple[Any, ...], device: int =
     return quick.Entry(driver.address, 0xF00, config, device, parameters, None)
 
 
+#: The tensors of each launch whose version was counted.
+WRITES: list[tuple[Any, ...]] = []
+
+
 class ForwardAd:
     """Stands for torch's module for tangents."""
 
@@ -152,7 +161,7 @@ class ForwardAd:
 def table(quick: Any, arrays: str, grad_enabled: Any = lambda: True, modes: Any = int) -> Any:
     """``arrays`` has a letter for each argument: a for an array, n for a number."""
     specs = tuple((-1, -2) if letter == "a" else None for letter in arrays)
-    return quick.Table(Tensor, Parameter, grad_enabled, ForwardAd, modes, CAPSULE, specs, MISS)
+    return quick.Table(Tensor, Parameter, grad_enabled, ForwardAd, modes, WRITES.append, CAPSULE, specs, MISS)
 
 
 def word(raw: bytes) -> int:
@@ -272,6 +281,65 @@ def test_a_launch_is_not_hidden_from_modes_and_tangents(quick: Any, monkeypatch:
     assert len(driver.launched) == 1
 
 
+def test_writes_are_counted(quick: Any) -> None:
+    driver, k, a, b = Driver(1), table(quick, "aan"), Tensor(0x1000), Tensor(0x2000)
+    made = entry(quick, driver, ((quick.ADDRESS, 64, 0, None),))
+    hidden = Tensor(0x3000, inference=True)
+    assert k.add((a,), b, made, (), None) and k.add((a, b, 1), None, made, (), None)
+    assert k.add((a,), None, made, (lambda given: Tensor(0x9000),), None)
+    WRITES.clear()
+    k.call((a,), b, None)
+    k.call((a,), [hidden], None)
+    k.call((a, hidden, 1), None, None)
+    k.call((a,), None, None)  # what the call has allocated nobody has seen
+    driver.status = 1
+    assert k.call((a,), b, None) is MISS
+    assert [(b,), (a,)] == WRITES
+    fixed = quick.Fixed(made, CAPSULE, (0x1000,), WRITES.append, (a, b))
+    assert not fixed.start(None)
+    driver.status = 0
+    assert fixed.start(None) and WRITES[2:] == [(a, b)]
+
+
+def test_a_stream_of_another_gpu(quick: Any) -> None:
+    driver, k, a = Driver(1), table(quick, "a"), Tensor(0x1000)
+    assert k.add((a,), None, entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), (), None)
+
+    def stream(index: Any) -> Any:
+        return SimpleNamespace(cuda_stream=9, device=SimpleNamespace(index=index))
+
+    assert k.call((a,), None, stream(1)) is MISS
+    assert k.call((a,), None, stream(0)) is None and k.call((a,), None, stream(None)) is None
+    assert k.call((a,), None, SimpleNamespace(cuda_stream=9)) is None
+
+
+def test_an_interrupt_in_a_function_of_the_author(quick: Any) -> None:
+    def sizes(extents: tuple[int, ...]) -> Any:
+        raise KeyboardInterrupt
+
+    k = table(quick, "a")
+    made = entry(quick, Driver(1), ((quick.ADDRESS, 64, 0, None),))
+    assert k.add((Tensor(0x1000),), None, made, (), sizes)
+    with pytest.raises(KeyboardInterrupt):
+        k.call((Tensor(0x1000, (5, 8)),), None, None)
+
+
+def test_a_list_of_outputs_may_change_meanwhile(quick: Any) -> None:
+    outs = [Tensor(0x1000, requires_grad=True)]
+
+    def clears() -> bool:
+        outs.clear()
+        return False
+
+    driver, k = Driver(1), table(quick, "a", clears)
+    kept = outs[0]
+    assert k.add((), (kept,), entry(quick, driver, ((quick.ADDRESS, 64, 0, None),)), (), None)
+    address = kept.address
+    outs[:] = [kept]
+    del kept
+    assert k.call((), outs, None).address == address
+
+
 def test_outputs_that_the_call_allocates(quick: Any) -> None:
     driver, k = Driver(3), table(quick, "aaa")
     kinds = tuple((quick.ADDRESS, 64, place, None) for place in range(3))
@@ -327,7 +395,9 @@ def test_sizes_never_seen(quick: Any) -> None:
         changed = ((0, bytes([m]) * 128), (1, m.to_bytes(8, "little")))
         return made.resized((1, 2, 3), changed), makers
 
-    k = quick.Table(Tensor, Parameter, bool, ForwardAd, int, CAPSULE, ((-1, 8), (-2, -1), None), MISS)
+    k = quick.Table(
+        Tensor, Parameter, bool, ForwardAd, int, WRITES.append, CAPSULE, ((-1, 8), (-2, -1), None), MISS
+    )
     numbers = table(quick, "an")
     assert k.add((Tensor(0x1000, (4, 8)), Tensor(0x2000, (5, 4))), None, made, makers, sizes)
     assert k.add((Tensor(0x1000, (4, 8)),), None, made, makers, sizes)
@@ -392,7 +462,7 @@ def test_numbers_are_encoded_as_by_python_or_missed(name: str, value: Any) -> No
 def test_fixed(quick: Any) -> None:
     driver = Driver(2)
     kinds = ((quick.ADDRESS, 64, 1, None), (quick.SIGNED, 32, 0, None))
-    fixed = quick.Fixed(entry(quick, driver, kinds, device=2), CAPSULE, (-5, 0x1230))
+    fixed = quick.Fixed(entry(quick, driver, kinds, device=2), CAPSULE, (-5, 0x1230), WRITES.append, ())
     assert fixed.start(None) and fixed.start(11)
     assert not fixed.start("main")
     assert [stream for stream, _ in driver.launched] == [0x5002, 11]
@@ -403,7 +473,7 @@ def test_fixed(quick: Any) -> None:
     assert not fixed.start(None)
     for values in ((1 << 31, 0x1230), (1.0, 0x1230), (5,), ()):
         with pytest.raises(ValueError, match="a value is missing, is of another type, or does not fit"):
-            quick.Fixed(entry(quick, driver, kinds), CAPSULE, values)
+            quick.Fixed(entry(quick, driver, kinds), CAPSULE, values, WRITES.append, ())
 
 
 def test_the_last_launches_are_known(quick: Any) -> None:
@@ -426,7 +496,7 @@ def test_the_last_launches_are_known(quick: Any) -> None:
 def test_other_versions_are_refused(quick: Any) -> None:
     capsule, kept = _api(major=2)
     with pytest.raises(ValueError, match="another DLPack exchange API than version 1"):
-        quick.Table(Tensor, Parameter, bool, ForwardAd, int, capsule, ((-1,),), MISS)
+        quick.Table(Tensor, Parameter, bool, ForwardAd, int, WRITES.append, capsule, ((-1,),), MISS)
     assert kept.major == 2
     with pytest.raises(ValueError, match="another CUlaunchConfig"):
         quick.Entry(1, 2, b"\0" * 48, 0, (), None)
@@ -442,7 +512,7 @@ def test_no_reference_is_kept_or_lost(quick: Any) -> None:
     maker = lambda given: Tensor(0x4000)  # noqa: E731
     made, makers = entry(quick, driver, kinds), (maker,)
     assert k.add((a, b, number), out, made, (), None) and k.add((a, b, number), None, made, makers, None)
-    fixed = quick.Fixed(made, CAPSULE, (0x1000, 0x2000, 1.5))
+    fixed = quick.Fixed(made, CAPSULE, (0x1000, 0x2000, 1.5), WRITES.append, ())
 
     def calls() -> None:
         given = (a, b, number)
@@ -453,8 +523,9 @@ def test_no_reference_is_kept_or_lost(quick: Any) -> None:
         driver.status = 1
         assert k.call(given, out, None) is MISS and k.call(given, None, None) is MISS
         driver.status = 0
-        assert quick.Fixed(made, CAPSULE, (0x1000, 0x2000, 1.5)).start(7)
+        assert quick.Fixed(made, CAPSULE, (0x1000, 0x2000, 1.5), WRITES.append, ()).start(7)
         driver.launched.clear()
+        WRITES.clear()
 
     calls()
     kept = (MISS, a, b, out, maker, makers, made, CAPSULE, Tensor, Parameter, None, True)

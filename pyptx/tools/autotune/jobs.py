@@ -15,6 +15,7 @@ from ...core.arrays import ArrayInfo, describe, host_bytes, is_array
 from ...core.types import ScalarType
 from ...dsl import Tile
 from ...entry.arguments import check_scalar
+from ...entry.specialize import KernelOptions
 from .candidates import Candidate
 
 __all__ = ["Inputs", "description", "is_random"]
@@ -49,11 +50,12 @@ class Inputs:
                 path.write_bytes(host_bytes(held).tobytes())
                 self._files[number] = str(path)
 
-    def array(self, number: int, spec: Tile, dims: dict[str, int], inputs: int) -> dict[str, Any]:
-        """Describe the array of kernel parameter ``number``; the first ``inputs`` are inputs."""
+    def array(self, number: int, spec: Tile, dims: dict[str, int], options: KernelOptions) -> dict[str, Any]:
+        """Describe the array of kernel parameter ``number``: an input, an output, or a workspace."""
+        inputs = options.inputs
         info = self.infos[number] if number < inputs else None
         return {
-            "role": "in" if number < inputs else "out",
+            "role": "in" if number < inputs else "out" if number < len(options.specs) else "workspace",
             "type": (info.type if info is not None else spec.dtype).name,
             "shape": list(spec.shape(dims)),
             "contents": self._files.get(number) if number < inputs else None,
@@ -68,7 +70,7 @@ def description(candidate: Candidate, inputs: Inputs, folder: Path) -> dict[str,
     text = folder / f"candidate{candidate.number}.ptx"
     text.write_text(special.lined.text, encoding="utf-8")
     arrays = [
-        inputs.array(number, spec, special.dims, options.inputs) if isinstance(spec, Tile) else None
+        inputs.array(number, spec, special.dims, options) if isinstance(spec, Tile) else None
         for number, (_, spec) in enumerate(options.parameters)
     ]
     parameters: list[dict[str, Any]] = []

@@ -18,6 +18,7 @@ from ...core.tracebacks import short_traceback
 from ...dsl import Tile
 from ...entry import Kernel
 from ...entry.arguments import bind_dims, check_array
+from ...entry.constants import exact, exact_items
 from ...entry.operators import traced_tuned
 from ...entry.signatures import MISS
 from .candidates import Candidate, State
@@ -264,7 +265,7 @@ def _signature(arrays: Sequence[Any], out: Any, keywords: Mapping[str, Any]) -> 
             key.append(type(value))
         else:
             key += (value.dtype, shape, getattr(value, "device", None))
-    key += ((name, type(value), value) for name, value in keywords.items())
+    key += exact_items(keywords.items())
     return tuple(key)
 
 
@@ -366,10 +367,7 @@ class Tuned:
 
     def _kernel(self, *calls: tuple[tuple[Any, ...], dict[str, Any]]) -> TunedKernel:
         """Return the tuned kernel for the arguments of these calls, the same one for the same arguments."""
-        key: Any = tuple(
-            (tuple((type(value), value) for value in args), tuple((n, type(v), v) for n, v in given.items()))
-            for args, given in calls
-        )
+        key: Any = tuple((tuple(map(exact, args)), exact_items(given.items())) for args, given in calls)
         try:
             found = self._kernels.get(key)
         except TypeError:  # an argument that has no hash
