@@ -38,7 +38,7 @@ def _shown(differences: list[Difference]) -> str:
     return "\n".join(map(str, differences))
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chapter", "name"), FORMS)
 def test_value_form(chapter: str, name: str) -> None:
     chosen = [case for case in value_cases(chapter) if case.form.id == name]

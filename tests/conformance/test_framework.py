@@ -22,6 +22,8 @@ from .undefined import RULES
 from .values import ValueCase, available, batch
 from .words import FORMATS, floats, splitmix64, uniform
 
+pytestmark = pytest.mark.full
+
 # --- words and operands -------------------------------------------------------------------------
 
 

@@ -34,6 +34,7 @@ def test_cuda(source: str, arch: str, build: str, ptxas: Tool, nvdisasm: Tool) -
     assert len(module.entries) >= KERNELS[source]
 
 
+@pytest.mark.full
 @pytest.mark.one_in(16)
 @pytest.mark.parametrize("name, capability", sorted(TRITON, key=lambda case: case[1]))
 def test_triton(name: str, capability: int, ptxas: Tool, nvdisasm: Tool) -> None:

@@ -158,6 +158,7 @@ def _try_mutations(texts: list[str], number: int) -> None:
     assert number / 2 < refused < number
 
 
+@pytest.mark.full
 def test_mutated_pieces() -> None:
     _try_mutations(list(MODULES.values()), PIECES)
 

@@ -84,7 +84,7 @@ def _version_before(version: Version) -> Version | None:
 
 
 @pytest.mark.full
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("forms", CHUNKS, ids=IDS)
 def test_every_variant_assembles_from_its_version_on(forms: list[Form], ptxas: Tool, newest: Version) -> None:
     """ptxas takes every variant, and refuses it in the version before its first."""
@@ -154,6 +154,7 @@ def by_targets() -> list[tuple[isa.Binding, object]]:
     return list(found.values())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.full
 @pytest.mark.parametrize("name", KNOWN_TARGETS)
 def test_other_targets_are_refused(

@@ -35,7 +35,7 @@ ASSEMBLED = 3
 
 
 @pytest.mark.sample(1)
-@pytest.mark.one_in(40)
+@pytest.mark.one_in(80)
 @pytest.mark.parametrize(
     "start", [pytest.param(n, id=f"from {FORMS[n].id}") for n in range(0, len(FORMS), CHUNK)]
 )
@@ -130,6 +130,7 @@ FAULTS = {
 
 
 @pytest.mark.sample(1)
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("identifier", "right", "wrong", "kind", "stricter"), FAULTS.values(), ids=FAULTS)
 def test_a_planted_fault_is_found(
     identifier: str, right: str, wrong: str, kind: str, stricter: str, ptxas: Tool
