@@ -28,6 +28,7 @@ __all__ = [
     "host_view",
     "is_array",
     "is_contiguous",
+    "is_tensor",
     "refuse_composed",
     "tensor_type",
     "to_numpy",
@@ -87,8 +88,11 @@ def is_array(obj: object) -> bool:
 
     :func:`describe` may still refuse the array, for example for its dtype.
     """
-    if isinstance(obj, (np.ndarray, ArrayInfo)):
-        return True
+    return isinstance(obj, (np.ndarray, ArrayInfo)) or is_tensor(obj)
+
+
+def is_tensor(obj: object) -> bool:
+    """True for a torch tensor."""
     torch = _torch()
     return torch is not None and isinstance(obj, torch.Tensor)
 

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
-from ..core.arrays import ArrayInfo
+from ..core.arrays import ArrayInfo, is_tensor
 from ..core.errors import DeviceError, PyptxError, PyptxWarning, SpecError, StreamError
 from ..core.source import defined_at
 from ..core.tracebacks import short_traceback, shortened
@@ -28,7 +28,7 @@ from .arguments import KernelArguments, allocate, bind_dims, check_array, check_
 from .declaration import parameter_names, positive, whole
 from .foreign import is_foreign, lend, owner_of
 from .operators import Operators, needs_operator, traced
-from .ready import count_writes, is_tensor, on_stream
+from .ready import count_writes, on_stream
 from .signatures import MISS, Signatures
 from .specializations import Specializations
 from .specialize import Extent, KernelOptions, Recorded, Specialization

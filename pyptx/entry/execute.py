@@ -19,7 +19,7 @@ from ..sim.api.reference import expected_outputs
 from ..sim.api.runs import run
 from .arguments import KernelArguments, allocate
 from .foreign import owner_of
-from .specialize import KernelOptions, Specialization, argument_of
+from .specialize import KernelOptions, Specialization, argument_of, spaces_of
 
 __all__ = ["outputs_of", "simulate"]
 
@@ -47,7 +47,7 @@ def simulate(
     if arguments.fresh:
         for array in arguments.outputs:
             host_bytes(array)[...] = _POISON
-    spaces = special.spaces(options)
+    spaces = spaces_of(options, special.dims)
     given = [*arguments.values, *map(_memory_of, spaces)]
     count = len(arguments.values)
     arrays = [(n, slot.index) for n, slot in enumerate(special.slots) if slot.kind in ("map", "pointer")]

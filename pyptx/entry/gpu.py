@@ -11,9 +11,9 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
-from ..core.arrays import ArrayInfo
+from ..core.arrays import ArrayInfo, is_tensor
 from ..core.errors import UnsupportedError
-from ..dsl import ParameterSlot, Scalar, Tile
+from ..dsl import Scalar, Tile
 from ..runtime.debug_options import debug_options
 from ..runtime.launch import launch as enqueue
 from ..runtime.launch import stream_handle
@@ -24,10 +24,10 @@ from ..runtime.tensor_maps import encode, template
 from ..runtime.watching import make_plan, watched
 from .arguments import KernelArguments, check_scalar
 from .prepared import Prepared
-from .ready import Ready, allocator_like, is_tensor, versioned
+from .ready import Ready, allocator_like, versioned
 from .signatures import Signatures
 from .sizes import Output, Sizes, Template
-from .specialize import KernelOptions, Specialization, map_of
+from .specialize import KernelOptions, Specialization, map_of, spaces_of
 
 __all__ = ["launch", "prepare"]
 
@@ -44,13 +44,13 @@ def launch(
     These are the launch for the same signature, and the launches for the same dtypes and other sizes.  None
     if such launches must be packed anew, as with arrays of other libraries than torch.
     """
-    spaces = special.spaces(options)
+    spaces = spaces_of(options, special.dims)
     plan = _plan_of(special, options, arguments, device_index)
     if plan is not None:
         handle = stream_handle(stream, device_index)
         held = special.memory.tensors(spaces, device_index, handle) if spaces else []
         flat = [*_flat(arguments), *(tensor.data_ptr() for tensor in held)]
-        plan([flat[slot.index] for slot in _filled(special)], handle)
+        plan([flat[place] for place in special.recorded.places], handle)
         arrays = [value for value in arguments.values if not isinstance(value, (int, float))]
         if not all(map(is_tensor, arrays)):
             return None
@@ -89,7 +89,7 @@ def prepare(
     made = _outputs(options, replace(arguments, fresh=True))
     signatures.add(inputs, None, {}, _ready(special, options, plan, made), None)
     infos = zip(options.names, arguments.infos, strict=True)
-    places = tuple(slot.index for slot in _filled(special))
+    places = special.recorded.places
     flat = _flat(arguments)
     spaces = bool(options.workspaces)
     return Prepared(
@@ -110,11 +110,6 @@ def _launch_with_spaces(ready: Ready, flat: Sequence[Any], outputs: Sequence[Any
     return True
 
 
-def _filled(special: Specialization) -> list[ParameterSlot]:
-    """Return the parameters of the entry that a call fills."""
-    return [slot for slot in special.slots if slot.kind != "extent"]
-
-
 def _described(name: str, info: ArrayInfo | None) -> str:
     return (
         name if info is None else f"{name} {info.type}{list(info.shape)} on {info.device}:{info.device_index}"
@@ -129,10 +124,10 @@ def _no_template(who: str, what: str, hint: str) -> UnsupportedError:
 
 def _ready(special: Specialization, options: KernelOptions, plan: Plan, outputs: Sequence[Output]) -> Ready:
     """Return what launches with the signature of these arguments need."""
-    places = tuple(slot.index for slot in _filled(special))
+    places = special.recorded.places
     allocators = tuple(output.allocator(special.dims) for output in outputs)
     device_index = plan.kernel.device_index
-    return Ready(plan, places, device_index, allocators, special.spaces(options), special.memory)
+    return Ready(plan, places, device_index, allocators, spaces_of(options, special.dims), special.memory)
 
 
 def _outputs(options: KernelOptions, arguments: KernelArguments) -> list[Output]:
@@ -229,7 +224,7 @@ def _make_plan(
             parameters.append(MapImage(made.image))
             maps.append((number, spec.dims, made))
     plan = make_plan(_loaded(special, device_index), special.launch, parameters)
-    places = tuple(slot.index for slot in _filled(special))
+    places = special.recorded.places
     # The compiled path does not know workspaces.
     compiled = None if options.workspaces else entry(plan, places)
     special.recorded.templates.setdefault(

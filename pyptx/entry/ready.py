@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from ..core.arrays import is_tensor
 from ..runtime.launch import current_stream, stream_handle
 from ..runtime.plan import Plan
 from ..runtime.workspaces import Space, WorkspaceMemory, pool_of
@@ -20,7 +21,6 @@ __all__ = [
     "allocator_like",
     "allocator_of_shape",
     "count_writes",
-    "is_tensor",
     "on_stream",
     "versioned",
 ]
@@ -80,12 +80,6 @@ def count_writes(written: Iterable[Any]) -> None:
     tensors = versioned(written)
     if tensors:
         sys.modules["torch"].autograd.graph.increment_version(tensors)
-
-
-def is_tensor(value: Any) -> bool:
-    """True for a torch tensor."""
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(value, torch.Tensor)
 
 
 def on_stream(handle: int, device_index: int, make: Callable[[], list[Any]]) -> list[Any]:

@@ -15,7 +15,7 @@ from ..ir import Launch
 from ..runtime.plan import Constant, MapImage, Parameter, Plan
 from ..runtime.tensor_maps import MapTemplate
 from .ready import Ready, allocator_of_shape
-from .specialize import Evaluator, KernelOptions, Specialization, WorkspaceSizes, spaces_of
+from .specialize import Evaluator, KernelOptions, Specialization, spaces_of
 
 __all__ = ["Output", "Sizes", "Template"]
 
@@ -116,7 +116,7 @@ class Sizes:
         self._device = device_index
         self._outputs = tuple(outputs)
         names = (*self._dims, *self._constants)
-        self._spaces = WorkspaceSizes(options, names) if options.workspaces else None
+        self._spaces = special.recorded.sizes
         self._grid = Evaluator("grid", options.grid, names)
         #: A cluster that does not depend on the sizes is that of the template.
         self._cluster = Evaluator("cluster", options.cluster, names) if callable(options.cluster) else None

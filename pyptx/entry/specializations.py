@@ -111,7 +111,7 @@ class Specializations:
         recorded = next((each for each in recordings if each.serves(dims)), None)
         if recorded is None:
             begin = time.perf_counter()
-            recorded = record_for(self._options, self._function, dims, values)
+            recorded = record_for(self._options, self._function, dims, values, self._sizes)
             self.made += 1
             taken = 1e3 * (time.perf_counter() - begin)
             _log.info("recorded %s for %s in %.1f ms", recorded.entry, {**dims, **values}, taken)

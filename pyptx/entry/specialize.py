@@ -104,11 +104,16 @@ class Recorded:
     slots: tuple[ParameterSlot, ...]
     constants: dict[str, Any]
     read: dict[str, int]
-    sizes: WorkspaceSizes | None = field(default=None, repr=False)
+    sizes: WorkspaceSizes | None = field(repr=False)
     #: The module as loaded by the simulator, ptxas and the driver, by backend and device.
     loaded: dict[Any, Any] = field(default_factory=dict, repr=False)
     #: A launch on each GPU, of which other dims change a part (:class:`pyptx.entry.sizes.Template`).
     templates: dict[int, Any] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def places(self) -> tuple[int, ...]:
+        """For each parameter that a call fills, the number of the argument that gives its value."""
+        return tuple(slot.index for slot in self.slots if slot.kind != "extent")
 
     @cached_property
     def printed(self) -> PrintedModule:
@@ -122,7 +127,7 @@ class Recorded:
 
     def serves(self, dims: Mapping[str, int]) -> bool:
         """True if the text is the same for these dims."""
-        if self.sizes is not None and self.read:
+        if self.sizes is not None and not self.read.keys() <= dims.keys():
             dims = {**self.sizes({**dims, **self.constants}), **dims}
         return not self.read or all(dims.get(name) == value for name, value in self.read.items())
 
@@ -171,10 +176,6 @@ class Specialization:
     def static_smem(self) -> int:
         """Bytes of static shared memory."""
         return self.recorded.static_smem
-
-    def spaces(self, options: KernelOptions) -> tuple[Space, ...]:
-        """Return the workspaces of a launch."""
-        return spaces_of(options, self.dims)
 
     @property
     def loaded(self) -> dict[Any, Any]:
@@ -359,9 +360,15 @@ def specialize(
 
 
 def record_for(
-    options: KernelOptions, body: Callable[..., object], dims: dict[str, int], constants: dict[str, Any]
+    options: KernelOptions,
+    body: Callable[..., object],
+    dims: dict[str, int],
+    constants: dict[str, Any],
+    sizes: WorkspaceSizes | None,
 ) -> Recorded:
     """Record the kernel function ``body`` for these dims and constants.
+
+    ``dims`` have those of the workspaces, which ``sizes`` gives.
 
     Raises:
         SpecError: a dim has no value, TMA refuses a tensor map, or extents exceed the hardware's limits.
@@ -402,7 +409,7 @@ def record_for(
         slots=recording.slots,
         constants=constants,
         read={name: dims[name] for name in read},
-        sizes=WorkspaceSizes(options, (*options.dims, *constants)) if options.workspaces else None,
+        sizes=sizes,
     )
 
 
