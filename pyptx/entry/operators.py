@@ -84,9 +84,6 @@ class _Call:
                 self._check_written()
             if outs is None:
                 return done
-        torch = sys.modules["torch"]
-        written = [each for each in outs or inputs if isinstance(each, torch.Tensor)]
-        torch.autograd.graph.increment_version(written)
         return None
 
     def _check_written(self) -> None:

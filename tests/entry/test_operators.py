@@ -370,3 +370,15 @@ def test_opcheck_on_a_gpu(given: bool) -> None:
     k(x, x, 2.0, 3, N=N)
     done = torch.library.opcheck(k.operator("N", out=given), (x, x, 2.0, 3, *outputs, N))
     assert set(done.values()) == {"SUCCESS"}
+
+
+def test_a_write_is_counted_once_and_not_in_inference_mode() -> None:
+    k, x, out = axpy(), torch.ones(N), torch.zeros(N)
+    operator = k.operator("N", out=True)
+    before = out._version
+    operator(x, x, 2.0, 3, out, N)
+    assert out._version == before + 1 and (out == 6).all()
+    with torch.inference_mode():
+        hidden = torch.zeros(N)
+        operator(x, x, 2.0, 3, hidden, N)
+    assert (hidden == 6).all()
