@@ -1,4 +1,4 @@
-"""Helpers for kernels, which consist of DSL calls: the pipeline ring, tile orders, epilogues.
+"""Helpers for kernels, which consist of DSL calls: rings, tile loops and orders, products, epilogues.
 
 Each is a small function or class whose docstring says what it records; a user could write the same few lines
 by hand.  The recorded instructions have the user's line as their source.
@@ -6,28 +6,60 @@ by hand.  The recorded instructions have the user's line as their source.
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from . import tcgen05_epilogue, tile_order, wgmma_epilogue
-from .ring import Consumer, Producer, Ring, Slot
+from ..core.lazy import lazily
 
 if TYPE_CHECKING:
+    from . import tcgen05_epilogue, tile_order, wgmma_epilogue
+    from .accumulators import Accumulator, AccumulatorReader, Accumulators, AccumulatorWriter
+    from .groups import single_thread, single_warp, thread_group, warp_group, warp_index
+    from .ring import Consumer, Producer, Ring, Slot
+    from .stage_multiply import StageMultiply
+    from .tile_loader import Padding, TileLoader
+    from .tile_loop import LaunchControlTiles, StaticTiles
+    from .tma_operand import TmaOperand
     from .trace import Trace
 
 __all__ = [
+    "Accumulator",
+    "AccumulatorReader",
+    "AccumulatorWriter",
+    "Accumulators",
     "Consumer",
+    "LaunchControlTiles",
+    "Padding",
     "Producer",
     "Ring",
     "Slot",
+    "StageMultiply",
+    "StaticTiles",
+    "TileLoader",
+    "TmaOperand",
     "Trace",
+    "single_thread",
+    "single_warp",
     "tcgen05_epilogue",
+    "thread_group",
     "tile_order",
+    "warp_group",
+    "warp_index",
     "wgmma_epilogue",
 ]
 
-
-def __getattr__(name: str) -> Any:
-    if name != "Trace":
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return import_module(f"{__name__}.trace").Trace
+__getattr__ = lazily(
+    __name__,
+    {
+        "tcgen05_epilogue": (),
+        "tile_order": (),
+        "wgmma_epilogue": (),
+        "accumulators": ("Accumulator", "AccumulatorReader", "Accumulators", "AccumulatorWriter"),
+        "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),
+        "ring": ("Consumer", "Producer", "Ring", "Slot"),
+        "stage_multiply": ("StageMultiply",),
+        "tile_loader": ("Padding", "TileLoader"),
+        "tile_loop": ("LaunchControlTiles", "StaticTiles"),
+        "tma_operand": ("TmaOperand",),
+        "trace": ("Trace",),
+    },
+)

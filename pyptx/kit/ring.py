@@ -15,9 +15,12 @@ producer does not wait in its first round.
 
 from __future__ import annotations
 
+from typing import Literal
+
 from ..core.errors import SpecError
 from ..core.types import b64, u32
 from ..dsl import NotPred, Reg, ptx, reg, smem
+from ..dsl.choices import ClusterScope
 from ..dsl.operands import Addr
 from ..dsl.smem import name_ring
 
@@ -58,6 +61,18 @@ class Slot:
             address = address + self.full.offset
         return address & _EVEN_CTA
 
+    def leader_empty(self) -> Addr:
+        """Compute the address of ``empty`` in the even CTA of this CTA's pair. Records one ``and.b32``.
+
+        If the even CTA alone fills a stage for both, the readers of both CTAs hand it back there.
+
+        PTX ISA: `#tcgen05-cta-pair`.
+        """
+        # An offset within shared memory does not reach the bits of the rank.
+        address = self.empty.base
+        assert isinstance(address, Reg)
+        return ptx.addr(address & _EVEN_CTA, self.empty.offset)
+
     def __repr__(self) -> str:
         return f"<slot {self.index}: full {self.full}, empty {self.empty}>"
 
@@ -95,6 +110,8 @@ class Ring:
             its copies is one arrival.
         consumers: number of arrivals (of threads, or by commits) that complete a phase of ``empty``.
         name: prefix of the names ``full`` and ``empty``, which the barriers have in the text and in messages.
+        suspend_hint: time in nanoseconds for which each ``try_wait`` of a wait may suspend its thread; None
+            leaves it to the hardware.
 
     Raises:
         SpecError: there is less than one stage, or an mbarrier cannot count so many arrivals.
@@ -103,7 +120,15 @@ class Ring:
     PTX ISA: `#parallel-synchronization-and-communication-instructions-mbarrier`.
     """
 
-    def __init__(self, stages: int, *, producers: int = 1, consumers: int = 1, name: str = "") -> None:
+    def __init__(
+        self,
+        stages: int,
+        *,
+        producers: int = 1,
+        consumers: int = 1,
+        name: str = "",
+        suspend_hint: int | None = None,
+    ) -> None:
         for what, value, most in (
             ("stages", stages, 1 << 16),
             ("producers", producers, ptx.mbarrier.MAX_COUNT),
@@ -114,14 +139,15 @@ class Ring:
         self.stages = stages
         self.producers = producers
         self.consumers = consumers
+        self.suspend_hint = suspend_hint
         stem = f"{name}_" if name else ""
-        self._full = smem.alloc(stages, b64, name=f"{stem}full")
-        self._empty = smem.alloc(stages, b64, name=f"{stem}empty")
-        name_ring(name or "ring", self._full, self._empty)
+        self.full = smem.alloc(stages, b64, name=f"{stem}full")
+        self.empty = smem.alloc(stages, b64, name=f"{stem}empty")
+        name_ring(name or "ring", self.full, self.empty)
 
     def __repr__(self) -> str:
         return (
-            f"<ring of {self.stages} stages, {self._full.name} and {self._empty.name}: "
+            f"<ring of {self.stages} stages, {self.full.name} and {self.empty.name}: "
             f"{self.producers} and {self.consumers} arrivals>"
         )
 
@@ -133,16 +159,16 @@ class Ring:
         """
         for stage in range(self.stages):
             # The address is in a register with the barrier's name, so that messages can show the name.
-            ptx.mbarrier.init(ptx.addr(self._full.addr, 8 * stage), self.producers)
-            ptx.mbarrier.init(ptx.addr(self._empty.addr, 8 * stage), self.consumers)
+            ptx.mbarrier.init(ptx.addr(self.full.addr, 8 * stage), self.producers)
+            ptx.mbarrier.init(ptx.addr(self.empty.addr, 8 * stage), self.consumers)
 
     def slot(self, stage: Reg | int) -> Slot:
         """Return the slot of a stage. Records nothing for an int, one ``mad.lo.u32`` for a register."""
         if isinstance(stage, Reg):
             full = reg.scalar(u32)
-            ptx.inst.mad.lo.u32(full, stage, 8, self._full.addr)
-            return Slot(stage, ptx.addr(full), ptx.addr(full, self._empty.offset - self._full.offset))
-        return Slot(stage, ptx.addr(self._full.at(stage)), ptx.addr(self._empty.at(stage)))
+            ptx.inst.mad.lo.u32(full, stage, 8, self.full.addr)
+            return Slot(stage, ptx.addr(full), ptx.addr(full, self.empty.offset - self.full.offset))
+        return Slot(stage, ptx.addr(self.full.at(stage)), ptx.addr(self.empty.at(stage)))
 
     def producer(self) -> Producer:
         """Return a producer, which starts at the first stage. Records two ``mov``: stage 0, phase 1."""
@@ -182,13 +208,23 @@ class Producer(_Side):
     def __init__(self, ring: Ring) -> None:
         super().__init__(ring, phase=1)
 
-    def acquire(self) -> Slot:
+    def acquire(self, *, scope: ClusterScope | None = None) -> Slot:
         """Wait until the current stage may be filled.
 
         Records 3 instructions and a label: ``mad.lo.u32``, and ``ptx.mbarrier.wait`` on ``slot.empty``.
+
+        Args:
+            scope: scope of the wait, which then acquires: ``"cluster"`` if threads of other CTAs hand back
+                stages that they have read by ordinary loads. None is the scope of the CTA.
         """
         slot = self.ring.slot(self.stage)
-        ptx.mbarrier.wait(slot.empty, self.phase)
+        ptx.mbarrier.wait(
+            slot.empty,
+            self.phase,
+            self.ring.suspend_hint,
+            sem=None if scope is None else "acquire",
+            scope=scope,
+        )
         return slot
 
     def drain(self) -> None:
@@ -215,10 +251,16 @@ class Consumer(_Side):
         Records 3 instructions and a label: ``mad.lo.u32``, and ``ptx.mbarrier.wait`` on ``slot.full``.
         """
         slot = self.ring.slot(self.stage)
-        ptx.mbarrier.wait(slot.full, self.phase)
+        ptx.mbarrier.wait(slot.full, self.phase, self.ring.suspend_hint)
         return slot
 
-    def release(self, *, cta: Reg | int | None = None, pred: Reg | NotPred | None = None) -> None:
+    def release(
+        self,
+        *,
+        cta: Reg | int | None = None,
+        scope: ClusterScope | None = None,
+        pred: Reg | NotPred | None = None,
+    ) -> None:
         """Signal that this thread no longer needs the current stage, and step to the next one.
 
         Records ``mbarrier.arrive`` on ``empty`` of the stage, its ``mad.lo.u32`` (and ``mapa`` with ``cta``),
@@ -231,14 +273,19 @@ class Consumer(_Side):
         Args:
             cta: rank of the CTA at whose ``empty`` the thread arrives, if the producer of that CTA also fills
                 this CTA's stages (multicast): an int or a u32 register. None means this CTA.
+            scope: scope of the arrival, which then releases: ``"cluster"`` after ordinary loads of the stage
+                that a thread of another CTA overwrites. Tensor cores and TMA need None, the scope of the CTA.
             pred: guard of the arrival; all threads step to the next stage.
         """
         slot = self.ring.slot(self.stage)
+        sem: Literal["release"] | None = None if scope is None else "release"
         if cta is None:
-            ptx.mbarrier.arrive(slot.empty, pred=pred)
+            ptx.mbarrier.arrive(slot.empty, sem=sem, scope=scope, pred=pred)
         else:
             full = slot.full.base
             assert isinstance(full, Reg)  # the stage is in a register, so the address has no offset
             there = ptx.cluster.map(full, cta, pred=pred)
-            ptx.mbarrier.arrive(ptx.addr(there, slot.empty.offset), space="cluster", pred=pred)
+            ptx.mbarrier.arrive(
+                ptx.addr(there, slot.empty.offset), sem=sem, scope=scope, space="cluster", pred=pred
+            )
         self.advance()

@@ -1,99 +1,162 @@
 """Epilogues for Blackwell, which store an accumulator from tensor memory to global memory.
 
 Each call handles the rows of one warp: 32 lanes of tensor memory, one row per thread (`32x32b`).  The
-accumulator is f32; the output is f32, or bf16 or f16, rounded to nearest even.
+accumulator is f32; the output is f32, bf16 or f16 (rounded to nearest even), or e4m3 or e5m2 (rounded, and
+clamped to the largest number).  An accumulator of s32 is stored as it is.
 """
 
 from __future__ import annotations
 
-from ..core.errors import SpecError
-from ..core.types import ScalarType, b32, bf16, f16, f32
-from ..dsl import Buffer, Reg, RegArray, TensorMapReg, ptx, reg
-from ..layout import swizzle_mask
+from collections.abc import Callable, Iterator
 
-__all__ = ["direct", "through_shared"]
+from ..core.errors import SpecError
+from ..core.types import ScalarType, b16, b32, bf16, f32
+from ..dsl import Buffer, Reg, RegArray, TensorMapReg, ptx, reg
+from ..dsl.operands import Addr
+from ..layout import swizzle_mask
+from .outputs import ALL, check_output, rounded, settle
+
+__all__ = ["direct", "settle", "through_shared"]
+
+#: Records instructions on a chunk of the accumulator; gets its registers and the chunk's first column.
+Apply = Callable[[RegArray, int], None]
+#: Records what follows a load: gets the number of columns that the warp has loaded so far.
+Loaded = Callable[[int], None]
 
 #: Repetition counts of tcgen05.ld.32x32b, which are the columns that one instruction loads.
 _CHUNKS = (1, 2, 4, 8, 16, 32, 64, 128)
-_OUTPUTS = (f32, bf16, f16)
+#: The most bytes that one store instruction moves.
+_VECTOR = 16
 
 
-def check_output(dtype: ScalarType) -> None:
-    """Raise :class:`SpecError` if epilogues cannot write the type. Records nothing."""
-    if dtype not in _OUTPUTS:
-        raise SpecError(f"an epilogue can write {', '.join(map(str, _OUTPUTS))}, not {dtype!r}")
-
-
-def pack(packed: Reg, low: Reg, high: Reg, dtype: ScalarType) -> None:
-    """Round two f32 values to a 16-bit type and pack them into 32 bits. Records one ``cvt.rn``."""
-    convert = ptx.inst.cvt.rn.bf16x2.f32 if dtype is bf16 else ptx.inst.cvt.rn.f16x2.f32
-    convert(packed, high, low)  # the first source is the upper half
-
-
-def _check(columns: int, chunk: int, dtype: ScalarType) -> None:
-    check_output(dtype)
-    if chunk not in _CHUNKS or chunk * dtype.nbytes % 16:
-        least = 16 // dtype.nbytes
+def _check_chunk(chunk: int, dtype: ScalarType) -> None:
+    check_output(dtype, ALL)
+    if chunk not in _CHUNKS or chunk * dtype.nbytes % _VECTOR:
+        least = _VECTOR // dtype.nbytes
         raise SpecError(
             f"chunk is {chunk!r} columns of {dtype}: expected a power of two, {least}..128",
             hint="a thread stores 16 bytes at a time",
         )
-    if columns < chunk or columns % chunk:
-        raise SpecError(f"columns is {columns}: expected a multiple of the chunk, {chunk}")
 
 
-def _loaded(tmem: Reg, column: int, chunk: int, dtype: ScalarType) -> RegArray:
-    """Load ``chunk`` columns of this thread's row and return them as 32-bit registers of the output type."""
-    words = reg.array(b32, chunk)
-    ptx.tcgen05.ld(words, ptx.addr(tmem, column), shape="32x32b", count=chunk)
+def _chunks(columns: int, largest: int) -> Iterator[tuple[int, int]]:
+    """Split the columns into chunks that tcgen05.ld has: first column and number of columns of each."""
+    column = 0
+    while column < columns:
+        count = min(largest, 1 << ((columns - column).bit_length() - 1))
+        yield column, count
+        column += count
+
+
+def _loaded(tmem: Reg, column: int, count: int, apply: Apply | None, read: Loaded | None) -> RegArray:
+    """Load ``count`` columns of this thread's row, and let the author's functions record what they want."""
+    words = reg.array(b32, count)
+    ptx.tcgen05.ld(words, ptx.addr(tmem, column), shape="32x32b", count=count)
     ptx.tcgen05.wait_ld()
-    if dtype is f32:
-        return words
-    packed = reg.array(b32, chunk // 2)
-    for i in range(chunk // 2):
-        pack(packed[i], words[2 * i].view(f32), words[2 * i + 1].view(f32), dtype)
-    return packed
+    if read is not None:
+        read(column + count)
+    if apply is not None:
+        apply(words.view(f32), column)
+    return words
 
 
-def _pieces(words: RegArray) -> list[RegArray]:
-    """Split the registers ``words`` into groups of four, which hold 16 bytes each."""
-    return [words[i : i + 4] for i in range(0, len(words), 4)]
-
-
-def direct(tmem: Reg, row: Reg, columns: int, *, dtype: ScalarType = f32, chunk: int = 128) -> None:
-    """Store a row of the accumulator directly from registers, 16 bytes per thread and instruction.
+def direct(
+    tmem: Reg,
+    row: Reg,
+    columns: int,
+    *,
+    dtype: ScalarType = f32,
+    chunk: int = 128,
+    align: int = _VECTOR,
+    inside: Reg | None = None,
+    limit: Reg | None = None,
+    apply: Apply | None = None,
+    read: Loaded | None = None,
+) -> None:
+    """Store a row of the accumulator directly from registers, ``align`` bytes per thread and instruction.
 
     Every thread of the warp writes its own row, so each store of a warp touches 32 rows.  This is simple and
-    suits few columns, but needs four to eight times as many transactions as :func:`through_shared`.
+    suits few columns, but needs four to eight times as many transactions as :func:`through_shared`.  Unlike
+    TMA it takes rows of any length and alignment.
 
-    Records for each chunk one ``tcgen05.ld``, one ``tcgen05.wait::ld``, ``chunk / 2`` ``cvt`` for a 16-bit
-    output, and ``chunk * dtype.nbytes / 16`` ``st.global.v4.b32``.
+    Records for each chunk one ``tcgen05.ld``, one ``tcgen05.wait::ld``, the ``cvt`` of the output type (see
+    :func:`.outputs.rounded`), and ``chunk * dtype.nbytes / align`` ``st.global``.  With ``limit``, records a
+    ``setp`` before each of them, which with ``inside`` includes it.
 
     Args:
         tmem: tensor-memory address of the warp's first lane and the first column, the same in all lanes.
-        row: global address of this thread's row, u64, a multiple of 16.
-        columns: number of columns, a multiple of ``chunk``.
-        dtype: output type: f32, bf16 or f16.
-        chunk: columns that one ``tcgen05.ld`` loads, and so the registers that it writes in each thread.
+        row: global address of this thread's row, u64, a multiple of ``align``.
+        columns: number of columns, a multiple of those that ``align`` bytes hold.
+        dtype: output type: f32, bf16, f16, e4m3, e5m2, or s32 for an accumulator of kind i8.
+        chunk: most columns that one ``tcgen05.ld`` loads, and so the registers that it writes in each thread.
+        align: bytes that one store moves: 16, 8, 4, or 2 for 16-bit types: what divides the address of every
+            row.
+        inside: predicate that is true if this thread's row is to be stored.
+        limit: number of columns to store, counted from the first one, in an s32 register; 0 or less stores
+            none. It must be a multiple of those that ``align`` bytes hold.
+        apply: records on each chunk's f32 registers before they are rounded: gets the registers, which it
+            changes in place, and the chunk's first column.
+        read: records what follows each load; gets the number of columns that the warp has loaded so far.
 
     Raises:
-        SpecError: the type is another one, or ``columns`` and ``chunk`` do not fit.
+        SpecError: the type is another one, or ``columns``, ``chunk`` and ``align`` do not fit.
     """
-    _check(columns, chunk, dtype)
-    for column in range(0, columns, chunk):
-        words = _loaded(tmem, column, chunk, dtype)
-        for i, piece in enumerate(_pieces(words)):
-            ptx.inst.st.global_.v4.b32(ptx.addr(row, column * dtype.nbytes + 16 * i), piece)
+    check_output(dtype, ALL)
+    if chunk not in _CHUNKS:
+        raise SpecError(f"chunk is {chunk!r}: expected a power of two, 1..128")
+    if align not in (2, 4, 8, _VECTOR) or align < dtype.nbytes or (align == 2 and dtype.nbytes != 2):
+        raise SpecError(
+            f"align is {align!r} for {dtype}: expected 4, 8 or 16 bytes, or 2 for a type of 16 bits"
+        )
+    each = align // dtype.nbytes
+    if columns < 1 or columns % each:
+        raise SpecError(f"columns is {columns}: expected a multiple of {each}, {align} bytes of {dtype}")
+    if chunk < each:
+        raise SpecError(f"chunk is {chunk}: one store of {align} bytes takes {each} columns")
+    for column, count in _chunks(columns, chunk):
+        words = _loaded(tmem, column, count, apply, read)
+        parts = _singles(words, dtype) if align == 2 else rounded(words, dtype)
+        step = 1 if align == 2 else align // 4
+        for i in range(0, len(parts), step):
+            first = column + i // step * each
+            pred = inside
+            if limit is not None:
+                pred = ptx.setp("gt", limit, first, combine=None if inside is None else ("and", inside))
+            _store(ptx.addr(row, first * dtype.nbytes), parts[i : i + step], align, pred)
+
+
+def _singles(words: RegArray, dtype: ScalarType) -> RegArray:
+    """Round each value to a 16-bit register of its own. Records one ``cvt.rn`` for each."""
+    convert = ptx.inst.cvt.rn.bf16.f32 if dtype is bf16 else ptx.inst.cvt.rn.f16.f32
+    singles = reg.array(b16, len(words))
+    for single, value in zip(singles, words.view(f32), strict=True):
+        convert(single, value)
+    return singles
+
+
+def _store(place: Addr, words: RegArray, nbytes: int, pred: Reg | None) -> None:
+    if nbytes == _VECTOR:
+        ptx.inst.st.global_.v4.b32(place, words, pred=pred)
+    elif nbytes == 8:
+        ptx.inst.st.global_.v2.b32(place, words, pred=pred)
+    elif nbytes == 4:
+        ptx.inst.st.global_.b32(place, words[0], pred=pred)
+    else:
+        ptx.inst.st.global_.b16(place, words[0], pred=pred)
 
 
 def through_shared(
     tmem: Reg,
     staging: Buffer,
     target: TensorMapReg,
-    coord: tuple[Reg | int, Reg | int],
+    coord: tuple[Reg | int, ...],
     columns: int,
     *,
     first: Reg | int = 0,
+    leader: Reg | None = None,
+    apply: Apply | None = None,
+    read: Loaded | None = None,
+    drain: bool = True,
 ) -> None:
     """Store 32 rows of the accumulator through shared memory and the TMA engine, independently in each warp.
 
@@ -101,24 +164,38 @@ def through_shared(
     access different banks. Then one elected lane stores the box by TMA.  With two stages, the warp loads the
     next chunk while the engine still reads the previous one.
 
-    Records ``elect.sync``. Records for each stage up to eight instructions for this warp's rows and the
-    thread's address. Records for each chunk ``tcgen05.ld``, ``tcgen05.wait::ld``, the ``cvt`` of a 16-bit
-    output, an ``xor`` for each 16 bytes but the first (none without a swizzle), an ``st.shared.v4.b32`` for
-    each, ``fence.proxy.async``, ``bar.warp.sync``, and a guarded block with the copy and its
-    ``commit_group``. Before a chunk that reuses a stage, and at the end, records a guarded
-    ``wait_group.read`` and ``bar.warp.sync``.
+    Records ``elect.sync``, unless ``leader`` is given. Records for each stage up to eight instructions for
+    this warp's rows and the thread's address. Records for each chunk ``tcgen05.ld``, ``tcgen05.wait::ld``,
+    the ``cvt`` of the output type (see :func:`.outputs.rounded`), an ``xor`` for each 16 bytes but the first
+    (none without a swizzle), an ``st.shared.v4.b32`` for each, ``fence.proxy.async``, ``bar.warp.sync``, and
+    a guarded block with the copy and its ``commit_group``. Before a chunk that reuses a stage, records
+    :func:`settle`; with ``drain``, also at the end, and without it before every chunk, since the previous
+    call may have left boxes.
+
+    Watch out: without ``drain`` the engine still reads the last boxes after the call. Call
+    ``settle(leader)`` before the CTA ends.
 
     Args:
         tmem: tensor-memory address of the warp's first lane and the first column, the same in all lanes.
         staging: shared memory of shape ``(rows, chunk)`` with the map's swizzle, with or without stages. This
             warp uses 32 of the rows. A row of a chunk has 16 to 128 bytes.
-        target: the output's tensor map, ``D.tma_desc()``, with a box of ``(32, chunk)``.
-        coord: output element where the rows begin, innermost first: ``(column, row)``.
+        target: the output's tensor map, ``D.tma_desc()``, with a box of ``(32, chunk)``, and one of 1 for
+            each further dimension in front.
+        coord: output element where the rows begin, innermost first: ``(column, row)``, then the coordinates
+            of the further dimensions.
         columns: number of columns, a multiple of the chunk.
         first: index in ``staging`` of this warp's first row, a multiple of 32: ``warp * 32``.
+        leader: predicate that is true in one lane of the warp, the same at each call.
+        apply: records on each chunk's f32 registers before they are rounded: gets the registers, which it
+            changes in place, and the chunk's first column.
+        read: records what follows each load; gets the number of columns that the warp has loaded so far. For
+            ``AccumulatorReader.release``.
+        drain: wait at the end until the engine has read all boxes. A persistent kernel leaves the wait to
+            the next tile.
 
     Raises:
-        SpecError: the staging buffer has another shape, or ``columns`` does not fit.
+        SpecError: the staging buffer has another shape, ``columns`` does not fit, or without ``drain`` the
+            stages do not divide the number of chunks.
         OperandError: the map's box or swizzle differs from the buffer's.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
@@ -131,38 +208,51 @@ def through_shared(
             "32 rows for each warp",
             hint="smem.alloc((32 * warps, chunk), dtype, swizzle=..., stages=2)",
         )
-    _check(columns, chunk, dtype)
+    _check_chunk(chunk, dtype)
+    if columns < chunk or columns % chunk:
+        raise SpecError(f"columns is {columns}: expected a multiple of the chunk, {chunk}")
     depth = staging.stages or 1
-    leader = ptx.warp.elect()
+    if not drain and columns // chunk % depth:
+        raise SpecError(
+            f"{columns // chunk} chunks are not a multiple of {depth} stages: without drain the next call "
+            "would write a stage that the engine still reads",
+            hint=f"{columns} columns of {dtype} are {columns // chunk} chunks; use a number of stages that "
+            "divides them",
+        )
+    if leader is None:
+        leader = ptx.warp.elect()
     used = range(min(depth, columns // chunk))
     stages = [(staging[i] if staging.stages else staging).rows(first, 32) for i in used]
     places = [_thread_row(stage) for stage in stages]
-    first_column, first_row = coord
-
-    def settle(pending: int) -> None:
-        """Make all lanes wait until at most ``pending`` copies still read their stage."""
-        with ptx.if_(leader):
-            ptx.cp.async_.bulk.wait_group(pending, read=True)
-        ptx.warp.sync()
-
+    store = _STORES.get(len(coord))
+    if store is None:
+        raise SpecError(f"coord is {coord!r}: expected 2 to 5 coordinates, innermost first")
+    first_column, *others = coord
     for number, column in enumerate(range(0, columns, chunk)):
-        if number >= depth:
-            settle(depth - 1)
+        words = rounded(_loaded(tmem, column, chunk, apply, read), dtype)
+        if number >= depth or not drain:
+            settle(leader, depth - 1)
         place = places[number % depth]
-        words = _loaded(tmem, column, chunk, dtype)
-        for i, piece in enumerate(_pieces(words)):
-            if staging.swizzle == "none":
-                ptx.inst.st.shared.v4.b32(ptx.addr(place, 16 * i), piece)
-            else:
-                ptx.inst.st.shared.v4.b32(ptx.addr(place ^ (16 * i) if i else place), piece)
+        for i in range(0, len(words), 4):
+            target_byte = ptx.addr(place, 4 * i)
+            if i and staging.swizzle != "none":
+                target_byte = ptx.addr(place ^ (4 * i))
+            ptx.inst.st.shared.v4.b32(target_byte, words[i : i + 4])
         ptx.fence.proxy_async("shared::cta")
         ptx.warp.sync()
         with ptx.if_(leader):
-            ptx.cp.async_.bulk.tensor_2d(
-                dst=target, src=stages[number % depth], coord=(first_column + column, first_row)
-            )
+            store(dst=target, src=stages[number % depth], coord=(first_column + column, *others))
             ptx.cp.async_.bulk.commit_group()
-    settle(0)
+    if drain:
+        settle(leader)
+
+
+_STORES = {
+    2: ptx.cp.async_.bulk.tensor_2d,
+    3: ptx.cp.async_.bulk.tensor_3d,
+    4: ptx.cp.async_.bulk.tensor_4d,
+    5: ptx.cp.async_.bulk.tensor_5d,
+}
 
 
 def _thread_row(tile: Buffer) -> Reg:

@@ -4,15 +4,31 @@ CTAs with neighboring indices run at the same time, so the order decides which d
 function takes the index of a tile and the extents of the grid of tiles, and returns (row, column) in u32
 registers; different indices give different tiles. ``tiles_m`` and ``tiles_n`` are ints; if the docstring says
 so, they can also be u32 registers.
+
+:func:`swizzle_2d` and :func:`swizzle_2d_from_bid` take the extents of the matrix and of a tile instead, as
+cuTile's examples have them.  :func:`cdiv` and :func:`num_tiles` count tiles.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import overload
+
 from ..core.errors import SpecError
 from ..core.types import u32
-from ..dsl import Reg, ptx, reg
+from ..dsl import Reg, TileParam, ptx, reg
 
-__all__ = ["boustrophedon", "grouped", "hilbert", "row_major", "snake"]
+__all__ = [
+    "boustrophedon",
+    "cdiv",
+    "grouped",
+    "hilbert",
+    "num_tiles",
+    "row_major",
+    "snake",
+    "swizzle_2d",
+    "swizzle_2d_from_bid",
+]
 
 Extent = Reg | int
 
@@ -21,6 +37,52 @@ def _positive(**values: Extent) -> None:
     for name, value in values.items():
         if not isinstance(value, Reg) and (isinstance(value, bool) or value < 1):
             raise SpecError(f"{name} is {value!r}: expected a positive number")
+
+
+@overload
+def cdiv(extent: int, size: int) -> int: ...
+
+
+@overload
+def cdiv(extent: Reg, size: int) -> Reg: ...
+
+
+@overload
+def cdiv(extent: Extent, size: int) -> Extent: ...
+
+
+def cdiv(extent: Extent, size: int) -> Extent:
+    """Divide and round up: the number of pieces of ``size`` that cover ``extent``.
+
+    Records nothing for an int, ``add`` and ``div`` for a u32 register.
+
+    Watch out: the sum of a register's value and ``size`` must be below 2**32.
+
+    Raises:
+        SpecError: the size, or an extent that is an int, is below 1.
+    """
+    _positive(extent=extent, size=size)
+    if isinstance(extent, Reg):
+        return (extent + (size - 1)) // size
+    return -(-extent // size)
+
+
+def num_tiles(source: TileParam, axis: int, shape: Sequence[int]) -> Extent:
+    """Return how many tiles of ``shape`` cover a tensor along ``axis``.
+
+    An int for a dim that is a number. For a named dim a u32 register, and :func:`cdiv` records its two
+    instructions.
+
+    Raises:
+        SpecError: the shape has another rank than the tensor, or an extent below 1.
+        OperandError: the tensor has no such axis.
+    """
+    rank = len(source.spec.dims)
+    if len(shape) != rank:
+        raise SpecError(
+            f"shape is {tuple(shape)}: expected {rank} extents, one for each dim of {source.name}"
+        )
+    return cdiv(source.extent(axis), shape[axis])
 
 
 def row_major(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
@@ -58,8 +120,8 @@ def _turned(forward: Reg, count: Extent, line: Reg) -> Reg:
     return column
 
 
-def _band(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> tuple[Reg, Reg, Reg]:
-    """Return the band, row and column of a tile, for bands of ``group`` rows that are ordered by columns."""
+def _lowered(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> tuple[Reg, Reg, Reg, Reg]:
+    """Return a tile's band of ``group`` rows, the band's first row and height, and the tile's index in it."""
     _positive(tiles_m=tiles_m, tiles_n=tiles_n, group=group)
     span = tiles_n * group
     band = tile // span
@@ -68,6 +130,12 @@ def _band(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> tuple[Reg,
     height = reg.scalar(u32)
     ptx.inst.sub.u32(height, tiles_m, first)
     ptx.inst.min.u32(height, height, group)  # the last band may be lower
+    return band, first, height, within
+
+
+def _band(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> tuple[Reg, Reg, Reg]:
+    """Return the band, row and column of a tile, for bands of ``group`` rows that are ordered by columns."""
+    band, first, height, within = _lowered(tile, tiles_m, tiles_n, group)
     column = within // height
     row = first + within % height
     return band, row, column
@@ -82,6 +150,44 @@ def grouped(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tupl
         SpecError: an extent or the group is below 1.
     """
     _, row, column = _band(tile, tiles_m, tiles_n, group)
+    return row, column
+
+
+def swizzle_2d(M: Extent, N: Extent, tm: int, tn: int, GROUP_SIZE_M: int) -> tuple[Reg, Reg]:
+    """Return the tile of this CTA, by its index in x: :func:`swizzle_2d_from_bid` of ``%ctaid.x``.
+
+    Records one ``mov`` more.
+
+    Raises:
+        SpecError: an extent, a tile's extent or the group is below 1.
+    """
+    return swizzle_2d_from_bid(M, N, tm, tn, GROUP_SIZE_M, ptx.special.ctaid.x())
+
+
+def swizzle_2d_from_bid(
+    M: Extent, N: Extent, tm: int, tn: int, GROUP_SIZE_M: int, bid: Reg
+) -> tuple[Reg, Reg]:
+    """Order the tiles of an M x N matrix as cuTile's ``swizzle_2d_from_bid`` does.
+
+    Bands of ``GROUP_SIZE_M`` rows of tiles, and within a band columns from the left, as :func:`grouped`.  In
+    the last band, if it is lower than the others, the tiles of a column may begin with another row: the row
+    is ``bid % height``, not the remainder of the index within the band.
+
+    Records 8 instructions (one more if N is a register, and those of :func:`cdiv` for each register).
+
+    Args:
+        M, N: rows and columns of the matrix, ints or u32 registers.
+        tm, tn: rows and columns of a tile.
+        GROUP_SIZE_M: rows of tiles in a band.
+        bid: index of the CTA, u32, below the number of tiles.
+
+    Raises:
+        SpecError: an extent, a tile's extent or the group is below 1.
+    """
+    tiles_m, tiles_n = cdiv(M, tm), cdiv(N, tn)
+    _, first, height, within = _lowered(bid, tiles_m, tiles_n, GROUP_SIZE_M)
+    row = first + bid % height
+    column = within // height
     return row, column
 
 

@@ -11,13 +11,13 @@ import functools
 import inspect
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..core.arrays import describe, is_array
 from ..core.errors import SpecError, TraceError
+from ..core.records import dataclass
 from ..core.source import author_location
 from ..core.types import u32, u64
 from ..dsl import Reg, Tile, TileParam, ptx, reg

@@ -6,11 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ..core.records import dataclass
 from ..timeline import Event, EventKind, Timeline, Track, TrackKind
 from ..timeline.schema import Lines
 from .trace_records import BEGIN, END, HEADER_WORDS, MAGIC, RECORD_WORDS, MarkName

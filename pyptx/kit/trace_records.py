@@ -8,8 +8,7 @@ clock; its next 16 bits and the kind and number of the mark; the record's number
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..core.records import dataclass
 from ..core.source import SourceLocation
 
 __all__ = ["BEGIN", "END", "HEADER_WORDS", "INSTANT", "MAGIC", "MAX_NAMES", "RECORD_WORDS", "MarkName"]

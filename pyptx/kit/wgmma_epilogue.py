@@ -18,7 +18,7 @@ from ..core.errors import SpecError
 from ..core.types import ScalarType, b32, f32, u64
 from ..dsl import Buffer, Reg, TensorMapReg, ptx, reg
 from ..dsl.units.fragments import Fragment
-from .tcgen05_epilogue import check_output, pack
+from .outputs import check_output, pack, settle
 
 __all__ = ["ROWS", "direct", "settle", "through_shared"]
 
@@ -76,15 +76,6 @@ def direct(acc: Fragment, place: Reg, row_bytes: int, *, dtype: ScalarType = f32
             ptx.inst.st.global_.v2.f32(target, acc[i : i + 2])
         else:
             ptx.inst.st.global_.b32(target, _pair(acc, i, dtype))
-
-
-def settle(leader: Reg, pending: int = 0) -> None:
-    """Make all lanes wait until at most ``pending`` of the leader's stores still read shared memory.
-
-    Records ``cp.async.bulk.wait_group.read`` under ``leader`` and ``bar.warp.sync``.
-    """
-    ptx.cp.async_.bulk.wait_group(pending, read=True, pred=leader)
-    ptx.warp.sync()
 
 
 def through_shared(

@@ -25,6 +25,7 @@ __all__ = [
     "check_swizzle",
     "swizzle",
     "swizzle_mask",
+    "swizzle_pattern",
 ]
 
 #: Span of each mode in bytes: the width of a row, within which 16-byte chunks are permuted (0: no
@@ -92,6 +93,22 @@ def check_copy_swizzle(mode: str) -> str:
 def swizzle_mask(mode: str) -> int:
     """Return the mask of the row bits 7..9 in use: 0, 1, 3 or 7. Raises as :func:`check_swizzle`."""
     return _MASK[check_swizzle(mode)]
+
+
+def swizzle_pattern(mode: str) -> tuple[int, int]:
+    """Return (mask, shift) of a mode that flips no halves: ``a ^ (((a >> 7) & mask) << shift)``.
+
+    Args:
+        mode: a name of :data:`COPY_SWIZZLES`.
+
+    Raises:
+        SpecError, UnsupportedError: :func:`check_copy_swizzle` refuses the mode.
+        SpecError: the mode exchanges halves of 16 bytes too.
+    """
+    mask, shift, flip = _PATTERNS[check_copy_swizzle(mode)]
+    if flip:
+        raise SpecError(f"the swizzle mode {mode!r} also exchanges halves of 16 bytes in odd rows")
+    return mask, shift
 
 
 def swizzle(address: Address, mode: str) -> Address:

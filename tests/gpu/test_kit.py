@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx import kit
+from pyptx import f16, kit
 from tests.kit.test_ring import BOX, sums
+from tests.kit.test_tile_loader import copies_of
 from tests.kit.test_tile_order import tiles_of
 
 pytestmark = pytest.mark.gpu
@@ -32,3 +33,23 @@ def test_tile_orders(name: str, torch: Any) -> None:
     out = torch.empty((24 * 40, 2), dtype=torch.uint32, device="cuda")
     kernel(out=out)
     assert np.array_equal(out.cpu().numpy(), kernel())
+
+
+@pytest.mark.parametrize("padding", list(kit.Padding), ids=lambda padding: padding.value)
+@pytest.mark.parametrize(("columns", "height"), [(72, 32), (70, 32), (71, 32), (70, 128), (71, 128)])
+def test_tiles_by_cp_async(columns: int, height: int, padding: kit.Padding, torch: Any) -> None:
+    a = np.random.default_rng(columns).standard_normal((150, columns)).astype(np.float16)
+    dump = copies_of(columns, f16, (height, 64), "128B", along=1, count=2, stages=2, padding=padding)
+    row = 150 - height // 2
+    (expected,) = dump.simulate(a, row, 0).outputs
+    out = torch.zeros(expected.shape, dtype=torch.int16, device="cuda")
+    dump(torch.from_numpy(a).cuda(), row, 0, out=out)
+    found = out.cpu().numpy().view(np.uint16)
+    if padding is kit.Padding.UNDETERMINED:
+        # Only what lies inside of the matrix is determined; what the padding leaves differs from zeros there.
+        zeros = copies_of(columns, f16, (height, 64), "128B", along=1, count=2, stages=2)
+        (inside,) = zeros.simulate(a, row, 0).outputs
+        chosen = inside.view(np.uint16) != 0
+        assert np.array_equal(found[chosen], inside.view(np.uint16)[chosen])
+    else:
+        assert np.array_equal(found, expected.view(np.uint16))

@@ -225,3 +225,13 @@ def test_a_ring_is_short_in_a_notebook() -> None:
         assert repr(ring) == "<ring of 4 stages, k_full and k_empty: 1 and 32 arrivals>"
 
     in_kernel(check)
+
+
+def test_the_hint_of_the_waits() -> None:
+    def body() -> None:
+        ring = kit.Ring(2, suspend_hint=5000)
+        ring.producer().acquire()
+        ring.consumer().acquire()
+
+    waits = [line for line in body_of(body) if "try_wait" in line]
+    assert len(waits) == 2 and all(line.endswith(", 5000;") for line in waits)

@@ -20,12 +20,15 @@ from pyptx import (
     Tile,
     b32,
     bf16,
+    e4m3,
+    e5m2,
     f16,
     f32,
     kernel,
     kit,
     ptx,
     reg,
+    s32,
     sim,
     smem,
     u32,
@@ -44,7 +47,13 @@ SCHEDULES = [
     ("starve:tma", 0),
     ("starve:ld", 0),
 ]
-NUMPY = {f32: np.float32, bf16: ml_dtypes.bfloat16, f16: np.float16}
+NUMPY = {
+    f32: np.float32,
+    bf16: ml_dtypes.bfloat16,
+    f16: np.float16,
+    e4m3: ml_dtypes.float8_e4m3fn,
+    e5m2: ml_dtypes.float8_e5m2,
+}
 SWIZZLES = {"none": Layout.TMA_NONE, "32B": Layout.TMA_32B, "64B": Layout.TMA_64B, "128B": Layout.TMA_128B}
 LANES = 128
 
@@ -213,14 +222,22 @@ def test_refusals() -> None:
     def check() -> None:
         tmem, row = reg.scalar(u32), reg.scalar(u64)
         refused(lambda: kit.tcgen05_epilogue.direct(tmem, row, 64, dtype=u32), "f32, bf16, f16", "u32")
-        refused(lambda: kit.tcgen05_epilogue.direct(tmem, row, 64, chunk=48), "48", "4..128")
+        direct = kit.tcgen05_epilogue.direct
+        refused(lambda: direct(tmem, row, 64, chunk=48), "48", "1..128")
+        refused(lambda: direct(tmem, row, 64, dtype=bf16, chunk=4), "chunk is 4", "8 columns")
+        refused(lambda: direct(tmem, row, 98), "columns is 98", "multiple of 4")
+        refused(lambda: direct(tmem, row, 0, chunk=64), "columns is 0")
+        refused(lambda: direct(tmem, row, 64, align=2), "align is 2 for f32")
+        refused(lambda: direct(tmem, row, 64, align=12), "align is 12")
+        refused(lambda: direct(tmem, row, 64, dtype=e4m3, align=2), "align is 2 for e4m3")
+        staging = smem.alloc((32, 32), f32, swizzle="128B", stages=2)
+        through = kit.tcgen05_epilogue.through_shared
+        refused(lambda: through(tmem, staging, row, (0, 0), 48), "columns is 48")  # type: ignore[arg-type]
         refused(
-            lambda: kit.tcgen05_epilogue.direct(tmem, row, 64, dtype=bf16, chunk=4),
-            "4 columns of bf16",
-            "8..128",
+            lambda: through(tmem, staging, row, (0, 0), 96, drain=False),  # type: ignore[arg-type]
+            "3 chunks are not a multiple of 2 stages",
         )
-        refused(lambda: kit.tcgen05_epilogue.direct(tmem, row, 100, chunk=64), "100 columns", "64")
-        refused(lambda: kit.tcgen05_epilogue.direct(tmem, row, 0, chunk=64), "0 columns")
+        refused(lambda: through(tmem, staging, row, (0,), 64), "2 to 5 coordinates")  # type: ignore[arg-type]
         narrow = smem.alloc((16, 32), f32, swizzle="128B")
         with pytest.raises(SpecError, match="32 rows for each warp"):
             kit.tcgen05_epilogue.through_shared(tmem, narrow, row, (0, 0), 64)  # type: ignore[arg-type]
@@ -233,3 +250,128 @@ def test_refusals() -> None:
             kit.tcgen05_epilogue.through_shared(tmem, staging, D.tma_desc(), (0, 0), 64)
 
         through(64, f32, body, (32, 32), "none").ptx()
+
+
+# --- any width and alignment, guards, functions of the author -------------------------------------
+
+
+def _stored(
+    columns: int, dtype: ScalarType, shape: tuple[int, int], store: Callable[..., None], **spec: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    """X[128, columns], and the D of ``shape`` that ``store(tmem, D, warp, thread)`` has written of it.
+
+    Where nothing was written D holds 77. The numbers are those that every type holds.
+    """
+    allocated = max(32, 1 << (columns - 1).bit_length())
+
+    @kernel(in_specs=(Tile(LANES, columns, f32),), out_specs=(Tile(*shape, dtype, **spec),), block=LANES)
+    def copy(X, D):  # type: ignore[no-untyped-def]
+        tid = ptx.special.tid.x()
+        warp = tid >> 5
+        slot = smem.alloc(1, b32)
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.alloc(slot, allocated)
+        ptx.bar.sync(0)
+        tmem = smem.load(b32, slot) + (warp << 21)
+        value = reg.scalar(b32)
+        for column in range(columns):
+            ptx.inst.ld.global_.b32(value, X.at(tid, column))
+            ptx.tcgen05.st(ptx.addr(tmem, column), [value])
+        ptx.tcgen05.wait_st()
+        store(tmem, D, warp, tid)
+        ptx.bar.sync(0)
+        with ptx.if_(warp == 0):
+            ptx.tcgen05.dealloc(smem.load(b32, slot), allocated)
+
+    x = np.random.default_rng(columns).integers(-8, 9, (LANES, columns)).astype(np.float32)
+    d = np.full(shape, 77, NUMPY[dtype])
+    report = copy.simulate(x, out=d, schedule="late", sanitize="strict")
+    assert report.verdict == "clean", str(report)
+    return x, d.astype(np.float32)
+
+
+@pytest.mark.parametrize(
+    ("columns", "dtype", "align"),
+    [(20, f32, 16), (37, f32, 4), (50, f16, 4), (33, bf16, 2), (38, bf16, 4), (44, e4m3, 4), (56, e5m2, 8)],
+)
+@pytest.mark.parametrize("chunk", [16, 32])
+def test_any_width(columns: int, dtype: ScalarType, align: int, chunk: int) -> None:
+    def store(tmem: Any, D: Any, warp: Any, thread: Any) -> None:
+        row = D.at(thread, 0).base
+        kit.tcgen05_epilogue.direct(tmem, row, columns, dtype=dtype, align=align, chunk=chunk)
+
+    x, d = _stored(columns, dtype, (LANES, columns), store)
+    assert np.array_equal(d, x)
+
+
+@pytest.mark.parametrize(("rows", "limit"), [(128, 24), (100, 24), (3, 20), (100, 4), (1, 0), (77, -8)])
+def test_guards(rows: int, limit: int) -> None:
+    """Rows beyond ``inside`` and columns beyond ``limit`` are left as they were."""
+
+    def store(tmem: Any, D: Any, warp: Any, thread: Any) -> None:
+        left = reg.scalar(s32, init=limit)
+        row = D.at(thread, 0).base
+        kit.tcgen05_epilogue.direct(tmem, row, 24, inside=thread < rows, limit=left)
+
+    x, d = _stored(24, f32, (LANES, 24), store)
+    expected = np.full_like(d, 77)
+    expected[:rows, : max(0, limit)] = x[:rows, : max(0, limit)]
+    assert np.array_equal(d, expected)
+
+
+@pytest.mark.parametrize("dtype", [f32, bf16, e4m3])
+@pytest.mark.parametrize("staged", [False, True])
+def test_the_author_s_functions(dtype: ScalarType, staged: bool) -> None:
+    """``apply`` changes the registers before they are rounded; ``read`` follows each load."""
+    columns, chunk = 64, 16
+    loads: list[int] = []
+
+    def apply(values: Any, column: int) -> None:
+        for i, value in enumerate(values):
+            ptx.inst.fma.rn.f32(value, value, -1.0, float((column + i) % 8))
+
+    def store(tmem: Any, D: Any, warp: Any, thread: Any) -> None:
+        if not staged:
+            row = D.at(thread, 0).base
+            kit.tcgen05_epilogue.direct(
+                tmem, row, columns, dtype=dtype, chunk=chunk, apply=apply, read=loads.append
+            )
+            return
+        staging = smem.alloc((LANES, chunk), dtype, align=128, stages=2)
+        leader = ptx.warp.elect()
+        for half in range(2):  # the second call writes stages that the engine may still read
+            kit.tcgen05_epilogue.through_shared(
+                tmem,
+                staging,
+                D.tma_desc(),
+                (0, warp * 32 + half * LANES),
+                columns,
+                first=warp * 32,
+                leader=leader,
+                apply=apply,
+                read=loads.append,
+                drain=False,
+            )
+        kit.tcgen05_epilogue.settle(leader)
+
+    spec = {"layout": Layout.TMA_NONE, "tma_box": (32, chunk)} if staged else {}
+    x, d = _stored(columns, dtype, (2 * LANES if staged else LANES, columns), store, **spec)
+    expected = np.arange(columns) % 8 - x
+    assert np.array_equal(d, np.concatenate([expected, expected]) if staged else expected)
+    assert loads == [16, 32, 48, 64] * (2 if staged else 1)
+
+
+def test_types_of_eight_bits_clamp() -> None:
+    """Beyond the largest number of e4m3 lie 448 and -448."""
+    columns = 16
+
+    def apply(values: Any, column: int) -> None:
+        for value in values:
+            ptx.inst.mul.rn.f32(value, value, 100.0)
+
+    def store(tmem: Any, D: Any, warp: Any, thread: Any) -> None:
+        kit.tcgen05_epilogue.direct(tmem, D.at(thread, 0).base, columns, dtype=e4m3, apply=apply)
+
+    x, d = _stored(columns, e4m3, (LANES, columns), store)
+    expected = np.clip(100 * x, -448, 448).astype(ml_dtypes.float8_e4m3fn).astype(np.float32)
+    assert np.array_equal(d, expected) and (np.abs(100 * x) > 448).any()

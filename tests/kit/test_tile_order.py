@@ -60,6 +60,66 @@ def test_orders_are_what_they_say(m: int, n: int) -> None:
         )  # type: ignore[misc]
 
 
+# --- cuTile's order ---------------------------------------------------------------------------------
+
+
+def bid_order(M: int, N: int, tm: int, tn: int, group: int) -> Tiles:
+    """cuTile's order by its definition, for all CTAs: the row within a band is the CTA's index modulo its height."""
+    rows, columns = -(-M // tm), -(-N // tn)
+    found = []
+    for bid in range(rows * columns):
+        band, within = divmod(bid, group * columns)
+        height = min(rows - band * group, group)
+        found.append((band * group + bid % height, within // height))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("M", "N", "group"), [(16384, 16384, 8), (1024, 1024, 8), (1000, 2000, 3), (1408, 700, 4), (128, 256, 8)]
+)
+def test_swizzle_2d(M: int, N: int, group: int) -> None:
+    tm, tn = (128, 256) if M < 16384 else (1024, 2048)
+    rows, columns = order.cdiv(M, tm), order.cdiv(N, tn)
+    wanted = bid_order(M, N, tm, tn, group)
+    assert sorted(wanted) == [(r, c) for r in range(rows) for c in range(columns)]
+    count = rows * columns
+    assert run(lambda t: order.swizzle_2d_from_bid(M, N, tm, tn, group, t), count) == wanted
+    assert run(lambda _: order.swizzle_2d(M, N, tm, tn, group), count) == wanted
+    registers = lambda t: order.swizzle_2d_from_bid(  # noqa: E731
+        reg.scalar(u32, init=M), reg.scalar(u32, init=N), tm, tn, group, t
+    )
+    assert run(registers, count) == wanted
+
+
+def test_swizzle_2d_is_grouped_but_for_a_low_last_band() -> None:
+    grouped = run(lambda t: order.grouped(t, 12, 7, 4), 84)
+    assert run(lambda t: order.swizzle_2d_from_bid(12, 7, 1, 1, 4, t), 84) == grouped
+    # 11 rows in bands of 4: the last band has 3, and 56 % 3 = 2, so each of its columns begins with its third row.
+    low = run(lambda t: order.swizzle_2d_from_bid(11, 7, 1, 1, 4, t), 77)
+    other = run(lambda t: order.grouped(t, 11, 7, 4), 77)
+    assert low[:56] == other[:56]
+    assert low[56:59] == [(10, 0), (8, 0), (9, 0)] and other[56:59] == [(8, 0), (9, 0), (10, 0)]
+
+
+def test_counts_of_tiles() -> None:
+    assert [order.cdiv(n, 64) for n in (1, 64, 65, 8192)] == [1, 1, 2, 128]
+
+    @kernel(in_specs=(Tile("M", 100, u32),), out_specs=(Tile(2, u32),), block=(1,), arch="sm_90a")
+    def counts(A, out):  # type: ignore[no-untyped-def]
+        rows = order.num_tiles(A, 0, (8, 32))
+        assert order.num_tiles(A, 1, (8, 32)) == 4
+        for shape in ((8,), (8, 32, 1)):
+            with pytest.raises(SpecError, match="expected 2 extents"):
+                order.num_tiles(A, 0, shape)
+        ptx.inst.st.global_.u32(out.at(0), rows)
+        ptx.inst.st.global_.u32(out.at(1), order.cdiv(rows, 2))
+
+    for M in (1, 8, 9, 17):
+        found = counts(np.zeros((M, 100), np.uint32))
+        rows = -(-M // 8)
+        assert list(found) == [rows, (rows + 1) // 2]
+
+
 @pytest.mark.parametrize("name", ["row_major", "snake", "grouped", "boustrophedon"])
 def test_extents_in_registers(name: str) -> None:
     choose = getattr(order, name)
@@ -95,6 +155,10 @@ def test_how_many_instructions() -> None:
     assert count(lambda t: order.snake(t, 4, 6)) == 6
     assert count(lambda t: order.grouped(t, 4, 6)) == 8
     assert count(lambda t: order.boustrophedon(t, 4, 6)) == 12
+    assert count(lambda t: order.swizzle_2d_from_bid(512, 1536, 128, 256, 8, t)) == 8
+    assert count(lambda t: order.swizzle_2d(512, 1536, 128, 256, 8)) == 9
+    assert count(lambda t: order.cdiv(t, 8)) == 2
+    assert count(lambda t: order.swizzle_2d_from_bid(t, t, 128, 256, 8, t)) == 9 + 4
     assert count(lambda t: order.hilbert(t, 4, 6)) == 13 + 13
     assert count(lambda t: order.hilbert(t, 32, 64)) == 13 * 5 + 13
     assert count(lambda t: order.hilbert(t, 3, 6)) == 6
@@ -109,6 +173,10 @@ def test_refusals() -> None:
             lambda: order.grouped(t, 4, 4, 0),
             lambda: order.boustrophedon(t, 4, 4, True),
             lambda: order.hilbert(t, 4, 0),
+            lambda: order.cdiv(t, 0),
+            lambda: order.cdiv(0, 8),
+            lambda: order.swizzle_2d(0, 4, 1, 1, 8),
+            lambda: order.swizzle_2d(4, 4, 1, 1, 0),
         ):
             with pytest.raises(SpecError, match="expected a positive number"):
                 call()

@@ -123,10 +123,10 @@ def _check_map(rank: int, tensor: Map, shared: Shared | None, mode: str | None) 
         return
     name, spec = tensor.tile.name, tensor.tile.spec
     assert spec.tma_box is not None  # tma_desc() refused tiles without
-    if len(spec.dims) != rank:
+    if len(spec.tma_box) != rank:
         raise OperandError(
-            f"tensor_{rank}d with the map of {name}, which has {len(spec.dims)} dimensions",
-            hint=f"use tensor_{len(spec.dims)}d",
+            f"tensor_{rank}d with the map of {name}, which has {len(spec.tma_box)} dimensions",
+            hint=f"use tensor_{len(spec.tma_box)}d",
             see=_SEE,
         )
     if mode is not None and mode.startswith("im2col"):

@@ -23,7 +23,17 @@ from ..registers import Reg, new_register, owned, result, writable
 from ..trace import Trace, current
 from ..types import as_number, encode_number
 
-__all__ = ["Vector", "integer_modifier", "meet", "typed", "value", "value_pair", "values", "present"]
+__all__ = [
+    "Vector",
+    "integer_modifier",
+    "meet",
+    "typed",
+    "value",
+    "value_pair",
+    "values",
+    "present",
+    "register",
+]
 
 #: Registers that are read or written together.
 Vector = RegArray | Sequence[Reg]
@@ -32,6 +42,17 @@ Vector = RegArray | Sequence[Reg]
 def present(*modifiers: str | bool | None) -> tuple[str, ...]:
     """Return ``modifiers`` without those that are None, False or empty."""
     return tuple(modifier for modifier in modifiers if isinstance(modifier, str) and modifier)
+
+
+def register(what: str, value: object, bits: int, expected: str, *, see: str, hint: str = "") -> Reg:
+    """Return the argument if it is a register of ``bits`` bits; else raise :class:`OperandError`."""
+    if isinstance(value, Reg):
+        if value.type.bits == bits:
+            return value
+        raise OperandError(
+            f"{what} is {value}, a .{value.type} register: expected {expected}", hint=hint, see=see
+        )
+    raise OperandError(f"{what} is {value!r}: expected {expected}", hint=hint, see=see)
 
 
 def meet(name: str, *given: Any) -> ScalarType:

@@ -37,11 +37,10 @@ from ..registers import NotPred, Reg
 from ..smem import Buffer
 from ..trace import current
 from ..types import as_number, as_whole
-from .descriptor_address import shared_address, with_address
+from .descriptor_address import advance, shared_address, with_address
 from .fragments import Fragment, declare, type_name
 from .places import check_place
 from .qualifiers import one_of
-from .tcgen05 import advance
 from .values import present
 
 __all__ = [

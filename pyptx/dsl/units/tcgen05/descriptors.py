@@ -24,13 +24,11 @@ from ....layout.tcgen05_instruction_descriptor import mma_kind
 from ....layout.tcgen05_smem_descriptor import ATOM_32B, Major, check_operand_swizzle
 from ...call_sites import here
 from ...operands import operand
-from ...records import records
 from ...registers import Reg, new_register, owned, result
 from ...smem import Buffer
 from ...trace import Trace, current
 from ...types import as_whole
-from ..descriptor_address import ADDRESS_BITS, ADDRESS_FIELD, shared_address, with_address
-from .arguments import register
+from ..descriptor_address import ADDRESS_BITS, ADDRESS_FIELD, advance, shared_address, with_address
 
 __all__ = [
     "advance",
@@ -406,37 +404,6 @@ def smem_descriptor(
         trace.record("cvt", ("u64", "u32"), (wide, field), source=location)
         trace.record("bfi", ("b64",), (found.operand, wide, relative, *place), source=location)
     return found
-
-
-@records("add.int")
-def advance(desc: Reg, nbytes: int) -> Reg:
-    """Advance a shared-memory descriptor by ``nbytes``; the result is a b64 register.
-
-    Records one ``add.u64``.  :meth:`pyptx.layout.OperandTile.k_offset` returns the bytes to an element of K:
-    32 for each step within a swizzled row.
-
-    Watch out: the address has 18 bits; a larger sum changes the fields next to it.
-
-    Args:
-        desc: the descriptor, a 64-bit register.
-        nbytes: a multiple of 16 below 2**18, or the negative of one.
-
-    Raises:
-        OperandError: another number, or a descriptor that is not 64 bits wide.
-
-    PTX ISA: `#tcgen05-shared-memory-descriptor`.
-    """
-    trace = current()
-    number = as_whole(nbytes)
-    if number is None or number % 16 or abs(number) >> 18:
-        raise OperandError(
-            f"nbytes is {nbytes!r}: expected a multiple of 16 between -2**18 and 2**18",
-            hint="to add a register, add it in units of 16 bytes: desc + (offset >> 4), both 64 bits wide",
-            see=_SMEM,
-        )
-    register("desc", desc, 64, "a 64-bit register", see=_SMEM)
-    step = (number >> 4) & (1 << 64) - 1
-    return result(trace, b64, "add", ("u64",), (owned(desc, trace).operand, Immediate(step)), "desc")
 
 
 def zero_column_mask(

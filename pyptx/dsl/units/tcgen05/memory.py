@@ -19,7 +19,8 @@ from ...smem import Buffer
 from ...trace import current
 from ...types import as_whole
 from ..qualifiers import one_of, shared_space, type_modifier
-from .arguments import group, register
+from ..values import register
+from .arguments import group
 
 __all__ = [
     "address",

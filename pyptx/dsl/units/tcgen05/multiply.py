@@ -25,8 +25,8 @@ from ...registers import NotPred, Reg
 from ...trace import current
 from ...types import as_number, as_whole
 from ..qualifiers import one_of
-from ..values import present
-from .arguments import group, register
+from ..values import present, register
+from .arguments import group
 
 __all__ = ["mma", "mma_sp", "mma_ws", "mma_ws_sp"]
 

@@ -1,0 +1,176 @@
+"""The products of one stage: every ``tcgen05.mma`` along K on a stage of shared memory, of any kind.
+
+Owns the instruction descriptor, the descriptors of the operands, and their steps from stage to stage and
+along K.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..core.errors import SpecError
+from ..core.types import ScalarType, u64
+from ..dsl import Buffer, NotPred, Reg, ptx, reg
+from ..layout import InstructionDescriptor, OperandTile
+from ..layout.tcgen05_smem_descriptor import Major
+
+__all__ = ["StageMultiply"]
+
+
+class StageMultiply:
+    """The products of one stage, ``D += A @ B.T``, with A and B in stages of shared memory.
+
+    The constructor records the descriptors of stage 0, 8 instructions. A call records the products of one
+    stage.  Make it in the thread that issues them::
+
+        multiply = kit.StageMultiply(tile_a, tile_b, m=128, n=256, k=64)
+        slot = consumer.acquire()
+        ptx.tcgen05.fence_after_thread_sync()
+        multiply(acc.tmem, slot.index, accumulate=k != 0)
+        ptx.tcgen05.commit(slot.empty)
+
+    Args:
+        a, b: the operands with their stages and swizzle, as TMA writes them
+            (:class:`pyptx.layout.OperandTile`). With ``cta_group=2`` each CTA holds ``m / 2`` rows of A and
+            ``n / 2`` rows of B.
+        m, n: rows and columns of D; with ``cta_group=2``, of the pair.
+        k: elements of K in one stage.
+        kind: ``"f16"``, ``"tf32"``, ``"f8f6f4"`` or ``"i8"``.
+        a_type, b_type: types of the elements; default: those of the buffers.
+        d_type: type of D; default: f32, or s32 for i8.
+        a_major, b_major: ``"K"`` or ``"MN"``.
+        cta_group: 1, or 2 for a pair of CTAs.
+        parts: number of parts of D's columns, each with instructions of its own: as in
+            :class:`.accumulators.Accumulators`. Part ``p`` multiplies rows ``p * n / parts`` and on of B,
+            which must be K-major and as wide as its swizzle; of a pair, each CTA holds half of each part.
+
+    Attributes:
+        idesc: the instruction descriptor, a number.
+        steps: number of products in one stage and part.
+
+    Raises:
+        SpecError: a shape or type that the kind does not have, or a buffer of another size than its tile.
+
+    PTX ISA: `#tcgen05-mma-instructions-mma`.
+    """
+
+    def __init__(
+        self,
+        a: Buffer,
+        b: Buffer,
+        *,
+        m: int,
+        n: int,
+        k: int,
+        kind: str = "f16",
+        a_type: ScalarType | None = None,
+        b_type: ScalarType | None = None,
+        d_type: ScalarType | None = None,
+        a_major: Major = "K",
+        b_major: Major = "K",
+        cta_group: int = 1,
+        parts: int = 1,
+    ) -> None:
+        if type(parts) is not int or parts < 1 or n % parts:
+            raise SpecError(f"parts is {parts!r}: expected a number that divides the {n} columns of D")
+        self.kind = kind
+        self.cta_group = cta_group
+        self.parts = parts
+        self.columns = n // parts
+        self.idesc = ptx.tcgen05.instruction_descriptor(
+            m=m,
+            n=self.columns,
+            kind=kind,
+            a_type=a_type or a.dtype,
+            b_type=b_type or b.dtype,
+            d_type=d_type,
+            a_major=a_major,
+            b_major=b_major,
+            cta_group=cta_group,
+        )
+        step = InstructionDescriptor.decode(self.idesc, kind, cta_group=cta_group).k
+        if k < step or k % step:
+            raise SpecError(f"k is {k}: expected a multiple of {step}, K of one product of kind {kind}")
+        self.steps = k // step
+        self._stages = (_stage_step("a", a), _stage_step("b", b))
+        tiles = (
+            _tile("a", a, m // cta_group, k, a_major),
+            _tile("b", b, n // cta_group, k, b_major),
+        )
+        if parts > 1 and (b_major != "K" or tiles[1].k * tiles[1].element_bits != 8 * tiles[1].span):
+            raise SpecError(
+                f"parts is {parts}, and B is {tiles[1]}: expected a K-major tile as wide as its swizzle"
+            )
+        self._part_bytes = b.nbytes // parts
+        self._offsets = [[tile.k_offset(step * i) for i in range(self.steps)] for tile in tiles]
+        self._first = [
+            ptx.tcgen05.smem_descriptor(buffer[0] if buffer.stages else buffer, tile)
+            for buffer, tile in zip((a, b), tiles, strict=True)
+        ]
+
+    def __call__(
+        self,
+        d_tmem: Reg,
+        stage: Reg | int,
+        accumulate: bool | Reg | NotPred = True,
+        *,
+        idesc: Reg | int | None = None,
+        before: Callable[[int], None] | None = None,
+    ) -> None:
+        """Record the products of one stage.
+
+        Records two ``mad.wide.u32``, ``steps`` ``tcgen05.mma`` for each part, an ``add`` for each further
+        descriptor of A and of B, and one for the address of each further part.
+
+        Args:
+            d_tmem: address of D in tensor memory.
+            stage: number of the stage, an int or a u32 register.
+            accumulate: whether the first product of each part adds to what D holds; False overwrites D.
+            idesc: the instruction descriptor, if it is not :attr:`idesc`: a b32 register for products whose
+                ``n`` is smaller in some tiles. Their B fills the first rows of the stage.
+            before: records what precedes the products of each part; gets the number of the part.
+        """
+        descriptors = [reg.scalar(u64), reg.scalar(u64)]
+        for descriptor, first, step in zip(descriptors, self._first, self._stages, strict=True):
+            if isinstance(stage, Reg):
+                ptx.inst.mad.wide.u32(descriptor, stage, step // 16, first)
+            else:
+                ptx.inst.add.u64(descriptor, first, stage * step // 16)
+        a, b = descriptors
+        lefts = [_moved(a, offset) for offset in self._offsets[0]]
+        for part in range(self.parts):
+            if before is not None:
+                before(part)
+            place = d_tmem + part * self.columns if part else d_tmem
+            for i, (left, offset) in enumerate(zip(lefts, self._offsets[1], strict=True)):
+                ptx.tcgen05.mma(
+                    place,
+                    left,
+                    _moved(b, offset + part * self._part_bytes),
+                    self.idesc if idesc is None else idesc,
+                    kind=self.kind,
+                    pred_operand=True if i else accumulate,
+                    cta_group=self.cta_group,
+                )
+
+
+def _moved(descriptor: Reg, nbytes: int) -> Reg:
+    """Return the descriptor of a place ``nbytes`` further. Records an ``add`` unless it is the same place."""
+    return ptx.tcgen05.advance(descriptor, nbytes) if nbytes else descriptor
+
+
+def _stage_step(name: str, buffer: Buffer) -> int:
+    if buffer.stage_bytes % 16:
+        raise SpecError(f"a stage of {name} has {buffer.stage_bytes} bytes: expected a multiple of 16")
+    return buffer.stage_bytes
+
+
+def _tile(name: str, buffer: Buffer, rows: int, k: int, major: Major) -> OperandTile:
+    tile = OperandTile(rows, k, buffer.dtype.bits, major, buffer.swizzle)
+    if tile.nbytes != buffer.nbytes:
+        raise SpecError(
+            f"{name} is {buffer!r} with {buffer.nbytes} bytes, but {rows} rows of {k} elements of K are "
+            f"{tile.nbytes} bytes",
+            hint="with cta_group=2 each CTA holds half of the rows of A and of B",
+        )
+    return tile

@@ -1,0 +1,223 @@
+"""Loops of persistent kernels over tiles: which tile a cluster computes next.
+
+Each role of the kernel (loads, products, epilogue) runs the same loop by itself and gets the same tiles in
+the same order.  Two objects give out tiles; both have ``loop()``:
+
+:class:`StaticTiles`
+    A cluster takes every ``step``-th tile. Each role computes the numbers by itself.
+:class:`LaunchControlTiles`
+    The grid has a cluster for each tile. A running cluster cancels clusters that have not started, and
+    computes their tiles: so a cluster that is faster, or started earlier, takes more tiles (Blackwell).
+"""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import Any
+
+from ..core.errors import SpecError
+from ..core.types import b128, u32
+from ..dsl import Reg, ptx, reg, smem
+from ..dsl.choices import ClusterScope
+from ..dsl.loops import do_while, for_
+from .ring import Consumer, Ring
+
+__all__ = ["LaunchControlTiles", "StaticTiles"]
+
+#: Bytes of an answer of try_cancel.
+_ANSWER = 16
+
+
+class StaticTiles:
+    """Tiles that a cluster takes at a constant distance. The constructor records nothing.
+
+    ::
+
+        tiles = kit.StaticTiles(tiles_m * tiles_n, first=ptx.special.clusterid.x(), step=clusters)
+        with tiles.loop() as tile:                  # in each role
+            row, column = kit.tile_order.grouped(tile, tiles_m, tiles_n)
+
+    Args:
+        count: number of tiles, an int or a u32 register.
+        first: number of this cluster's first tile, a u32 register.
+        step: distance from one tile of the cluster to the next: the number of clusters.
+
+    Raises:
+        SpecError: a number below 1.
+    """
+
+    def __init__(self, count: Reg | int, *, first: Reg, step: Reg | int) -> None:
+        for name, value in (("count", count), ("step", step)):
+            if not isinstance(value, Reg) and (isinstance(value, bool) or value < 1):
+                raise SpecError(f"{name} is {value!r}: expected a positive number or a u32 register")
+        self.count = count
+        self.first = first
+        self.step = step
+
+    def loop(self, leader: Reg | None = None) -> for_:
+        """Open the loop over this cluster's tiles; ``with tiles.loop() as tile`` binds a u32 register.
+
+        Records a ``ptx.for_``: three instructions before the body, two behind it.  ``leader`` is there for
+        kernels that may use :class:`LaunchControlTiles` instead; nothing here needs it.
+        """
+        return ptx.for_(self.first, self.count, self.step)
+
+
+class LaunchControlTiles:
+    """Tiles of clusters whose launch a running cluster cancels. The constructor records nothing.
+
+    One thread of the cluster's first CTA, the scheduler, requests clusters
+    (``clusterlaunchcontrol.try_cancel``); the answers come to a ring in the shared memory of every CTA, where
+    the other roles read them.  The scheduler requests the next tile as soon as an answer has come, as long as
+    the ring has room::
+
+        tiles = kit.LaunchControlTiles(first=ptx.special.clusterid.x(), readers=6, answers=3)
+        with ptx.if_(first_warp), ptx.if_(ptx.warp.elect()):
+            tiles.init()
+            ptx.fence.mbarrier_init()
+        ptx.bar.sync(0)                             # for a cluster: ptx.cluster.sync()
+
+        with ptx.if_(scheduler_warp), ptx.if_(ptx.warp.elect()):
+            tiles.schedule()                        # in one thread of the cluster's first CTA
+        ...
+        with tiles.loop() as tile:                  # in a role of one thread
+            ...
+        with tiles.loop(leader) as tile:            # in a role of a whole warp
+            ...
+
+    The grid has one dimension, with a cluster for each tile.
+
+    Watch out: each role must take all tiles.  No CTA may exit before the scheduler has ended (a cluster
+    barrier): the readers arrive at its mbarriers.  A run depends on which clusters are canceled, which the
+    simulator says in its report.
+
+    Args:
+        first: number of this cluster's own tile, a u32 register: its number in the grid.
+        readers: number of arrivals that free an answer: one for each role of one thread and each warp that
+            runs the loop, in all CTAs of the cluster.
+        answers: number of answers that can be ahead of the slowest reader.
+        cluster: number of CTAs of the cluster.
+        name: prefix of the names of the mbarriers.
+
+    Raises:
+        SpecError: a number below 1, or more arrivals than an mbarrier can count.
+        SharedMemoryError: there is no room for the barriers and answers, 32 bytes for each answer.
+
+    PTX ISA: `#parallel-synchronization-and-communication-instructions-clusterlaunchcontrol-try-cancel`.
+    """
+
+    def __init__(
+        self, *, first: Reg, readers: int, answers: int = 3, cluster: int = 1, name: str = "tiles"
+    ) -> None:
+        if type(cluster) is not int or not 1 <= cluster <= 16:
+            raise SpecError(f"cluster is {cluster!r}: expected a number of CTAs, 1..16")
+        self.first = first
+        self.cluster = cluster
+        self.answers = smem.alloc(1, b128, align=_ANSWER, stages=answers, name=f"{name}_answer")
+        self.ring = Ring(answers, consumers=readers, name=name)
+
+    def __repr__(self) -> str:
+        return f"<tiles of canceled clusters of {self.cluster} CTAs, {self.ring!r}>"
+
+    def init(self) -> None:
+        """Initialize the mbarriers; call it in one thread of each CTA. Records :meth:`.ring.Ring.init`."""
+        self.ring.init()
+
+    def schedule(self) -> None:
+        """Request tiles until there is none; call it in one thread of the cluster's first CTA.
+
+        Records the two ``mov`` of a producer and two of a consumer, and a ``ptx.loop``. In the loop:
+        :meth:`.ring.Producer.acquire`, ``mbarrier.arrive.expect_tx`` (for each other CTA one more, after a
+        ``mapa``), a ``mad.lo.u32``, ``clusterlaunchcontrol.try_cancel``, :meth:`.ring.Producer.advance`;
+        :meth:`.ring.Consumer.acquire`, a ``mad.lo.u32``, ``ld.shared.b128``,
+        ``clusterlaunchcontrol.query_cancel.is_canceled``, ``fence.proxy.async``, the consumer's ``advance``
+        and a ``bra``.  Records :meth:`.ring.Producer.drain` after the loop.
+        """
+        producer, consumer = self.ring.producer(), self.ring.consumer()
+        scope = self._scope
+        with ptx.loop() as requests:
+            slot = producer.acquire(scope=scope)
+            ptx.mbarrier.arrive_expect_tx(slot.full, _ANSWER)
+            for rank in range(1, self.cluster):
+                full = slot.full.base
+                assert isinstance(full, Reg)  # the stage is in a register, so the address has no offset
+                ptx.mbarrier.arrive_expect_tx(ptx.cluster.map(full, rank), _ANSWER, space="cluster")
+            ptx.clusterlaunchcontrol.try_cancel(
+                self.answers[slot.index], slot.full, multicast=self.cluster > 1
+            )
+            producer.advance()
+            canceled, _ = self._read(consumer)
+            # After a refusal there must be no further request.
+            consumer.advance()
+            requests.break_(~canceled)
+        producer.drain()
+
+    def loop(self, leader: Reg | None = None) -> _Taken:
+        """Open the loop over this cluster's tiles; ``with tiles.loop() as tile`` binds a u32 register.
+
+        Records three ``mov`` before the body.  Records behind it :meth:`.ring.Consumer.acquire`, a
+        ``mad.lo.u32``, ``ld.shared.b128``, the two ``clusterlaunchcontrol.query_cancel``, a guarded
+        ``div.u32`` (``mov.u32`` for one CTA), ``fence.proxy.async``, ``bar.warp.sync`` with ``leader``,
+        :meth:`.ring.Consumer.release` and a ``bra``.
+
+        Args:
+            leader: None if one thread runs the loop. If a whole warp runs it, a predicate that is true in one
+                of its lanes, which arrives for the warp.
+        """
+        return _Taken(self, leader)
+
+    @property
+    def _scope(self) -> ClusterScope | None:
+        """Scope of the hand-back of answers, which are read by ordinary loads in every CTA of the cluster."""
+        return "cluster" if self.cluster > 1 else None
+
+    def _read(self, consumer: Consumer) -> tuple[Reg, Reg]:
+        """Wait for the next answer; return whether a cluster was canceled, and the answer."""
+        slot = consumer.acquire()
+        answer = smem.load(b128, self.answers[slot.index])
+        canceled = ptx.clusterlaunchcontrol.is_canceled(answer)
+        # The answer was read by ordinary loads, and the next one is written through the async proxy.
+        ptx.fence.proxy_async("shared::cta")
+        return canceled, answer
+
+
+class _Taken:
+    """The loop of one role over the tiles of :class:`LaunchControlTiles`."""
+
+    def __init__(self, tiles: LaunchControlTiles, leader: Reg | None) -> None:
+        self._tiles = tiles
+        self._leader = leader
+        self._canceled: Reg | None = None
+        self._loop: do_while | None = None
+
+    def __enter__(self) -> Reg:
+        self._tile = reg.scalar(u32)
+        ptx.inst.mov.u32(self._tile, self._tiles.first)
+        self._consumer = self._tiles.ring.consumer()
+        self._loop = ptx.do_while(self._again)
+        self._loop.__enter__()
+        return self._tile
+
+    def _again(self) -> Reg:
+        assert self._canceled is not None
+        return self._canceled
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> Any:
+        assert self._loop is not None
+        if kind is None:
+            self._next()
+        return self._loop.__exit__(kind, error, traceback)
+
+    def _next(self) -> None:
+        tiles = self._tiles
+        self._canceled, answer = tiles._read(self._consumer)
+        first = ptx.clusterlaunchcontrol.first_ctaid_x(answer, pred=self._canceled)
+        if tiles.cluster == 1:
+            ptx.inst.mov.u32(self._tile, first, pred=self._canceled)
+        else:
+            ptx.inst.div.u32(self._tile, first, tiles.cluster, pred=self._canceled)
+        if self._leader is not None:
+            ptx.warp.sync()
+        self._consumer.release(cta=None if tiles.cluster == 1 else 0, scope=tiles._scope, pred=self._leader)

@@ -1,0 +1,96 @@
+"""An operand loaded by TMA: its spec, its boxes, and what it refuses. Products of such operands: tests/examples."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyptx import Kernel, SpecError, Tile, b64, bf16, e4m3, f32, kernel, kit, ptx, smem, u8
+from pyptx.layout import OperandTile, swizzle
+from tests.dsl.helpers import in_kernel
+
+
+@pytest.mark.parametrize(
+    ("operand", "dims", "box"),
+    [
+        (kit.TmaOperand(128, 64, bf16), (500, 72), (128, 64)),
+        (kit.TmaOperand(128, 128, bf16), (500, 72), (128, 64)),
+        (kit.TmaOperand(128, 64, bf16, major="MN"), (72, 504), (64, 64)),
+        (kit.TmaOperand(64, 32, f32, swizzle="64B"), (500, 72), (64, 16)),
+        (kit.TmaOperand(128, 128, e4m3, major="MN", batch=True), (3, 72, 512), (1, 128, 128)),
+    ],
+)
+def test_specs(operand: kit.TmaOperand, dims: tuple[int, ...], box: tuple[int, ...]) -> None:
+    rows, k = dims[-2:] if operand.major == "K" else dims[:-3:-1]
+    spec = operand.spec(rows, k, *dims[:-2])
+    assert spec.dims == dims and spec.tma_box == box and spec.dtype is operand.dtype
+    assert operand.nbytes == operand.rows * operand.k * operand.dtype.nbytes
+
+
+def copied(operand: kit.TmaOperand, rows: int, k: int, row: int, at: int) -> Kernel:
+    """The bytes of the second of two stages after a load at ``(row, at)``."""
+
+    @kernel(in_specs=(operand.spec(rows, k),), out_specs=(Tile(operand.nbytes, u8),), block=32, arch="sm_90a")
+    def copy(A, out):  # type: ignore[no-untyped-def]
+        tile, full = operand.stages(2), smem.alloc(1, b64)
+        assert tile.nbytes == operand.nbytes
+        leader = ptx.warp.elect()
+        with ptx.if_(leader):
+            ptx.mbarrier.init(full, 1)
+            ptx.fence.mbarrier_init()
+            ptx.mbarrier.arrive_expect_tx(full, operand.nbytes)
+            operand.load(tile[1], A, row=row, k=at, mbar=full)
+            ptx.mbarrier.wait(full, 0)
+            ptx.cp.async_.bulk.store(dst=out.ptr, src=tile[1], size=operand.nbytes)
+            ptx.cp.async_.bulk.commit_group()
+            ptx.cp.async_.bulk.wait_group(0)
+
+    return copy
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"major": "MN"}, {"swizzle": "64B"}, {"major": "MN", "swizzle": "32B"}]
+)
+@pytest.mark.parametrize(("row", "at"), [(0, 0), (64, 8), (40, 56)])
+def test_bytes_lie_where_the_descriptor_says(options: dict[str, Any], row: int, at: int) -> None:
+    """Numbers of (row, k), read from where OperandTile puts the tile's elements; 0 outside the array."""
+    rows, k, extents = 64, 64, (80, 72)
+    operand = kit.TmaOperand(rows, k, bf16, **options)
+    values = np.arange(1, 1 + extents[0] * extents[1], dtype=np.uint16).reshape(extents)
+    array = values if operand.major == "K" else np.ascontiguousarray(values.T)
+    report = copied(operand, *extents, row, at).simulate(array.view(bf16.dtype), schedule="late")
+    assert report.verdict == "clean", str(report)
+    words = report.outputs[0].view(np.uint16)
+    tile = OperandTile(rows, k, 16, operand.major, operand.swizzle)
+    for m in range(0, rows, 3):
+        for j in range(0, k, 5):
+            along, across = (j, m) if operand.major == "K" else (m, j)
+            height = rows if operand.major == "K" else k
+            byte = 2 * along // tile.span * height * tile.span + across * tile.span + 2 * along % tile.span
+            inside = row + m < extents[0] and at + j < extents[1]
+            expected = values[row + m, at + j] if inside else 0
+            assert words[swizzle(byte, operand.swizzle) // 2] == expected
+
+
+def test_refusals() -> None:
+    for arguments, options, words in (
+        ((128, 64, bf16), {"swizzle": "none"}, "swizzle is 'none'"),
+        ((128, 48, bf16), {}, "K = 48"),
+        ((512, 64, bf16), {}, "512 rows: TMA has at most 256"),
+        ((128, 32, f32), {"major": "MN"}, "32-bit elements"),
+    ):
+        with pytest.raises(SpecError, match=words):
+            kit.TmaOperand(*arguments, **options)  # type: ignore[arg-type]
+    operand = kit.TmaOperand(128, 64, bf16)
+    with pytest.raises(SpecError, match="K is 100"):
+        operand.spec(128, 100)
+    with pytest.raises(SpecError, match="batch is 2"):
+        operand.spec(128, 64, 2)
+
+    def check() -> None:
+        with pytest.raises(SpecError, match="batch is 0"):
+            operand.load(operand.stages(1)[0], None, row=0, k=0, mbar=smem.alloc(1, b64), batch=0)  # type: ignore[arg-type]
+
+    in_kernel(check)
