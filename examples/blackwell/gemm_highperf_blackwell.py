@@ -42,6 +42,28 @@ half of B, and holds its own 128 rows of D.  The pair loads B once, and a stage 
 * A CTA can use the peer's barriers and tensor memory only after a cluster barrier.  Neither CTA frees tensor
   memory or exits before the other has finished, because the tensor cores access both CTAs.
 
+``build_gemm_persistent`` computes many tiles with each pair.  It has two accumulators in tensor memory, which
+fill all 512 columns, so that the epilogue of a tile runs while the tensor cores multiply the next one::
+
+    warp 0, one lane of each CTA    loads the stages of all tiles of the pair, one after the other
+    warp 1, one lane of the leader  wait acc_empty[i] -> products of a tile -> commit to acc_full[i] of both
+    warp 2                          allocates and frees tensor memory
+    warps 4..7 of each CTA          wait acc_full[i] -> tensor memory -> registers -> staging -> TMA store
+
+                 tile 0            tile 1            tile 2
+    products     D in columns 0+   D in columns 256+ D in columns 0+
+    epilogue                       tile 0            tile 1            tile 2
+
+* A warp of the epilogue arrives at the leader's ``acc_empty[i]`` when ``tcgen05.wait::ld`` has completed its
+  last load; it stores what is in its registers afterwards.
+* Each warp has its part of two staging tiles. It writes one of them when its TMA store of two boxes before
+  has read it; after the last tile it waits until all have been read.
+* M, N and K need not be multiples of the tile: TMA fills what is outside A and B with zeros, so that the
+  products add nothing, and drops what is outside D.
+
+The same function records the kernel for single CTAs, with tiles by cluster launch control instead of a
+constant distance, for bf16, f16, tf32, e4m3 and e5m2, both majors of A and B, batches, and every M.
+
 Run it: ``python examples/blackwell/gemm_highperf_blackwell.py``.  Without a GPU it assembles the kernel and
 verifies it in the simulator; on a Blackwell GPU it also launches and measures it.
 """
@@ -49,13 +71,34 @@ verifies it in the simulator; on a Blackwell GPU it also launches and measures i
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import time
 
 import ml_dtypes
 import numpy as np
 
-from pyptx import Layout, SpecError, Tile, b32, b64, bf16, f32, kernel, kit, ptx, reg, smem, u16, u64
+from pyptx import (
+    Layout,
+    SpecError,
+    Tile,
+    b32,
+    b64,
+    bf16,
+    e4m3,
+    e5m2,
+    f16,
+    f32,
+    kernel,
+    kit,
+    ptx,
+    reg,
+    s32,
+    smem,
+    tf32,
+    u16,
+    u64,
+)
 
 BM, BN, BK = 128, 256, 64  # tile of D, and the slice of K that one stage holds
 MMA_K = 16  # K of one tcgen05.mma on 16-bit operands: 32 bytes
@@ -67,6 +110,11 @@ STAGES_2SM = 5
 PAIR_M = 2 * BM  # rows of D that a pair of CTAs computes
 B_HALF_STAGE = B_STAGE // 2
 BOTH_CTAS = 0b11  # a multicast mask of the pair's ranks
+
+SMS = 148  # of a B200
+#: Bytes of the stages in a CTA's shared memory; two staging tiles of 16 KiB and the barriers need the rest.
+STAGE_BYTES = 192 * 1024
+TMA_WARP, MMA_WARP, ALLOC_WARP, SCHEDULER_WARP, EPILOGUE_WARP = range(5)  # the epilogue has four warps
 
 #: 128-byte swizzle, 1024 bytes between 8-row groups, descriptor version 1.
 MMA_DESC_B128 = 0x4000404000010000
@@ -347,24 +395,351 @@ def build_gemm_2sm(
     return gemm_2sm
 
 
+#: The kind of tcgen05.mma for each type of A and B, and the type that it multiplies.
+KINDS = {
+    bf16: ("f16", bf16),
+    f16: ("f16", f16),
+    f32: ("tf32", tf32),
+    e4m3: ("f8f6f4", e4m3),
+    e5m2: ("f8f6f4", e5m2),
+}
+
+
+def build_gemm_persistent(
+    M,
+    N,
+    K,
+    *,
+    ctas=2,
+    stages=None,
+    clusters=None,
+    schedule="static",
+    order=kit.tile_order.boustrophedon,
+    parts=1,
+    dtype=bf16,
+    a_major="K",
+    b_major="K",
+    batch=None,
+    out_dtype=f32,
+    epilogue="tma",
+    apply=None,
+    dependent=False,
+    arch="sm_100a",
+):
+    """Build the persistent kernel; call it with A[M, K] and B[N, K].
+
+    Args:
+        M, N, K: any sizes for which rows of A and B are multiples of 16 bytes, and those of D too with
+            ``epilogue="tma"``. None for M: the kernel serves every M.
+        ctas: 2 for pairs of CTAs that compute 256x256, 1 for single CTAs that compute 128x256.
+        stages: depth of the ring, at most (and by default) 6 of 32 KiB for a pair, 4 of 48 KiB for one CTA.
+        clusters: number of clusters that share the tiles, by default as many as fill the 148 SMs of a B200.
+        schedule: ``"static"``: a cluster takes every ``clusters``-th tile. ``"clc"``: the grid has a cluster
+            for each tile, and clusters that run cancel others and take their tiles (cluster launch control).
+        order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
+        parts: number of parts in which the epilogue hands an accumulator back: 1, 2 or 4.
+        dtype: type of A and B: bf16, f16, f32 (multiplied as tf32), e4m3 or e5m2.
+        a_major, b_major: ``"MN"`` for A[K, M] and B[K, N]; not for f32.
+        batch: number of independent products, of A[batch, M, K], B[batch, N, K] and D[batch, M, N].
+        out_dtype: type of D: f32, bf16, f16, e4m3 or e5m2.
+        epilogue: ``"tma"`` stores D through swizzled shared memory; ``"direct"`` stores D from registers.
+        apply: a function that records on a chunk of D before it is rounded: it gets the f32 registers, which
+            it changes in place, this thread's row of D, and the chunk's first column.
+        dependent: overlap this launch with the end of the previous one in its stream.
+        arch: a target that has tcgen05.
+    """
+    for name, value, choices in (
+        ("ctas", ctas, (1, 2)),
+        ("schedule", schedule, ("static", "clc")),
+        ("parts", parts, (1, 2, 4)),
+        ("dtype", dtype, tuple(KINDS)),
+        ("a_major", a_major, ("K", "MN")),
+        ("b_major", b_major, ("K", "MN")),
+        ("out_dtype", out_dtype, (f32, bf16, f16, e4m3, e5m2)),
+        ("epilogue", epilogue, ("tma", "direct")),
+    ):
+        if value not in choices:
+            raise SpecError(f"{name} = {value!r}: expected {' or '.join(map(repr, choices))}")
+    for name, size in (
+        ("M", 1 if M is None else M),
+        ("N", N),
+        ("K", K),
+        ("batch", 1 if batch is None else batch),
+        ("stages", 1 if stages is None else stages),
+        ("clusters", 1 if clusters is None else clusters),
+    ):
+        if type(size) is not int or size <= 0:
+            raise SpecError(f"{name} = {size}: expected a positive whole number")
+    if not callable(order):
+        raise SpecError(f"order = {order!r}: expected a function of pyptx.kit.tile_order")
+    kind, multiplied = KINDS[dtype]
+    tile_k = 128 // dtype.nbytes  # one row of the swizzle
+    tile_m = BM * ctas
+    b_rows = BN // ctas  # rows of B that each CTA loads
+    a = kit.TmaOperand(BM, tile_k, dtype, major=a_major, batch=batch is not None)
+    b = kit.TmaOperand(b_rows // parts, tile_k, dtype, major=b_major, batch=batch is not None)
+    stage_bytes = a.nbytes + parts * b.nbytes
+    most = STAGE_BYTES // stage_bytes
+    stages = most if stages is None else stages
+    if not 1 <= stages <= most:
+        raise SpecError(f"stages = {stages}: expected 1 to {most}, each takes {stage_bytes} bytes")
+    clusters = SMS // ctas if clusters is None else clusters
+    tiles_n = -(-N // BN)
+    matrices = 1 if batch is None else batch
+    row_bytes = N * out_dtype.nbytes
+    front = () if batch is None else (batch,)
+    rows = "M" if M is None else M
+    if epilogue == "tma":
+        if row_bytes % 16:
+            raise SpecError(
+                f"N = {N}: rows of D have {row_bytes} bytes, and TMA needs a multiple of 16",
+                hint='epilogue="direct" stores rows of any length',
+            )
+        box = (*(1 for _ in front), 32, 128 // out_dtype.nbytes)
+        stored = Tile(*front, rows, N, out_dtype, Layout.TMA_128B, tma_box=box)
+    else:
+        stored = Tile(*front, rows, N, out_dtype)
+
+    def grid(M=M):
+        tiles = -(-M // tile_m) * tiles_n * matrices
+        return (ctas * (tiles if schedule == "clc" else min(clusters, tiles)), 1, 1)
+
+    @kernel(
+        in_specs=(a.spec(rows, K, batch), b.spec(N, K, batch)),
+        out_specs=(stored,),
+        grid=grid if M is None else grid(),
+        block=(32 * (EPILOGUE_WARP + WARPS), 1, 1),
+        cluster=(ctas, 1, 1),
+        arch=arch,
+        extern_smem=True,
+        min_ctas_per_sm=1,  # the threads may have all registers; a second CTA would find no shared memory
+        dependent=dependent,
+    )
+    def gemm_persistent(A, B_T, D):
+        # --- setup ---------------------------------------------------------------------------
+        warp = kit.warp_index()
+        rank = ptx.cluster.rank()
+        is_leader = rank == 0
+        height = D.extent(len(front))  # M: an int, or a register if the kernel serves every M
+        tiles_m = (height + (tile_m - 1)) // tile_m
+        tiles_mn = tiles_m * tiles_n
+        cluster = ptx.special.clusterid.x()
+
+        tile_a = a.stages(stages)
+        tile_b = smem.alloc((b_rows, tile_k), dtype, swizzle="128B", stages=stages)
+        if epilogue == "tma":
+            staging = smem.alloc((BM, 128 // out_dtype.nbytes), out_dtype, swizzle="128B", stages=2)
+        ring = kit.Ring(stages)  # the leader's full expects one arrive.expect_tx, each empty one commit
+        accumulators = kit.Accumulators(2, BN, readers=WARPS, cta_group=ctas, parts=parts)
+        if schedule == "static":
+            tiles = kit.StaticTiles(tiles_mn * matrices, first=cluster, step=clusters)
+        else:
+            # Readers: the producers, the thread that multiplies, and the warps of the epilogues.
+            tiles = kit.LaunchControlTiles(first=cluster, readers=ctas + 1 + ctas * WARPS, cluster=ctas)
+
+        def place(tile):
+            """Return this CTA's first row of A and D, the tile's first column of D, and the matrix."""
+            matrix, within = (None, tile) if batch is None else (tile // tiles_mn, tile % tiles_mn)
+            row, column = order(within, tiles_m, tiles_n)
+            return row * tile_m + rank * BM, column * BN, matrix
+
+        with kit.single_thread(warp, TMA_WARP):
+            for tensor in (A, B_T, D) if epilogue == "tma" else (A, B_T):
+                ptx.tensormap.prefetch(tensor.tma_desc())
+            ring.init()
+            accumulators.init()
+            if schedule == "clc":
+                tiles.init()
+            ptx.fence.mbarrier_init()
+        with kit.single_warp(warp, ALLOC_WARP):
+            accumulators.alloc()
+        # After this barrier all threads of both CTAs can use the mbarriers and the tensor memory.
+        ptx.tcgen05.fence_before_thread_sync()
+        ptx.cluster.sync()
+        ptx.tcgen05.fence_after_thread_sync()
+        tmem = accumulators.base()
+
+        # --- producer: one lane of each CTA ----------------------------------------------------
+        with kit.single_thread(warp, TMA_WARP):
+            if dependent:
+                # All that came before overlaps with the previous launch, whose results are A and B.
+                ptx.griddepcontrol.wait()
+            producer = ring.producer()
+            with tiles.loop() as tile:
+                m_base, n_base, matrix = place(tile)
+                # A part of the tile's columns are neighboring rows of B; each CTA loads a half of them.
+                b_bases = [n_base + part * (BN // parts) + rank * (b_rows // parts) for part in range(parts)]
+                with ptx.for_(0, K, tile_k) as k:
+                    slot = producer.acquire()
+                    if ctas == 2:
+                        with ptx.if_(is_leader):
+                            ptx.mbarrier.arrive_expect_tx(slot.full, 2 * stage_bytes)
+                    else:
+                        ptx.mbarrier.arrive_expect_tx(slot.full, stage_bytes)
+                    to = {"k": k, "batch": matrix, "mbar": slot.full}
+                    if ctas == 2:
+                        to |= {"mbar": slot.leader_full(), "cta_group": 2}
+                    a.load(tile_a[slot.index], A, row=m_base, **to)
+                    stage_b = tile_b[slot.index]
+                    for part, b_base in enumerate(b_bases):
+                        target = stage_b.rows(part * b.rows, b.rows) if parts > 1 else stage_b
+                        b.load(target, B_T, row=b_base, **to)
+                    producer.advance()
+            if dependent:
+                ptx.griddepcontrol.launch_dependents()
+            # Wait for the last commits: the CTA, with its barriers, may exit only after they have arrived.
+            producer.drain()
+
+        # --- products: one lane of the leader --------------------------------------------------
+        with ptx.if_(is_leader), kit.single_thread(warp, MMA_WARP):
+            multiply = kit.StageMultiply(
+                tile_a,
+                tile_b,
+                m=tile_m,
+                n=BN,
+                k=tile_k,
+                kind=kind,
+                a_type=multiplied,
+                b_type=multiplied,
+                a_major=a_major,
+                b_major=b_major,
+                cta_group=ctas,
+                parts=parts,
+            )
+            both = reg.scalar(u16, init=BOTH_CTAS) if ctas == 2 else None
+            consumer = ring.consumer()
+            writer = accumulators.writer(tmem)
+            with tiles.loop() as tile:
+                acc = writer.acquire()
+                with ptx.for_(0, K, tile_k) as k:
+                    slot = consumer.acquire()
+                    ptx.tcgen05.fence_after_thread_sync()
+                    is_first = k == 0
+
+                    def wait_part(part, is_first=is_first):
+                        if part:
+                            with ptx.if_(is_first):
+                                writer.wait_part(part)
+
+                    multiply(acc.tmem, slot.index, accumulate=~is_first, before=wait_part)
+                    ptx.tcgen05.commit(slot.empty, multicast=both, cta_group=ctas)
+                    consumer.advance()
+                writer.commit(both)
+            writer.drain()
+
+        # --- scheduler: one lane of the leader -------------------------------------------------
+        if schedule == "clc":
+            with ptx.if_(is_leader), kit.single_thread(warp, SCHEDULER_WARP):
+                tiles.schedule()
+
+        # --- epilogue: four warps of each CTA store 32 rows each -------------------------------
+        with kit.warp_group(warp, EPILOGUE_WARP // WARPS):
+            quarter = warp & 3  # a warp can access the 32 lanes of its number modulo 4
+            first = quarter * 32
+            leader = ptx.warp.elect()
+            reader = accumulators.reader(tmem + (quarter << 21))  # the lane is in the address's upper half
+            with tiles.loop(leader) as tile:
+                m_base, n_base, matrix = place(tile)
+                acc = reader.acquire()
+                options = {"read": lambda columns: reader.release(leader, columns)}
+                if epilogue == "direct" or apply is not None:
+                    row = m_base + first + ptx.special.laneid()
+                if apply is not None:
+                    options["apply"] = lambda values, column: apply(values, row, n_base + column)
+                if epilogue == "tma":
+                    coord = (n_base, m_base + first, *(() if batch is None else (matrix,)))
+                    kit.tcgen05_epilogue.through_shared(
+                        acc.tmem,
+                        staging,
+                        D.tma_desc(),
+                        coord,
+                        BN,
+                        first=first,
+                        leader=leader,
+                        drain=False,
+                        **options,
+                    )
+                else:
+                    if N % BN:
+                        options["limit"] = (N - n_base).view(s32)
+                    kit.tcgen05_epilogue.direct(
+                        acc.tmem,
+                        D.at(*(() if batch is None else (matrix,)), row, n_base).base,
+                        BN,
+                        dtype=out_dtype,
+                        chunk=32,
+                        align=math.gcd(row_bytes, 16),
+                        inside=row < height,
+                        **options,
+                    )
+                reader.advance()
+            if epilogue == "tma":
+                kit.tcgen05_epilogue.settle(leader)
+
+        # --- teardown ------------------------------------------------------------------------
+        # Neither CTA frees tensor memory or exits while the other still uses the pair.
+        ptx.tcgen05.fence_before_thread_sync()
+        ptx.cluster.sync()
+        with kit.single_warp(warp, ALLOC_WARP):
+            ptx.tcgen05.fence_after_thread_sync()
+            accumulators.dealloc(tmem)
+        ptx.ret()
+
+    return gemm_persistent
+
+
+def build_gemm_clc(M, N, K, **options):
+    """Build the persistent kernel with tiles by cluster launch control; see :func:`build_gemm_persistent`."""
+    return build_gemm_persistent(M, N, K, schedule="clc", **options)
+
+
 # --- the program: verify anywhere, measure on a GPU ----------------------------------------------
 
 
-def make_inputs(M, N, K, seed=0):
-    """Return A[M, K] and B[N, K] in bf16 with random, normally distributed numbers."""
+def make_inputs(M, N, K, seed=0, *, dtype=bf16, a_major="K", b_major="K", batch=None):
+    """Return A[M, K] and B[N, K] of a type, with random, normally distributed numbers that tf32 holds."""
     rng = np.random.default_rng(seed)
-    return (
-        rng.standard_normal((M, K), np.float32).astype(ml_dtypes.bfloat16),
-        rng.standard_normal((N, K), np.float32).astype(ml_dtypes.bfloat16),
-    )
+    front = () if batch is None else (batch,)
+    shapes = [(rows, K) if major == "K" else (K, rows) for rows, major in ((M, a_major), (N, b_major))]
+    numbers = (rng.standard_normal((*front, *shape), np.float32) for shape in shapes)
+    return tuple(x.astype(ml_dtypes.bfloat16).astype(NUMPY[dtype]) for x in numbers)
 
 
-def worst_error(a, b, d):
-    """Return the largest error against float64, as a fraction of the bound ``K * 2**-23 * (|A| @ |B|.T)``."""
+#: For each type the numpy type, the relative error of rounding to it, and half of its smallest number.
+NUMPY = {
+    f32: np.float32,
+    bf16: ml_dtypes.bfloat16,
+    f16: np.float16,
+    e4m3: ml_dtypes.float8_e4m3fn,
+    e5m2: ml_dtypes.float8_e5m2,
+}
+ROUNDING = {
+    NUMPY[bf16]: (2.0**-8, 0),
+    np.float16: (2.0**-11, 2.0**-25),
+    NUMPY[e4m3]: (2.0**-4, 2.0**-10),
+    NUMPY[e5m2]: (2.0**-3, 2.0**-17),
+}
+
+
+def worst_error(a, b, d, *, a_major="K", b_major="K"):
+    """Return the largest error against float64, as a fraction of the bound.
+
+    The sum over K has an error of at most ``K * 2**-23 * (|A| @ |B|.T)``, to which the rounding to the type
+    of D is added. Types of 8 bits clamp what they cannot hold.
+    """
     a, b = a.astype(np.float64), b.astype(np.float64)
-    bound = a.shape[1] * 2.0**-23 * (np.abs(a) @ np.abs(b).T)
-    error = np.abs(d - a @ b.T)
-    return np.inf if np.isnan(error).any() else float(np.max(error / bound))
+    a = a if a_major == "K" else a.swapaxes(-1, -2)
+    b = b.swapaxes(-1, -2) if b_major == "K" else b
+    exact = a @ b
+    bound = a.shape[-1] * 2.0**-23 * (np.abs(a) @ np.abs(b))
+    if d.dtype.type in ROUNDING:
+        relative, least = ROUNDING[d.dtype.type]
+        bound += relative * (np.abs(exact) + bound) + least
+    if d.dtype.itemsize == 1:
+        most = float(ml_dtypes.finfo(d.dtype).max)
+        exact = np.clip(exact, -most, most)
+    error = np.abs(d.astype(np.float64) - exact)
+    return np.inf if np.isnan(error).any() else float(np.max(error / np.maximum(bound, 1e-300)))
 
 
 def verify(build, shapes, schedules):
@@ -447,6 +822,8 @@ def measure(torch, shapes):
 BUILDERS = {
     build_gemm: [(128, 256, 64), (128, 256, 512), (256, 512, 320), (512, 512, 512)],
     build_gemm_2sm: [(256, 256, 64), (256, 256, 512), (512, 768, 384)],
+    build_gemm_persistent: [(256, 256, 64), (300, 256, 136)],
+    build_gemm_clc: [(300, 256, 136)],
 }
 
 

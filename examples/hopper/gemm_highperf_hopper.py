@@ -47,7 +47,6 @@ import argparse
 import sys
 import time
 
-import ml_dtypes
 import numpy as np
 
 from pyptx import Layout, SpecError, Tile, bf16, f32, kernel, kit, ptx, reg, smem, u64
@@ -110,14 +109,15 @@ def build_gemm(
     tiles_m, tiles_n = M // CLUSTER_M, N // BN
     tiles = tiles_m * tiles_n
     clusters = min(clusters, tiles)
+    load_a, load_b = kit.TmaOperand(BM, BK, bf16), kit.TmaOperand(BN // CTAS, BK, bf16)
     chunk = 128 // out_dtype.nbytes  # columns of D in a row of 128 bytes
     stored = Tile(M, N, out_dtype, Layout.TMA_128B, tma_box=(kit.wgmma_epilogue.ROWS, chunk))
 
     @kernel(
         in_specs=(
             *trace.specs,
-            Tile(M, K, bf16, Layout.TMA_128B, tma_box=(BM, BK)),
-            Tile(N, K, bf16, Layout.TMA_128B, tma_box=(BN // CTAS, BK)),
+            load_a.spec(M, K),
+            load_b.spec(N, K),
         ),
         out_specs=(stored if epilogue == "tma" else Tile(M, N, out_dtype),),
         grid=(CTAS * clusters, 1, 1),
@@ -130,12 +130,10 @@ def build_gemm(
     @trace.traced
     def gemm(A, B_T, D):
         # --- setup ---------------------------------------------------------------------------
-        tid = ptx.special.tid.x()
-        # The number is the same in all lanes of a warp. The shuffle shows this to ptxas.
-        warp = ptx.warp.shfl_idx(tid >> 5, 0)
+        warp = kit.warp_index()
         warpgroup = warp >> 2
         rank = ptx.cluster.rank()
-        cluster = ptx.special.clusterid.x()
+        work = kit.StaticTiles(tiles, first=ptx.special.clusterid.x(), step=clusters)
 
         tile_a = smem.alloc((BM, BK), bf16, swizzle="128B", stages=stages)
         tile_b = smem.alloc((BN, BK), bf16, swizzle="128B", stages=stages)
@@ -151,7 +149,7 @@ def build_gemm(
             tile_m, tile_n = order(tile, tiles_m, tiles_n)
             return (tile_m * CTAS + rank) * BM, tile_n * BN
 
-        with ptx.if_(warp == 0), ptx.if_(ptx.warp.elect()):
+        with kit.single_thread(warp, 0):
             ring.init()
             ptx.fence.mbarrier_init()
         # Both CTAs initialize their barriers before either CTA signals a barrier of the other.
@@ -160,22 +158,21 @@ def build_gemm(
         # --- producer: one lane of warpgroup 0 -----------------------------------------------
         with ptx.if_(warpgroup == 0):
             ptx.setmaxnreg.dec(PRODUCER_REGISTERS)
-            with ptx.if_(warp == 0), ptx.if_(ptx.warp.elect()):
+            with kit.single_thread(warp, 0):
                 producer = ring.producer()
                 half = rank * (BN // CTAS)
-                with ptx.for_(cluster, tiles, clusters) as tile:
+                with work.loop() as tile:
                     m_base, n_base = place(tile)
                     with ptx.for_(0, K, BK) as k:
                         with trace.span("wait empty", stage=producer.stage):
                             slot = producer.acquire()
                         ptx.mbarrier.arrive_expect_tx(slot.full, A_STAGE + B_STAGE)
-                        ptx.cp.async_.bulk.tensor_2d(
-                            dst=tile_a[slot.index], src=A.tma_desc(), coord=(k, m_base), mbar=slot.full
-                        )
-                        ptx.cp.async_.bulk.tensor_2d(
-                            dst=tile_b[slot.index].rows(half, BN // CTAS),
-                            src=B_T.tma_desc(),
-                            coord=(k, n_base + half),
+                        load_a.load(tile_a[slot.index], A, row=m_base, k=k, mbar=slot.full)
+                        load_b.load(
+                            tile_b[slot.index].rows(half, BN // CTAS),
+                            B_T,
+                            row=n_base + half,
+                            k=k,
                             mbar=slot.full,
                             multicast=BOTH,
                         )
@@ -213,7 +210,7 @@ def build_gemm(
                 """Free the previous stage: lane r of each warp arrives at the stage's barrier in CTA r."""
                 read.release(cta=lane, pred=lane < CTAS)
 
-            with ptx.for_(cluster, tiles, clusters) as tile:
+            with work.loop() as tile:
                 m_base, n_base = place(tile)
                 multiply(accumulate=False)
                 with ptx.for_(BK, K, BK):
@@ -257,8 +254,8 @@ def make_inputs(M, N, K, seed=0):
     """Return A[M, K] and B[N, K] in bf16 with random, normally distributed numbers."""
     rng = np.random.default_rng(seed)
     return (
-        rng.standard_normal((M, K), np.float32).astype(ml_dtypes.bfloat16),
-        rng.standard_normal((N, K), np.float32).astype(ml_dtypes.bfloat16),
+        rng.standard_normal((M, K), np.float32).astype(bf16.dtype),
+        rng.standard_normal((N, K), np.float32).astype(bf16.dtype),
     )
 
 
@@ -272,7 +269,7 @@ def worst_error(a, b, d):
     a, b = a.astype(np.float64), b.astype(np.float64)
     exact = a @ b.T
     bound = a.shape[1] * 2.0**-23 * (np.abs(a) @ np.abs(b).T)
-    if d.dtype == ml_dtypes.bfloat16:
+    if d.dtype == bf16.dtype:
         bound += 2.0**-8 * (np.abs(exact) + bound)
     error = np.abs(d.astype(np.float64) - exact)
     return np.inf if np.isnan(error).any() else float(np.max(error / bound))

@@ -18,7 +18,7 @@ from pyptx.toolchain import Tool
 from .loading import load_example
 
 gemm = load_example("hopper/gemm_highperf_hopper.py")
-NUMPY = {f32: np.float32, bf16: gemm.ml_dtypes.bfloat16}
+NUMPY = {kind: kind.dtype for kind in (f32, bf16)}
 SEEDS = [("eager", 0), ("late", 0), ("starve:tma", 0), ("starve:mma", 0), *(("random", n) for n in range(10))]
 #: One slice of K; one tile more than clusters, and more slices than stages.
 SHAPES = [(256, 256, 64), (768, 256, 192)]
