@@ -27,6 +27,7 @@ COMMANDS = (
     "sim",
     "timeline",
     "transpile",
+    "viz",
 )
 
 
