@@ -6,6 +6,7 @@ The expectations come from the PTX ISA, never from what the simulator says. :dat
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -157,6 +158,7 @@ EXPECTED: dict[str, Expectation] = {
 
 _GEMMS = ("blackwell-gemm", "blackwell-gemm-2sm")
 _HOPPERS = ("hopper-gemm", "hopper-gemm-tma")
+_TILUS = ("tilus-v0", "tilus-v1")
 
 
 def _harmless(reason: str) -> Expectation:
@@ -183,27 +185,81 @@ _COVERED = _harmless(
 )
 _REJOINED = _harmless("the lanes only rejoin: nothing passes between them here")
 
+_IN_ORDER = _harmless(
+    "all threads wait for the MMA thread's last commit, and the commits of a thread arrive in order"
+)
+_ALIVE = _harmless("the wait only keeps the CTA alive: execution order is enough")
+_KEPT = _harmless("the barrier of the cluster behind the last arrivals keeps the CTA alive")
+_COMPOSED = _harmless("tcgen05's fences compose with any synchronization of threads")
+_WHOLE_WARP = _harmless("tcgen05.wait::ld before it waits for the loads of the whole warp")
+_OTHER_FENCE = _harmless(
+    "the fence behind the wait for the accumulator covers the first products, or the one behind the wait for the stage; "
+    "with later stages no tcgen05 operation is handed over"
+)
+_ANSWER = _review(
+    "proxy-fence-open",
+    "async-proxy",
+    "the answer was read: hardware does not let a later write overtake a read",
+)
+
+
+def _sites(
+    operator: str, persistent: Iterable[int], control: Iterable[int], ladder: Iterable[int]
+) -> list[tuple[str, str, int]]:
+    """Sites of an operator in the persistent GEMM, in the one with launch control, and in the ladder's."""
+    chosen = zip((_PERSISTENT, _CONTROL, _V6), (persistent, control, ladder), strict=True)
+    return [(kernel, operator, number) for kernel, numbers in chosen for number in numbers]
+
+
+_PERSISTENT, _CONTROL, _V6 = "blackwell-persistent", "blackwell-launch-control", "ladder-v6"
+
 #: Sites that differ: by kernel, operator and number of the site among the operator's in the kernel.
 EXCEPTIONS: dict[tuple[str, str, int], Expectation] = {
-    **{(k, "wait-relaxed", 0): _EMPTY for k in (*_GEMMS, *_HOPPERS)},
+    # The drains of persistent kernels: of the stages, of the accumulators, and of the answers.
+    **{site: _IN_ORDER for site in _sites("wait-asked-once", (1,), (2,), (1,))},
+    **{site: _KEPT for site in _sites("wait-asked-once", (4,), (6, 9), (4,))},
+    **{site: _ALIVE for site in _sites("wait-relaxed", (1, 4), (2, 6, 9), (1, 4))},
+    **{site: _DRAINED for site in _sites("phase-not-flipped", (1, 4), (2, 6, 9), (4,))},
+    **{site: _EMPTY for site in _sites("wait-relaxed", (0,), (0,), (0,))},
+    **{site: _DONE for site in _sites("wait-relaxed", (2, 5), (3, 10), (2, 5))},
+    **{site: _COMPOSED for site in _sites("arrive-relaxed", (0,), (2,), (0,))},
+    **{site: _COMPOSED for site in _sites("cluster-barrier-relaxed", (1,), (1,), (1,))},
+    **{site: _WHOLE_WARP for site in _sites("warp-barrier-deleted", (14,), (14,), (0,))},
+    **{site: _REJOINED for site in _sites("warp-barrier-deleted", (17,), (18,), (1,))},
+    **{site: _NO_TENSOR for site in _sites("tcgen05-fence-before-deleted", (0, 2), (0, 2), (0, 2))},
+    **{site: _NO_TENSOR for site in _sites("tcgen05-fence-after-deleted", (0, 4), (0, 4), (0, 3))},
+    **{site: _OTHER_FENCE for site in _sites("tcgen05-fence-after-deleted", (1, 2), (1, 2), ())},
+    **{site: _COVERED for site in _sites("wait-ld-deleted", range(7), range(7), ())},
     **{
-        (k, "wait-relaxed", 1): _harmless("the wait only keeps the CTA alive: execution order is enough")
-        for k in _GEMMS
+        (_CONTROL, o, n): _ANSWER
+        for o in ("proxy-fence-deleted", "proxy-fence-of-another-space")
+        for n in (0, 1, 2, 11)
     },
+    **{(_CONTROL, "scope-narrowed", n): _ANSWER for n in (0, 2, 3)},
+    (_CONTROL, "scope-narrowed", 1): _harmless("the thread arrives at its own CTA's barrier"),
+    **{
+        (_CONTROL, "barrier-counts-one-fewer", n): _error(_CONTENTS, *_EARLY, "mbarrier-misuse", "deadlock")
+        for n in (2, 3, 4)
+    },
+    ("ladder-v1a", "wait-relaxed", 1): _EMPTY,
+    **{("ladder-v1a", "tcgen05-fence-before-deleted", n): _NO_TENSOR for n in (0, 2)},
+    **{("ladder-v1a", "tcgen05-fence-after-deleted", n): _NO_TENSOR for n in (0, 2)},
+    ("ladder-v1a", "tcgen05-fence-before-deleted", 1): _harmless(
+        "the thread has waited for its products, and the fence behind the barrier comes before the loads"
+    ),
+    **{(k, "wait-relaxed", 0): _EMPTY for k in (*_GEMMS, *_HOPPERS)},
+    ("tilus-v1", "wait-relaxed", 1): _EMPTY,
+    **{(k, "wait-relaxed", 1): _ALIVE for k in _GEMMS},
     **{(k, "wait-relaxed", 3): _DONE for k in _GEMMS},
     ("tcgen05-stage", "wait-relaxed", 1): _EMPTY,
     ("tcgen05-stage", "wait-relaxed", 2): _DONE,
     ("tcgen05-chain", "wait-relaxed", 1): _DONE,
     ("tcgen05-chain", "wait-relaxed", 2): _DONE,
     **{("cp-async", o, n): _FRESH for o in ("wait-relaxed", "wait-asked-once") for n in (0, 2)},
-    **{
-        (k, "wait-asked-once", 1): _harmless(
-            "all threads wait for the MMA thread's last commit, and the commits of a thread arrive in order"
-        )
-        for k in _GEMMS
-    },
+    **{(k, "wait-asked-once", 1): _IN_ORDER for k in _GEMMS},
     **{("blackwell-gemm", "wait-ld-deleted", n): _COVERED for n in range(7)},
     ("blackwell-gemm-2sm", "wait-ld-deleted", 0): _COVERED,
+    **{("tilus-v1", "wait-ld-deleted", n): _COVERED for n in range(3)},
     **{
         (k, "wgmma-fence-deleted", 1): _harmless(
             "the accumulators of products of one shape need no fence between them, and nothing else uses them"
@@ -253,7 +309,8 @@ EXCEPTIONS: dict[tuple[str, str, int], Expectation] = {
     ("tcgen05-stage", "commit-replaced-by-arrive", 1): _harmless(
         "the thread has waited for its MMAs, and the commits it waited for have sent them"
     ),
-    **{(k, "tcgen05-fence-before-deleted", n): _NO_TENSOR for k in _GEMMS for n in (0, 1)},
+    **{(k, "tcgen05-fence-before-deleted", n): _NO_TENSOR for k in (*_GEMMS, *_TILUS) for n in (0, 1)},
+    **{(k, "tcgen05-fence-after-deleted", n): _NO_TENSOR for k in _TILUS for n in (0, 2)},
     **{(k, "tcgen05-fence-after-deleted", n): _NO_TENSOR for k in _GEMMS for n in (0, 1, 3)},
     **{("tcgen05-chain", "tcgen05-fence-before-deleted", n): _NO_TENSOR for n in (0, 2)},
     **{("tcgen05-chain", "tcgen05-fence-after-deleted", n): _NO_TENSOR for n in (0, 4)},
@@ -262,6 +319,13 @@ EXCEPTIONS: dict[tuple[str, str, int], Expectation] = {
     ("cp-async", "wait-group-deleted", 0): _harmless(
         "each copy was observed through the mbarrier that it arrives on"
     ),
+    **{(k, "warp-barrier-deleted", 0): _harmless("a barrier of the CTA follows") for k in _TILUS},
+    **{
+        ("tilus-v1", o, n): _harmless(
+            "the barrier of the last strip and that of the teardown follow each other"
+        )
+        for o, n in (("barrier-deleted", 9), ("barrier-before-dealloc-deleted", 0))
+    },
     ("blackwell-gemm", "warp-barrier-deleted", 0): _REJOINED,
     ("blackwell-gemm", "warp-barrier-deleted", 15): _harmless("a barrier of the CTA follows"),
     ("blackwell-gemm-2sm", "warp-barrier-deleted", 0): _REJOINED,

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pyptx import Kernel
+from pyptx import Kernel, f32
 from pyptx.entry.specialize import tensor_map
 from pyptx.ir import Function, Module, parse_module, print_module
 from pyptx.sim import LoadedModule, Report
@@ -65,7 +65,12 @@ def _alone(module: Module, entry: str | None = None) -> Module:
 
 
 def _recorded(
-    name: str, kernel: Kernel, inputs: Sequence[Any], output: Any, right: Callable[[Any], bool]
+    name: str,
+    kernel: Kernel,
+    inputs: Sequence[Any],
+    output: Any,
+    right: Callable[[Any], bool],
+    **options_of_runs: Any,
 ) -> Subject:
     """A kernel of the DSL with one output, which is the last of its arrays."""
     options = kernel.options
@@ -82,6 +87,8 @@ def _recorded(
         arguments = [
             tensor_map(options.names[s.index], spec, values[s.index], dtype=spec.dtype)
             if s.kind == "map"
+            else np.uint32(dims[s.dim])
+            if s.kind == "extent"
             else values[s.index]
             for s in special.slots
             for spec in (options.specs[s.index],)
@@ -93,6 +100,7 @@ def _recorded(
             cluster=config.cluster,
             dynamic_smem=config.dynamic_smem,
             args=arguments,
+            **options_of_runs,
             **run,
         )
         return report, right(values[-1])
@@ -131,6 +139,43 @@ def _blackwell(name: str, *, pair: bool) -> Subject:
     a, b = gemm.make_inputs(*shape)
     output = np.full(shape[:2], np.nan, np.float32)
     return _recorded(name, kernel, (a, b), output, lambda d: bool(gemm.worst_error(a, b, d) <= 1))
+
+
+def _tilus(name: str, version: str, **chosen: int) -> Subject:
+    module = load_example(f"blackwell/tilus/matmul_{version}.py")
+    kernel = getattr(module, f"build_matmul_{version}").what(
+        64, 96, block_m=128, block_n=64, block_k=32, **chosen
+    )
+    a, b = module.harness.make_inputs(128, 64, 96)
+    right = lambda c: bool(module.harness.worst_error(a, b, c) <= 1)  # noqa: E731
+    return _recorded(name, kernel, (a, b), np.full((128, 64), np.nan, np.float16), right)
+
+
+def _cutile(name: str) -> Subject:
+    module = load_example("blackwell/cutile/matmul_mma_sync.py")
+    a, b = module.harness.make_inputs(64, 40, 136, f32)
+    right = lambda c: bool(module.harness.worst_error(a, b, c, module.TF32_ROUNDING) <= 1)  # noqa: E731
+    kernel = module.build_matmul(40, 136, f32)
+    return _recorded(name, kernel, (a, b), np.full((64, 40), np.nan, np.float32), right)
+
+
+def _persistent(name: str, schedule: str) -> Subject:
+    """Six tiles for one pair of CTAs at a time: every ring wraps, and a pair cancels those that wait for room."""
+    gemm = load_example("blackwell/gemm_highperf_blackwell.py")
+    shape = (1536, 256, 192)
+    kernel = gemm.build_gemm_persistent(*shape, stages=2, clusters=1, schedule=schedule)
+    a, b = gemm.make_inputs(*shape)
+    output = np.full(shape[:2], np.nan, np.float32)
+    right = lambda d: bool(gemm.worst_error(a, b, d) <= 1)  # noqa: E731
+    return _recorded(name, kernel, (a, b), output, right, memory=1 << 20)
+
+
+def _ladder(name: str, rung: str, shape: tuple[int, int, int], **options: int) -> Subject:
+    parts = load_example("blackwell/ladder/parts.py")
+    kernel = getattr(load_example(f"blackwell/ladder/{rung}.py"), f"build_{rung}")(*shape, **options)
+    a, b = parts.make_inputs(*shape)
+    output = np.full(shape[:2], np.nan, a.dtype)
+    return _recorded(name, kernel, (a, b), output, lambda d: bool(parts.worst_error(a, b, d) <= 1))
 
 
 def _hopper(name: str, epilogue: str) -> Subject:
@@ -218,6 +263,10 @@ def _message(name: str) -> Subject:
 _MAKE: dict[str, Callable[[str], Subject]] = {
     "blackwell-gemm": lambda name: _blackwell(name, pair=False),
     "blackwell-gemm-2sm": lambda name: _blackwell(name, pair=True),
+    "blackwell-persistent": lambda name: _persistent(name, "static"),
+    "blackwell-launch-control": lambda name: _persistent(name, "clc"),
+    "ladder-v1a": lambda name: _ladder(name, "v1a", (128, 256, 512)),
+    "ladder-v6": lambda name: _ladder(name, "v6", (1536, 256, 512), pairs=1),
     "hopper-gemm": lambda name: _hopper(name, "direct"),
     "hopper-gemm-tma": lambda name: _hopper(name, "tma"),
     "rmsnorm": _rmsnorm,
@@ -231,6 +280,9 @@ _MAKE: dict[str, Callable[[str], Subject]] = {
     "dsmem-ring": lambda name: _cluster(name, "clusters.ring"),
     "named-barriers": _exchange,
     "message": _message,
+    "tilus-v0": lambda name: _tilus(name, "v0"),
+    "tilus-v1": lambda name: _tilus(name, "v1", e_block_n=16),
+    "cutile": _cutile,
 }
 
 #: Names of the kernels, in the order of the tables.

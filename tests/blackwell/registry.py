@@ -1,0 +1,135 @@
+"""Every matrix product of ``examples/blackwell``: how it is built, a size for the simulator, and its error."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tests.examples.loading import load_example
+
+__all__ = ["PRODUCTS", "Product"]
+
+Shape = tuple[int, int, int]
+
+
+@dataclass(frozen=True)
+class Product:
+    """One kernel.
+
+    Attributes:
+        name: of the kernel in the table.
+        file: below ``examples/blackwell``.
+        build: returns the kernel for M, N and K.
+        inputs: returns A and B for M, N and K.
+        error: of A, B and D, as a fraction of its bound.
+        dtype: of D.
+        shape: M, N and K of the simulated run: small, with several tiles and tiles that are not full.
+        mutants: name of the kernel in ``tests.mutants``; empty if no bugs are planted into it.
+    """
+
+    name: str
+    file: str
+    build: Callable[[int, int, int], Any]
+    inputs: Callable[[int, int, int], tuple[Any, Any]]
+    error: Callable[[Any, Any, Any], float]
+    dtype: Any
+    shape: Shape
+    mutants: str = ""
+
+
+def _gemms() -> list[Product]:
+    file = "gemm_highperf_blackwell.py"
+    gemm = load_example(f"blackwell/{file}")
+
+    def made(name: str, build: Callable[..., Any], shape: Shape, mutants: str, **options: Any) -> Product:
+        return Product(
+            name,
+            file,
+            lambda M, N, K: build(M, N, K, **options),
+            gemm.make_inputs,
+            gemm.worst_error,
+            np.float32,
+            shape,
+            mutants,
+        )
+
+    uneven = (257, 260, 72)
+    return [
+        made("gemm", gemm.build_gemm, (256, 256, 192), "blackwell-gemm", epilogue="tma"),
+        made("gemm-2sm", gemm.build_gemm_2sm, (512, 256, 192), "blackwell-gemm-2sm"),
+        made("persistent", gemm.build_gemm_persistent, uneven, "blackwell-persistent"),
+        made(
+            "launch-control", gemm.build_gemm_persistent, uneven, "blackwell-launch-control", schedule="clc"
+        ),
+        made("persistent-1sm", gemm.build_gemm_persistent, uneven, "", ctas=1),
+    ]
+
+
+def _ladder() -> list[Product]:
+    parts = load_example("blackwell/ladder/parts.py")
+    planted = {"v1a": "ladder-v1a", "v6": "ladder-v6"}
+    found = []
+    for rung in ("v1a", "v1b", "v2a", "v2b", "v3", "v4", "v5", "v6", "v7"):
+        file = f"ladder/{rung}.py"
+        build = getattr(load_example(f"blackwell/{file}"), f"build_{rung}")
+        found.append(
+            Product(
+                rung,
+                file,
+                build,
+                parts.make_inputs,
+                parts.worst_error,
+                ml_dtypes.bfloat16,
+                (300, 264, 256),
+                planted.get(rung, ""),
+            )
+        )
+    return found
+
+
+def _tilus() -> list[Product]:
+    harness = load_example("blackwell/tilus/tilus_harness.py")
+    tiles = {"block_m": 128, "block_n": 64, "block_k": 32}
+    found = []
+
+    def add(name: str, file: str, build: Callable[..., Any], mutants: str = "", **chosen: int) -> None:
+        made = lambda M, N, K: build(N, K, **chosen)  # noqa: E731
+        shape = (200, 72, 80)
+        found.append(
+            Product(name, file, made, harness.make_inputs, harness.worst_error, np.float16, shape, mutants)
+        )
+
+    for version, more in (("v0", {}), ("v1", {"e_block_n": 16})):
+        file = f"tilus/matmul_{version}.py"
+        module = load_example(f"blackwell/{file}")
+        build = getattr(module, f"build_matmul_{version}").what
+        add(f"tilus-{version}", file, build, f"tilus-{version}", **tiles, **more)
+    later = load_example("blackwell/tilus/matmul.py")
+    for version, (fixed, _) in later.VERSIONS.items():
+        add(f"tilus-{version}", "tilus/matmul.py", later.build_matmul, **fixed, **later.CHOSEN[version])
+    return found
+
+
+def _cutile() -> list[Product]:
+    file = "cutile/matmul_tcgen05.py"
+    module = load_example(f"blackwell/{file}")
+    harness = load_example("blackwell/cutile/cutile_harness.py")
+    return [
+        Product(
+            "cutile",
+            file,
+            lambda M, N, K: module.build_matmul(N, K),
+            harness.make_inputs,
+            lambda a, b, d: harness.worst_error(a, b, d, module.TF32_ROUNDING),
+            np.float16,
+            (200, 77, 100),
+        )
+    ]
+
+
+#: The kernels, in the order of the table.
+PRODUCTS = (*_gemms(), *_ladder(), *_tilus(), *_cutile())

@@ -1,0 +1,104 @@
+"""What the table says of one kernel: resources from ptxas, a simulated run, the bugs that are planted into it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from pyptx.ir import Instruction
+from pyptx.sim import Report
+from pyptx.toolchain import Assembly
+from tests.mutants.mutants import mutants
+
+from .registry import Product
+
+__all__ = ["HEADS", "Row", "row"]
+
+#: Size for which a kernel is assembled: M = N = K.
+SIZE = 4096
+HEADS = (
+    "kernel",
+    "simulated",
+    "registers",
+    "spills",
+    "shared KiB",
+    "tensor memory",
+    "PTX lines",
+    "warp instructions",
+    "error / bound",
+    "holds for",
+    "planted errors",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One kernel.
+
+    Attributes:
+        product: the kernel.
+        assembly: what ptxas made of it.
+        shared_bytes: shared memory of a CTA.
+        columns: columns of tensor memory that a CTA allocates.
+        lines: lines of its PTX.
+        report: of the simulated run.
+        error: of its result, as a fraction of the bound.
+        planted: number of mutants that must be found to be wrong; None if there are none of this kernel.
+    """
+
+    product: Product
+    assembly: Assembly
+    shared_bytes: int
+    columns: int
+    lines: int
+    report: Report
+    error: float
+    planted: int | None
+
+    def cells(self) -> tuple[str, ...]:
+        """Return the cells of the table."""
+        holds = self.report.holds if self.report.verdict == "clean" else f"{self.report.verdict}!"
+        return (
+            self.product.name,
+            "x".join(map(str, self.product.shape)),
+            str(self.assembly.registers),
+            str(self.assembly.spills),
+            f"{self.shared_bytes / 1024:.1f}",
+            str(self.columns),
+            str(self.lines),
+            str(self.report.steps),
+            f"{self.error:.3f}",
+            holds,
+            "-" if self.planted is None else str(self.planted),
+        )
+
+
+def row(product: Product) -> Row:
+    """Assemble and simulate one kernel, strictly."""
+    big = product.build(SIZE, SIZE, SIZE)
+    dims = {"M": SIZE} if "M" in big.options.dims else {}
+    special = big.specialize(**dims)
+    (function,) = (each for each in special.module.functions if each.kind == "entry")
+    allocations = [
+        each
+        for each in function.body
+        if isinstance(each, Instruction) and each.opcode == "tcgen05" and each.modifiers[:1] == ("alloc",)
+    ]
+    columns = max(int(str(each.operands[1])) for each in allocations)
+    kernel = product.build(*product.shape)
+    a, b = product.inputs(*product.shape)
+    name = product.mutants
+    d = np.full(product.shape[:2], np.nan, product.dtype)
+    report = kernel.simulate(a, b, out=d, sanitize="strict")
+    assembly = big.assemble(**dims)
+    return Row(
+        product,
+        assembly,
+        special.launch.dynamic_smem + sum(each.shared for each in assembly.resources),
+        columns,
+        big.ptx(**dims).count("\n"),
+        report,
+        float(product.error(a, b, d)),
+        sum(mutant.expected.kind == "error" for mutant in mutants([name])) if name else None,
+    )

@@ -1,0 +1,46 @@
+"""Every matrix product of ``examples/blackwell`` is in the table, and its row is right."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.examples.loading import EXAMPLES
+
+from .registry import PRODUCTS, Product
+from .rows import row
+
+#: Files with builders that are no products of the table, and why.
+OTHERS = {
+    "cutile/matmul_mma_sync.py": "mma.sync, for sm_80 to sm_121: tests/examples/test_cutile.py",
+    "ladder/generations.py": "Ampere and Hopper beside Blackwell: tests/examples/test_generations.py",
+    "gemm_spelled_out.py": "the spelling of the first specification: tests/examples",
+}
+
+
+def test_every_builder_is_in_the_table() -> None:
+    root = EXAMPLES / "blackwell"
+    known = {product.file for product in PRODUCTS} | set(OTHERS)
+    with_builders = {
+        str(path.relative_to(root))
+        for path in root.rglob("*.py")
+        if "tcgen05_probes" not in path.parts
+        and any(
+            isinstance(each, ast.FunctionDef) and each.name.startswith("build_")
+            for each in ast.parse(path.read_text()).body
+        )
+    }
+    assert with_builders <= known
+
+
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("product", PRODUCTS, ids=lambda product: product.name)
+def test_a_row(product: Product) -> None:
+    found = row(product)
+    assert found.report.verdict == "clean" and found.error <= 1, str(found.report)
+    assert not found.assembly.spills and not found.assembly.warnings and not found.assembly.notes
+    assert found.columns <= 512 and 0 < found.shared_bytes <= 232_448
+    # Launch control decides which CTAs compute a tile; such a run holds for its own schedule.
+    chosen = any("clusterlaunchcontrol" in str(each) for each in found.report.competing)
+    assert found.report.holds == ("this schedule" if chosen else "every schedule")
