@@ -51,6 +51,7 @@ _HOME = {
     "isa": "",
     "layout": "",
     "toolchain": "",
+    "viz": "",
     "Finding": "core.findings",
     "Verdict": "core.findings",
     "AlignmentError": "core.errors",
@@ -113,7 +114,7 @@ _HOME = {
 }
 
 if TYPE_CHECKING:
-    from . import ir, isa, kit, layout, sim, timeline, toolchain
+    from . import ir, isa, kit, layout, sim, timeline, toolchain, viz
     from .core.errors import (
         AlignmentError,
         AssembleError,
@@ -280,6 +281,7 @@ __all__ = [
     "toolchain",
     "transpile",
     "unload_unused",
+    "viz",
     "u8",
     "u16",
     "u32",

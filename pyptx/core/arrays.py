@@ -10,14 +10,17 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass, field
-from typing import Any, Literal
+from dataclasses import field
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from .errors import SpecError
+from .records import dataclass
 from .types import TYPES, ScalarType, b64, b128, from_dtype
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "ArrayInfo",

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from .records import dataclass
 from .remedies import Remedy
 from .source import SourceLocation
 

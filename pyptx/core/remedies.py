@@ -8,8 +8,8 @@ remedy has an :class:`Edit`, which a program can apply.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 
+from .records import dataclass
 from .source import SourceLocation
 
 __all__ = ["Edit", "Place", "Remedy"]

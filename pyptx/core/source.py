@@ -15,9 +15,10 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from types import CodeType, FrameType
 from typing import Any, TypeVar
+
+from .records import dataclass
 
 __all__ = [
     "SourceLocation",

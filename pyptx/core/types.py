@@ -8,11 +8,13 @@ narrow format that instructions name; see `PTX ISA, #fundamental-types`_.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
+from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
+
+from .records import dataclass
 
 __all__ = [
     "TYPES",
@@ -54,7 +56,8 @@ class ScalarType:
         name: the type's name in PTX without the dot (``"u32"``).
         bits: width of one value in a register, in bits (``pred`` is 1).
         kind: ``"u"`` unsigned, ``"s"`` signed, ``"f"`` float, ``"b"`` untyped bits, ``"p"`` predicate.
-        dtype: the numpy dtype of one *array element* of this type, or None if no array can have this type.
+        dtype_name: name of the dtype of one *array element* of this type (numpy or ml_dtypes); None if no
+            array can have this type.
         torch_name: name of the torch dtype, or None.
         lanes: 2 for packed types such as ``f16x2`` (4 for ``e4m3x4``), otherwise 1.
     """
@@ -62,7 +65,7 @@ class ScalarType:
     name: str
     bits: int
     kind: str
-    dtype: np.dtype[Any] | None = None
+    dtype_name: str | None = None
     torch_name: str | None = None
     lanes: int = 1
     #: numpy dtype of a register that holds this type (raw bits for formats numpy lacks).
@@ -88,6 +91,11 @@ class ScalarType:
         return (scalar_type, (self.name,))
 
     @property
+    def dtype(self) -> np.dtype[Any] | None:
+        """The numpy dtype of one array element of this type, or None if no array can have this type."""
+        return None if self.dtype_name is None else _dtype(self.dtype_name)
+
+    @property
     def nbytes(self) -> int:
         """Bytes of one value in memory; 0 for a predicate, which memory cannot hold."""
         return self.bits // 8
@@ -105,6 +113,18 @@ class ScalarType:
         return 0, (1 << self.bits) - 1
 
 
+@cache
+def _dtype(name: str) -> np.dtype[Any]:
+    """Return the dtype with this name; to record and to launch a kernel takes no ml_dtypes."""
+    try:
+        return np.dtype(name)
+    except TypeError:
+        import ml_dtypes
+
+        found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+        return found
+
+
 #: Formats with 8 bits per value when packed; PTX packs two or four of them.
 _PACKED_8BIT = ("e4m3", "e5m2", "e2m3", "e3m2", "ue8m0")
 _PAIRS_8BIT = (*_PACKED_8BIT, "ue5m3", "s2f6")
@@ -112,18 +132,18 @@ _FOURS_8BIT = (*_PACKED_8BIT, "e2m1p4")
 
 
 def _table() -> dict[str, ScalarType]:
-    rows: list[ScalarType] = [ScalarType("pred", 1, "p", np.dtype(np.bool_), "bool")]
+    rows: list[ScalarType] = [ScalarType("pred", 1, "p", "bool", "bool")]
     for bits in (8, 16, 32, 64):
-        rows.append(ScalarType(f"u{bits}", bits, "u", np.dtype(f"u{bits // 8}"), f"uint{bits}"))
-        rows.append(ScalarType(f"s{bits}", bits, "s", np.dtype(f"i{bits // 8}"), f"int{bits}"))
-        rows.append(ScalarType(f"b{bits}", bits, "b", np.dtype(f"u{bits // 8}")))
+        rows.append(ScalarType(f"u{bits}", bits, "u", f"uint{bits}", f"uint{bits}"))
+        rows.append(ScalarType(f"s{bits}", bits, "s", f"int{bits}", f"int{bits}"))
+        rows.append(ScalarType(f"b{bits}", bits, "b", f"uint{bits}"))
     rows += [
         ScalarType("b128", 128, "b"),
-        ScalarType("f16", 16, "f", np.dtype(np.float16), "float16"),
-        ScalarType("f32", 32, "f", np.dtype(np.float32), "float32"),
-        ScalarType("f64", 64, "f", np.dtype(np.float64), "float64"),
-        ScalarType("bf16", 16, "f", np.dtype(ml_dtypes.bfloat16), "bfloat16"),
-        ScalarType("tf32", 32, "f", np.dtype(np.float32)),
+        ScalarType("f16", 16, "f", "float16", "float16"),
+        ScalarType("f32", 32, "f", "float32", "float32"),
+        ScalarType("f64", 64, "f", "float64", "float64"),
+        ScalarType("bf16", 16, "f", "bfloat16", "bfloat16"),
+        ScalarType("tf32", 32, "f", "float32"),
         ScalarType("f16x2", 32, "f", None, None, 2),
         ScalarType("bf16x2", 32, "f", None, None, 2),
         ScalarType("f32x2", 64, "f", None, None, 2),
@@ -137,9 +157,9 @@ def _table() -> dict[str, ScalarType]:
         ScalarType("e2m1x2", 8, "f", None, None, 2),
         ScalarType("e2m1x4", 16, "f", None, None, 4),
         ScalarType("e2m1x8", 32, "f", None, None, 8),
-        ScalarType("e4m3", 8, "f", np.dtype(ml_dtypes.float8_e4m3fn), "float8_e4m3fn"),
-        ScalarType("e5m2", 8, "f", np.dtype(ml_dtypes.float8_e5m2), "float8_e5m2"),
-        ScalarType("ue8m0", 8, "f", np.dtype(ml_dtypes.float8_e8m0fnu), "float8_e8m0fnu"),
+        ScalarType("e4m3", 8, "f", "float8_e4m3fn", "float8_e4m3fn"),
+        ScalarType("e5m2", 8, "f", "float8_e5m2", "float8_e5m2"),
+        ScalarType("ue8m0", 8, "f", "float8_e8m0fnu", "float8_e8m0fnu"),
     ]
     return {row.name: row for row in rows}
 
@@ -147,11 +167,12 @@ def _table() -> dict[str, ScalarType]:
 #: Every known type by its PTX name.
 TYPES: dict[str, ScalarType] = _table()
 
-_BY_DTYPE: dict[Any, ScalarType] = {}
+#: The type of an array by the name of its dtype.
+_BY_DTYPE: dict[str, ScalarType] = {}
 for _type in TYPES.values():
     # Several types share a dtype (u32 and b32): an array's type is the first of them, never an untyped one.
-    if _type.dtype is not None and _type.kind != "b" and _type.name != "tf32":
-        _BY_DTYPE.setdefault(_type.dtype, _type)
+    if _type.dtype_name is not None and _type.kind != "b" and _type.name != "tf32":
+        _BY_DTYPE.setdefault(_type.dtype_name, _type)
 
 
 def scalar_type(name: str) -> ScalarType:
@@ -161,7 +182,9 @@ def scalar_type(name: str) -> ScalarType:
 
 def from_dtype(dtype: Any) -> ScalarType | None:
     """Return the PTX type of a numpy dtype, or None if there is none."""
-    return _BY_DTYPE.get(np.dtype(dtype))
+    given = np.dtype(dtype)
+    found = _BY_DTYPE.get(given.name)
+    return found if found is not None and found.dtype == given else None
 
 
 pred = TYPES["pred"]

@@ -5,10 +5,10 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from .errors import SpecError
 from .findings import RULES, Finding
+from .records import dataclass
 from .source import SourceLocation
 
 __all__ = ["Waiver", "check_waiver", "waived"]

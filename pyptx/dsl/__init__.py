@@ -5,17 +5,24 @@ Authors use the namespaces ``reg``, ``smem`` and ``ptx``; ``record`` turns a fun
 depend on ptxas, the simulator or the GPU.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.lazy import lazily
 from . import ptx, reg, smem
 from .arguments import guard_arguments, guard_methods
 from .labels import Label
 from .params import Layout, ParameterSlot, Scalar, TensorMapReg, Tile, TileParam, Workspace
-from .program import Program
 from .recording import Recording, record
 from .register_arrays import RegArray
 from .registers import NotPred, Reg
 from .smem import Buffer
 from .symbols import Sym, VectorReg
 from .trace import Trace, current
+
+if TYPE_CHECKING:
+    from .program import Program
 
 __all__ = [
     "Buffer",
@@ -48,3 +55,5 @@ guard_arguments(smem, "smem")
 guard_methods(Buffer, "a buffer", ("stage", "rows", "at"))
 guard_methods(TileParam, "a tile", ("at",))
 guard_methods(Reg, "a register", ("view", "set"))
+
+__getattr__ = lazily(__name__, {"program": ("Program",)})

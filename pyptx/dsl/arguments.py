@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import difflib
 import inspect
-import typing
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import wraps
 from types import ModuleType
@@ -28,7 +27,7 @@ from .trace import current_or_none
 from .types import as_number
 from .valueless import Valueless
 
-__all__ = ["guard_arguments", "guard_methods"]
+__all__ = ["guard_arguments", "guard_methods", "guarded_value"]
 
 _LONGEST = 120
 _UNITS = f"{__package__}.units"
@@ -37,23 +36,31 @@ _OBJECTS: dict[int, str] = {}
 
 
 class _Checks:
-    """The checks of one function's arguments. They are created at the first call of the function."""
+    """The checks of one function's arguments, each made when a call first gives the argument.
+
+    Attributes:
+        places: the parameters that arguments by position go to.
+        rest: the parameter that takes further arguments by position, or "".
+    """
 
     def __init__(self, function: Callable[..., Any], bound: bool) -> None:
-        hints = typing.get_type_hints(function)
-        self.named: dict[str, Check] = {}
-        self.places: list[tuple[str, Check]] = [("self", check_of(Any))] if bound else []
-        self.rest: Check | None = None
-        for parameter in list(inspect.signature(function).parameters.values())[int(bound) :]:
-            check = check_of(hints.get(parameter.name, Any))
-            if parameter.default == "":
-                check = check._replace(classes=(*check.classes, str))
+        parameters = list(inspect.signature(function).parameters.values())
+        self._names = inspect.unwrap(function).__globals__
+        #: The annotation of each parameter, and whether an empty text is its default.
+        self._hints: dict[str, tuple[Any, bool]] = {}
+        self._made: dict[str, Check] = {}
+        self.places: list[str] = []
+        self.rest = ""
+        for number, parameter in enumerate(parameters):
+            if parameter.kind is parameter.VAR_KEYWORD:
+                continue
+            own = bound and number == 0
+            hint = Any if own or parameter.annotation is parameter.empty else parameter.annotation
+            self._hints[parameter.name] = hint, parameter.default == ""
             if parameter.kind is parameter.VAR_POSITIONAL:
-                self.rest = check
-            elif parameter.kind is not parameter.VAR_KEYWORD:
-                self.named[parameter.name] = check
-                if parameter.kind is not parameter.KEYWORD_ONLY:
-                    self.places.append((parameter.name, check))
+                self.rest = parameter.name
+            elif parameter.kind is not parameter.KEYWORD_ONLY:
+                self.places.append(parameter.name)
 
     def misfit(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, Check, Any] | None:
         """Return the name, the check and the value of the first argument that does not fit, or None."""
@@ -62,17 +69,32 @@ class _Checks:
     def _misfits(
         self, arguments: Sequence[Any], named: Mapping[str, Any]
     ) -> Iterator[tuple[str, Check, Any]]:
-        for (name, check), value in zip(self.places, arguments, strict=False):  # Python checks the number
+        for name, value in zip(self.places, arguments, strict=False):  # Python checks the number
+            check = self._made.get(name) or self._check(name)
             if not check.accepts(value):
                 yield name, check, value
-        if self.rest is not None:
+        if self.rest:
+            check = self._check(self.rest)
             for number, value in enumerate(arguments[len(self.places) :], 1):
-                if not self.rest.accepts(value):
-                    yield f"argument {number}", self.rest, value
+                if not check.accepts(value):
+                    yield f"argument {number}", check, value
         for name, value in named.items():
-            known = self.named.get(name)
-            if known is not None and not known.accepts(value):
-                yield name, known, value
+            if name in self._hints and name != self.rest:
+                check = self._made.get(name) or self._check(name)
+                if not check.accepts(value):
+                    yield name, check, value
+
+    def _check(self, name: str) -> Check:
+        """Return the check of a parameter."""
+        made = self._made.get(name)
+        if made is None:
+            hint, empty = self._hints[name]
+            # Annotations are text, as ``from __future__ import annotations`` makes them.
+            made = check_of(eval(hint, self._names) if isinstance(hint, str) else hint)
+            if empty:
+                made = made._replace(classes=(*made.classes, str))
+            self._made[name] = made
+        return made
 
 
 def _shown(value: Any) -> str:
@@ -167,15 +189,23 @@ def guard_methods(owner: type, where: str, names: Iterable[str]) -> None:
 
 
 def guard_arguments(namespace: ModuleType, where: str) -> None:
-    """Add checks to every public function of a namespace, of its units, and of their callable objects."""
-    for name in namespace.__all__:
-        value, label = getattr(namespace, name), f"{where}.{name}"
-        if inspect.isfunction(value):
-            setattr(namespace, name, _guarded(value, label))
-        elif isinstance(value, ModuleType):
-            guard_arguments(value, label)
-        elif type(value).__module__ == namespace.__name__ or type(value).__module__.startswith(_UNITS):
-            _guard_object(value, label)
+    """Add checks to every public function of a namespace, of its units, and of their callable objects.
+
+    A name that the namespace has not imported yet gets its checks when it is imported.
+    """
+    for name in set(namespace.__all__) & vars(namespace).keys():
+        setattr(namespace, name, guarded_value(getattr(namespace, name), f"{where}.{name}"))
+
+
+def guarded_value(value: Any, where: str) -> Any:
+    """Return a function with checks; other members of a namespace get the checks themselves."""
+    if inspect.isfunction(value):
+        return _guarded(value, where)
+    if isinstance(value, ModuleType):
+        guard_arguments(value, where)
+    elif type(value).__module__.startswith(_UNITS):
+        _guard_object(value, where)
+    return value
 
 
 def _guard_object(value: object, where: str) -> None:

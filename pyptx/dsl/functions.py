@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NoReturn, overload
 
 from ..core.errors import OperandError, SpecError, TraceError
+from ..core.records import dataclass
 from ..core.source import SourceLocation, defined_at
 from ..core.types import ScalarType, b8, b16, pred
 from ..ir import (

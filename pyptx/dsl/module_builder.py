@@ -8,9 +8,9 @@ same builder.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ..core.records import dataclass
 from ..core.waivers import Waiver
 from ..ir import Function, ModuleDirective, Variable
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 import enum
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import dtype_of
 from ..core.errors import OperandError, SpecError, TraceError
+from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType, b8, pred, u8, u32, u64
 from ..ir import Address, Immediate, Param, Register, Symbol
 from ..layout import SWIZZLE_BYTES
@@ -64,10 +64,13 @@ class Tile:
         dims: extents, outermost first (numpy order): numbers, or names bound at the call.
         dtype: element type.
         layout: ``ROW_MAJOR`` for a pointer, ``TMA_...`` for a tensor map by value.
-        tma_box: elements that one TMA instruction moves, in the order of ``dims``; None for ``ROW_MAJOR``.
+        tma_box: elements that one TMA instruction moves, in the order of ``dims``, or of ``tma_shape``; None
+            for ``ROW_MAJOR``.
+        tma_shape, tma_strides: extents, and bytes between neighbors along each axis, of the tensor that the
+            tensor map describes, outermost first; None if it is the array itself.
     """
 
-    __slots__ = ("dims", "dtype", "layout", "tma_box")
+    __slots__ = ("dims", "dtype", "layout", "tma_box", "tma_shape", "tma_strides")
 
     def __init__(
         self,
@@ -75,12 +78,21 @@ class Tile:
         dtype: Any = None,
         layout: Layout | None = None,
         tma_box: Sequence[int] | None = None,
+        tma_shape: Sequence[int] | None = None,
+        tma_strides: Sequence[int] | None = None,
     ) -> None:
         """Create a tile: ``Tile(*dims, dtype, layout, tma_box=...)``. dtype and layout can also be keywords.
 
+        ``tma_shape`` and ``tma_strides`` make the tensor map describe the array's memory as another tensor::
+
+            # A[M, K] as K / 64 slabs of 64 columns: one copy of a box (2, 128, 64) loads 128 columns
+            Tile(M, K, bf16, Layout.TMA_128B, tma_box=(2, 128, 64),
+                 tma_shape=(K // 64, M, 64), tma_strides=(128, 2 * K, 2))
+
         Raises:
             SpecError: no dims or dtype, a dim that is neither a positive number nor a name, a TMA layout
-                without a box or with a box of another rank, a box without a TMA layout.
+                without a box or with a box of another rank, a box without a TMA layout, a shape without
+                strides or with named dims, or a shape that reaches past the array.
         """
         rest: list[Any] = [int(value) if isinstance(value, np.integer) else value for value in arguments]
         if rest and isinstance(rest[-1], Layout):
@@ -110,15 +122,52 @@ class Tile:
             raise SpecError(f"Tile: {self.layout} needs tma_box=, the elements that one copy moves")
         if not self.layout.is_tma and self.tma_box is not None:
             raise SpecError(f"Tile: tma_box={self.tma_box} needs a TMA layout, not {self.layout}")
-        if self.tma_box is not None and len(self.tma_box) != len(self.dims):
+        self.tma_shape = None if tma_shape is None else tuple(int(n) for n in tma_shape)
+        self.tma_strides = None if tma_strides is None else tuple(int(n) for n in tma_strides)
+        if self.tma_shape is not None or self.tma_strides is not None:
+            self._check_view()
+        rank = len(self.dims if self.tma_shape is None else self.tma_shape)
+        if self.tma_box is not None and len(self.tma_box) != rank:
+            what = "the tile" if self.tma_shape is None else f"tma_shape {self.tma_shape}"
             raise SpecError(
-                f"Tile: tma_box {self.tma_box} has {len(self.tma_box)} axes, the tile has {len(self.dims)}",
+                f"Tile: tma_box {self.tma_box} has {len(self.tma_box)} axes, {what} has {rank}",
                 hint="give the box one extent for each dim, in the order of the dims",
+            )
+
+    def _check_view(self) -> None:
+        """Raise :class:`SpecError` if the tensor of the map is not a part of the array."""
+        shape, strides = self.tma_shape, self.tma_strides
+        if shape is None or strides is None or len(shape) != len(strides) or self.tma_box is None:
+            raise SpecError(
+                f"Tile: tma_shape is {shape}, tma_strides {strides}, tma_box {self.tma_box}: "
+                "expected all three, with one number for each axis",
+                hint="strides are in bytes, and the last one is the size of an element",
+            )
+        names = [dim for dim in self.dims if isinstance(dim, str)]
+        if names:
+            raise SpecError(
+                f"Tile: tma_shape is {shape}, and the dims {', '.join(names)} are names: expected numbers",
+                hint="build the kernel for one size: def build(M, K), with Tile(M, K, ...)",
+            )
+        if min(shape, default=0) < 1 or min(strides, default=-1) < 0:
+            raise SpecError(
+                f"Tile: tma_shape is {shape} and tma_strides {strides}: expected positive extents"
+            )
+        size = self.dtype.nbytes
+        reach = sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) + size
+        array = math.prod(dim for dim in self.dims if isinstance(dim, int)) * size
+        if strides[-1] != size or reach > array:
+            raise SpecError(
+                f"Tile: a tensor of shape {shape} with strides of {strides} bytes ends {reach} bytes after "
+                f"its start, and the array has {array}; the last stride is {strides[-1]}: expected {size}, "
+                "and a tensor within the array"
             )
 
     def __repr__(self) -> str:
         dims = ", ".join(map(repr, self.dims))
         box = f", tma_box={self.tma_box}" if self.tma_box is not None else ""
+        if self.tma_shape is not None:
+            box += f", tma_shape={self.tma_shape}, tma_strides={self.tma_strides}"
         return f"Tile({dims}, {self.dtype}, {self.layout}{box})"
 
     def shape(self, dims: dict[str, int]) -> tuple[int, ...]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import OperandError
+from ..core.records import dataclass
 from ..core.source import SourceLocation
 from ..core.types import ScalarType, b8, b32, b64, f32, f64, pred, s32, u32
 from ..ir import (

@@ -2,71 +2,92 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from ..core.lazy import lazily
+from .arguments import guarded_value
 from .calls import block, branchtargets, call, callprototype, calltargets, pragma, variable
 from .control import bra, else_, exit, if_, label, new_label, raw, ret, scope
-from .functions import func
 from .inst import inst
 from .loops import do_while, for_, loop, while_
 from .operands import addr, pair, sink
-from .printf import printf
-from .program import param
 from .special import special
 from .symbols import minus, part, pattern, plus, symbol
-from .units import (
-    bar,
-    barrier,
-    cache,
-    cluster,
-    clusterlaunchcontrol,
-    cp,
-    fence,
-    griddepcontrol,
-    mbarrier,
-    multimem,
-    setmaxnreg,
-    tcgen05,
-    tensormap,
-    warp,
-    wgmma,
-    wmma,
-)
-from .units.async_store import red_async, red_async_release, st_async, st_async_release, st_bulk
-from .units.atomics import atom, atom_cas, red
-from .units.bits import bfe, bfi, bfind, bmsk, brev, clz, cnot, fns, lop3, lop3_test, popc, prmt, shf, szext
-from .units.convert import cvt, cvt_pack, cvt_x2, cvt_x4, cvta, cvta_to, isspacep
-from .units.extended import add_cc, add_wide, addc, mad_cc, madc, sub_cc, sub_wide, subc
-from .units.math import (
-    abs,
-    add,
-    copysign,
-    cos,
-    div,
-    dp2a,
-    dp4a,
-    ex2,
-    fma,
-    lg2,
-    mad,
-    max,
-    min,
-    mul,
-    neg,
-    rcp,
-    rsqrt,
-    sad,
-    sin,
-    sqrt,
-    sub,
-    tanh,
-    testp,
-)
-from .units.matrix import ldmatrix, movmatrix, stmatrix
-from .units.memory import ldu, load, store
-from .units.misc import brkpt, nanosleep, pmevent, trap
-from .units.mma import mma
-from .units.packed import pack, unpack
-from .units.select import selp, set_, setp, setp_pair, slct
 from .waiving import waive
+
+if TYPE_CHECKING:
+    from .functions import func
+    from .printf import printf
+    from .program import param
+    from .units import (
+        bar,
+        barrier,
+        cache,
+        cluster,
+        clusterlaunchcontrol,
+        cp,
+        fence,
+        griddepcontrol,
+        mbarrier,
+        multimem,
+        setmaxnreg,
+        tcgen05,
+        tensormap,
+        warp,
+        wgmma,
+        wmma,
+    )
+    from .units.async_store import red_async, red_async_release, st_async, st_async_release, st_bulk
+    from .units.atomics import atom, atom_cas, red
+    from .units.bits import (
+        bfe,
+        bfi,
+        bfind,
+        bmsk,
+        brev,
+        clz,
+        cnot,
+        fns,
+        lop3,
+        lop3_test,
+        popc,
+        prmt,
+        shf,
+        szext,
+    )
+    from .units.convert import cvt, cvt_pack, cvt_x2, cvt_x4, cvta, cvta_to, isspacep
+    from .units.extended import add_cc, add_wide, addc, mad_cc, madc, sub_cc, sub_wide, subc
+    from .units.math import (
+        abs,
+        add,
+        copysign,
+        cos,
+        div,
+        dp2a,
+        dp4a,
+        ex2,
+        fma,
+        lg2,
+        mad,
+        max,
+        min,
+        mul,
+        neg,
+        rcp,
+        rsqrt,
+        sad,
+        sin,
+        sqrt,
+        sub,
+        tanh,
+        testp,
+    )
+    from .units.matrix import ldmatrix, movmatrix, stmatrix
+    from .units.memory import ldu, load, store
+    from .units.misc import brkpt, nanosleep, pmevent, trap
+    from .units.mma import mma
+    from .units.packed import pack, unpack
+    from .units.select import selp, set_, setp, setp_pair, slct
 
 __all__ = [
     # instructions and operands
@@ -205,3 +226,86 @@ __all__ = [
     "wgmma",
     "wmma",
 ]
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})
+
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "functions": ("func",),
+        "printf": ("printf",),
+        "program": ("param",),
+        "units.bar": (),
+        "units.barrier": (),
+        "units.cache": (),
+        "units.cluster": (),
+        "units.clusterlaunchcontrol": (),
+        "units.cp": (),
+        "units.fence": (),
+        "units.griddepcontrol": (),
+        "units.mbarrier": (),
+        "units.multimem": (),
+        "units.setmaxnreg": (),
+        "units.tcgen05": (),
+        "units.tensormap": (),
+        "units.warp": (),
+        "units.wgmma": (),
+        "units.wmma": (),
+        "units.async_store": ("red_async", "red_async_release", "st_async", "st_async_release", "st_bulk"),
+        "units.atomics": ("atom", "atom_cas", "red"),
+        "units.bits": (
+            "bfe",
+            "bfi",
+            "bfind",
+            "bmsk",
+            "brev",
+            "clz",
+            "cnot",
+            "fns",
+            "lop3",
+            "lop3_test",
+            "popc",
+            "prmt",
+            "shf",
+            "szext",
+        ),
+        "units.convert": ("cvt", "cvt_pack", "cvt_x2", "cvt_x4", "cvta", "cvta_to", "isspacep"),
+        "units.extended": ("add_cc", "add_wide", "addc", "mad_cc", "madc", "sub_cc", "sub_wide", "subc"),
+        "units.math": (
+            "abs",
+            "add",
+            "copysign",
+            "cos",
+            "div",
+            "dp2a",
+            "dp4a",
+            "ex2",
+            "fma",
+            "lg2",
+            "mad",
+            "max",
+            "min",
+            "mul",
+            "neg",
+            "rcp",
+            "rsqrt",
+            "sad",
+            "sin",
+            "sqrt",
+            "sub",
+            "tanh",
+            "testp",
+        ),
+        "units.matrix": ("ldmatrix", "movmatrix", "stmatrix"),
+        "units.memory": ("ldu", "load", "store"),
+        "units.misc": ("brkpt", "nanosleep", "pmevent", "trap"),
+        "units.mma": ("mma",),
+        "units.packed": ("pack", "unpack"),
+        "units.select": ("selp", "set_", "setp", "setp_pair", "slct"),
+    },
+    package=__package__,
+    prepare=lambda name, value: guarded_value(value, f"ptx.{name}"),
+)

@@ -7,9 +7,10 @@ these), which registers are declared, where shared memory lies, the final ``ret`
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ..core.records import dataclass
 from ..core.source import SourceLocation
 from ..core.types import TYPES
 from ..ir import (

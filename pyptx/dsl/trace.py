@@ -12,11 +12,12 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from ..core.errors import TraceError
+from ..core.records import dataclass
 from ..core.source import SourceLocation, outermost_call
 from ..core.types import ScalarType
 from ..ir import (
@@ -155,6 +156,8 @@ class Trace:
         self.finished = False
         #: A region that an exception left half recorded; an error if the author's code catches the exception.
         self.abandoned: Region | None = None
+        #: Functions that raise an error for an instruction that the threads of an open block cannot execute.
+        self.refusals: list[Callable[[Binding, Guard | None], None]] = []
         #: Blocks that were made and not entered yet, with their lines, by id.
         self.unopened: dict[int, tuple[Any, SourceLocation]] = {}
         self._names: set[str] = set()
@@ -287,6 +290,8 @@ class Trace:
 
     def append(self, binding: Binding, guard: Guard | None, source: SourceLocation) -> Instruction:
         """Add an instruction, which the caller has checked, to the kernel's statements."""
+        for refuse in self.refusals:
+            refuse(binding, guard)
         match = binding.match
         instruction = Instruction(match.form.opcode, match.spelling, binding.fitted, guard, source)
         self.statements.append(instruction)

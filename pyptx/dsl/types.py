@@ -11,7 +11,6 @@ import math
 import operator
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ..core.errors import OperandError
@@ -135,6 +134,8 @@ def _encode_float(value: int | float, kind: ScalarType) -> int | float:
     if math.isfinite(float(narrowed)) != math.isfinite(number) or (
         not math.isfinite(number) and not isinstance(value, float)
     ):
+        import ml_dtypes
+
         largest = float(ml_dtypes.finfo(kind.dtype).max)  # type: ignore[no-untyped-call]
         raise OperandError(f"{value!r} does not fit .{kind}: its largest number is {largest:g}")
     if kind.name in ("f32", "f64"):

@@ -7,9 +7,9 @@ instructions that may wait).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from ..core.errors import TraceError
+from ..core.records import dataclass
 from ..ir import Function, Instruction, LabelStatement, Raw, TargetList
 
 __all__ = ["EXIT", "Block", "Graph", "control_flow", "reconvergence"]

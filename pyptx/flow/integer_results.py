@@ -7,8 +7,8 @@ too: a loaded ``u32`` may be any number, but to call it large would be a guess.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 
+from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType
 from ..ir import Immediate, Operand, Pair, Register, Special, Vector
 from ..isa import Binding

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ..core.records import dataclass
 from ..ir import Instruction, Register
 from ..isa import Binding
 from .graph import Graph

@@ -8,9 +8,10 @@ value is assumed not to wrap where it has no upper bound.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 
+from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType
 from ..ir import Address, Instruction, Operand, Pair, Register, Symbol, registers_of
 from ..isa import Binding, bind_instruction

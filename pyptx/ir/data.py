@@ -5,9 +5,10 @@ At run time this module does not import :mod:`.nodes`, which imports it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TYPE_CHECKING, TypeAlias
 
+from ..core.records import dataclass
 from ..core.source import SourceLocation
 
 if TYPE_CHECKING:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from math import prod
 
+from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType
 from .constants import DEPTH, constant, integer, is_constant, starts_constant
 from .data import Attribute, Initial, InitialList, MaskedSymbol, Pointer, Pragma, Setting, SymbolAddress

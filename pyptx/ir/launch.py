@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 
 __all__ = ["Launch"]
 

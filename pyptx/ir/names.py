@@ -7,8 +7,9 @@ becomes ``name_1`` if the name is taken; the registers of nested scopes become r
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..core.records import dataclass
 from ..core.types import ScalarType
 from .nodes import Register, Special, Symbol
 

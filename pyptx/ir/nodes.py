@@ -11,10 +11,11 @@ import enum
 import math
 import struct
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import TypeAlias
 
+from ..core.records import dataclass
 from ..core.source import SourceLocation
 from ..core.types import ScalarType
 from ..core.waivers import Waiver

@@ -8,8 +8,9 @@ lines of source files; so compare the plain text.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..core.records import dataclass
 from ..core.source import SourceLocation, comment_lines
 from .data import Initial, InitialList, MaskedSymbol, Pragma, SymbolAddress
 from .lines import LineTable, has_lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any, TypeAlias, TypeVar
 
@@ -34,13 +34,17 @@ _LEAVES = (Register, Special, Immediate, Symbol, BranchTarget, Sink)
 _Operand = TypeVar("_Operand", bound=Operand)
 
 
-def leaves(operand: Operand) -> Iterator[Leaf]:
-    """Yield the innermost parts of ``operand``, such as registers and constants, in the order of the text."""
+def leaves(operand: Operand) -> list[Leaf]:
+    """Return the innermost parts of ``operand``, such as registers, in the order of the text."""
     if isinstance(operand, _LEAVES):
-        yield operand
-    else:
-        for part in _parts(operand):
-            yield from leaves(part)
+        return [operand]
+    found: list[Leaf] = []
+    for part in _parts(operand):
+        if isinstance(part, _LEAVES):
+            found.append(part)
+        else:
+            found += leaves(part)
+    return found
 
 
 def _parts(operand: Operand) -> tuple[Operand, ...]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
+from ..core.records import dataclass
 from .notation import NotationError
 
 __all__ = ["OPCODE", "Entry", "split_chapter"]
@@ -19,6 +19,8 @@ __all__ = ["OPCODE", "Entry", "split_chapter"]
 OPCODE = "<opcode>"
 
 _FAMILY = re.compile(r"family +([\w.:\-]+)")
+#: Where a header, a family or its end begins.
+_PIECE = re.compile(r"\n(?=\[|family|end[ \t]*(?:\n|\Z))")
 _HEADER = re.compile(r"\[([\w.:\-]+)\]")
 
 
@@ -36,7 +38,7 @@ class _Block:
 
     headers: list[str]
     family: str | None
-    lines: list[str] = field(default_factory=list)
+    text: str
 
 
 def split_chapter(text: str) -> dict[str, Entry]:
@@ -62,38 +64,39 @@ def split_chapter(text: str) -> dict[str, Entry]:
 def _blocks(text: str) -> tuple[list[_Block], dict[str, str]]:
     """Return the chapter's blocks, and the shared clauses by family name ("": those of the whole chapter)."""
     blocks: list[_Block] = []
-    heads: dict[str, list[str]] = {"": []}
+    first, *pieces = _PIECE.split(f"\n{text}")
+    heads = {"": first}
     family: str | None = None
-    loose: list[str] = []
-    target = heads[""]
-    for line in text.splitlines():
+    for piece in pieces:
+        line, _, rest = piece.partition("\n")
         if line.startswith("["):
-            if not blocks or target is not blocks[-1].lines or any(map(str.strip, target)):
-                blocks.append(_Block([], family))
-                target = blocks[-1].lines
-            blocks[-1].headers.append(line)
+            if blocks and blocks[-1].family == family and not blocks[-1].text.strip():
+                blocks[-1].headers.append(line)
+                blocks[-1].text = rest
+            else:
+                blocks.append(_Block([line], family, rest))
         elif match := _FAMILY.fullmatch(line.rstrip()):
             family = match[1]
             if family in heads:
                 raise NotationError(f"there are two instruction families named {family}")
-            target = heads[family] = []
-        elif line.rstrip() == "end":
-            if family is None:
-                raise NotationError("'end' closes no instruction family: expected 'family NAME' before it")
-            family, target = None, loose
+            heads[family] = rest
         elif line.startswith("family"):
             raise NotationError(f"expected 'family NAME', got {line!r}")
         else:
-            target.append(line)
-    for line in loose:
-        if line.strip() and not line.startswith("#"):
-            raise NotationError(f"expected an entry or an instruction family after 'end', got {line!r}")
-    return blocks, {name: "\n".join(lines) for name, lines in heads.items()}
+            if family is None:
+                raise NotationError("'end' closes no instruction family: expected 'family NAME' before it")
+            family = None
+            for loose in rest.splitlines():
+                if loose.strip() and not loose.startswith("#"):
+                    raise NotationError(
+                        f"expected an entry or an instruction family after 'end', got {loose!r}"
+                    )
+    return blocks, heads
 
 
 def _entries(block: _Block) -> Iterator[tuple[str, str]]:
     """Yield the id and the text of each table entry that the block stands for."""
-    body = "\n".join(block.lines)
+    body = block.text.rstrip("\n")
     names = []
     for header in block.headers:
         match = _HEADER.match(header)

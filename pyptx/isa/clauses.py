@@ -5,10 +5,11 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from typing import TypeVar
 
+from ..core.records import dataclass
 from .notation import Alternative, Case, Cases, NotationError, Relation
 from .targets import TargetSet, Version, parse_version
 

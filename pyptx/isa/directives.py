@@ -7,8 +7,7 @@ Source: PTX ISA, `#directives`_; where ptxas differs, what ptxas accepts.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..core.records import dataclass
 from .targets import TargetSet, Version, parse_version
 
 __all__ = ["ATTRIBUTES", "DIRECTIVES", "PRAGMAS", "DirectiveRule"]

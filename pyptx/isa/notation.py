@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType
 from .targets import TargetSet, Version
 

@@ -8,8 +8,8 @@ Source: PTX ISA, `#control-flow-instructions-call`_, and ptxas, which requires e
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
+from ..core.records import dataclass
 from ..core.types import ScalarType
 from ..ir import (
     Arguments,

@@ -5,8 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType
 from .targets import TargetSet, Version
 

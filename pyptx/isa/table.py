@@ -11,12 +11,12 @@ import difflib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache, cached_property, lru_cache
 from importlib import import_module
 from types import ModuleType
 
 from ..core.errors import InstructionError
+from ..core.records import dataclass
 from ..ir import Operand
 from .chapters import OPCODE, Entry, split_chapter
 from .clauses import NUMBERS
@@ -44,42 +44,103 @@ __all__ = [
     "variants",
 ]
 
-#: Chapters of the table: one module each under isa/forms.
-CHAPTERS = (
-    "integer",
-    "extended",
-    "floating",
-    "transcendental",
-    "half",
-    "logic",
-    "comparison",
-    "data_movement",
-    "conversion",
-    "video",
-    "control",
-    "synchronization",
-    "warp",
-    "mbarrier",
-    "bulk_copy",
-    "tensor_copy",
-    "multimem",
-    "matrix",
-    "mma",
-    "wmma",
-    "wgmma",
-    "tcgen05",
-    "tcgen05_mma",
-    "atomics",
-    "cache",
-    "cluster",
-    "async_copy",
-    "tensormap",
-    "fabric",
-    "sparse",
-    "texture",
-    "surface",
-    "misc",
-)
+#: Chapters of the table, one module each under isa/forms, and the opcodes of each: the forms of an opcode are
+#: found without the other chapters.
+CHAPTERS: dict[str, tuple[str, ...]] = {
+    "integer": (
+        "add",
+        "sub",
+        "mul",
+        "mad",
+        "div",
+        "rem",
+        "min",
+        "max",
+        "neg",
+        "abs",
+        "clmad",
+        "mul24",
+        "mad24",
+        "sad",
+        "popc",
+        "clz",
+        "bfind",
+        "fns",
+        "brev",
+        "bfe",
+        "bfi",
+        "szext",
+        "bmsk",
+        "dp4a",
+        "dp2a",
+    ),
+    "extended": ("add", "addc", "sub", "subc", "mad", "madc"),
+    "floating": ("add", "sub", "mul", "fma", "div", "neg", "abs", "mad", "min", "max", "testp", "copysign"),
+    "transcendental": ("rcp", "sqrt", "rsqrt", "sin", "cos", "lg2", "ex2", "tanh"),
+    "half": ("add", "sub", "mul", "fma", "neg", "abs", "min", "max"),
+    "logic": ("and", "or", "xor", "not", "shl", "shr", "cnot", "lop3", "shf", "prmt"),
+    "comparison": ("setp", "selp", "set", "slct"),
+    "data_movement": ("mov", "ld", "ldu", "st", "cvta"),
+    "conversion": ("cvt",),
+    "video": (
+        "vadd",
+        "vsub",
+        "vabsdiff",
+        "vmin",
+        "vmax",
+        "vshl",
+        "vshr",
+        "vmad",
+        "vset",
+        "vadd2",
+        "vsub2",
+        "vavrg2",
+        "vabsdiff2",
+        "vmin2",
+        "vmax2",
+        "vset2",
+        "vadd4",
+        "vsub4",
+        "vavrg4",
+        "vabsdiff4",
+        "vmin4",
+        "vmax4",
+        "vset4",
+    ),
+    "control": ("bra", "brx", "call", "ret", "exit", "trap"),
+    "synchronization": ("bar", "barrier", "fence", "membar"),
+    "warp": ("elect", "shfl", "vote", "match", "activemask", "redux"),
+    "mbarrier": ("mbarrier",),
+    "bulk_copy": ("cp",),
+    "tensor_copy": ("cp", "applypriority"),
+    "multimem": ("multimem",),
+    "matrix": ("ldmatrix", "stmatrix", "movmatrix"),
+    "mma": ("mma",),
+    "wmma": ("wmma",),
+    "wgmma": ("wgmma",),
+    "tcgen05": ("tcgen05",),
+    "tcgen05_mma": ("tcgen05",),
+    "atomics": ("atom", "red"),
+    "cache": ("prefetch", "prefetchu", "applypriority", "discard", "createpolicy"),
+    "cluster": ("barrier", "mapa", "getctarank", "isspacep"),
+    "async_copy": ("cp",),
+    "tensormap": ("tensormap",),
+    "fabric": ("fabric",),
+    "sparse": ("spcompress", "spdecompress"),
+    "texture": ("tex", "tld4", "txq", "istypep"),
+    "surface": ("suld", "sust", "sured", "suq"),
+    "misc": (
+        "nanosleep",
+        "pmevent",
+        "brkpt",
+        "griddepcontrol",
+        "clusterlaunchcontrol",
+        "setmaxnreg",
+        "stacksave",
+        "stackrestore",
+        "alloca",
+    ),
+}
 
 #: Largest number of variants of one form that the search for a suggestion reads.
 _SUGGESTION_LIMIT = 5000
@@ -120,60 +181,98 @@ def _split(chapter: str) -> dict[str, Entry]:
     return split_chapter(_chapter(chapter).TEXT)
 
 
-#: The header of an entry, and the opcode of its syntax line, behind further headers and comments.
+#: The header of an entry; the opcode and modifiers of its syntax line, behind further headers and comments.
 _HEADER = re.compile(
-    rf"^\[([\w.:\-]+)\][^\n]*\n(?=(?:[ \t]*[#\[][^\n]*\n)*[ \t]*({re.escape(OPCODE)}|\w+))", re.MULTILINE
+    rf"\n\[([\w.:\-]+)\][^\n]*(?=\n(?:[ \t]*[#\[][^\n]*\n)*[ \t]*({re.escape(OPCODE)}|\w+)([^\s;]*))"
 )
+#: The name of a set of modifiers that a text defines.
+_SET_NAME = re.compile(r"\n[ \t]*(\.[\w:]+)\s*=")
 
 
 @cache
-def _index() -> dict[str, tuple[str, str]]:
-    """Return the chapter and the opcode of every entry by id; only the headers of the chapters are read."""
+def _headers(chapter: str) -> dict[str, tuple[str, str]]:
+    """Return opcode and modifiers, as the syntax line has them, of each entry of a chapter by id."""
     found: dict[str, tuple[str, str]] = {}
-    for chapter in CHAPTERS:
-        for match in _HEADER.finditer(_chapter(chapter).TEXT):
-            identifier, opcode = match[1], match[2]
-            if identifier in found:
-                raise NotationError(
-                    f"there are two entries [{identifier}], in {found[identifier][0]} and in {chapter}"
-                )
-            found[identifier] = chapter, identifier.partition(".")[0] if opcode == OPCODE else opcode
+    for match in _HEADER.finditer("\n" + _chapter(chapter).TEXT):
+        identifier, opcode = match[1], match[2]
+        if identifier in found:
+            raise NotationError(f"there are two entries [{identifier}]")
+        found[identifier] = identifier.partition(".")[0] if opcode == OPCODE else opcode, match[3]
+    if (has := tuple(dict.fromkeys(opcode for opcode, _ in found.values()))) != CHAPTERS[chapter]:
+        raise NotationError(f"chapter {chapter} has the opcodes {has}, and CHAPTERS says {CHAPTERS[chapter]}")
     return found
+
+
+@cache
+def _chapters_of(opcode: str) -> tuple[str, ...]:
+    return tuple(chapter for chapter, opcodes in CHAPTERS.items() if opcode in opcodes)
+
+
+@cache
+def chapter_of(identifier: str) -> str:
+    """Return the name of the chapter that has the form with this id. Raises KeyError if there is none."""
+    for chapter in (*_chapters_of(identifier.partition(".")[0]), *CHAPTERS):
+        if identifier in _headers(chapter):
+            return chapter
+    raise KeyError(identifier)
 
 
 def _entry(identifier: str) -> Entry:
     """Return the text of the entry with this id. Raises KeyError if there is none."""
-    return _split(_index()[identifier][0])[identifier]
+    return _split(chapter_of(identifier))[identifier]
 
 
 @cache
-def _by_opcode() -> dict[str, list[str]]:
-    """Return the ids of the forms of each opcode, in table order."""
-    index: dict[str, list[str]] = {}
-    for identifier, (_, opcode) in _index().items():
-        index.setdefault(opcode, []).append(identifier)
-    return index
+def _ids_of(opcode: str) -> dict[str, frozenset[str]]:
+    """Return the ids of the forms of an opcode, in table order, and modifiers that each instruction has.
 
-
-@cache
-def _outline(identifier: str) -> tuple[frozenset[str], str]:
-    """Return modifiers that each instruction of a form has, and a text with all modifiers that it may have.
-
-    Both are seen without reading the entry into a form. The second is empty if the entry counts modifiers up.
+    The modifiers are those outside of braces that are no name of a set in the chapter.
     """
-    entry = _entry(identifier)
-    lines = (line for line in entry.text.split("\n")[1:] if not line.lstrip().startswith("#"))
-    syntax = _OPTIONAL.sub("", next(lines).strip().partition(" ")[0].partition(";")[0])
-    names = set(MODIFIER.findall(syntax))
-    for text in (entry.text, *entry.heads):
-        names.difference_update(_SETS.findall(text))
-    whole = "\n".join((entry.text, *entry.heads))
-    return frozenset(name[1:] for name in names), "" if NUMBERS.search(whole) else whole
+    ids: dict[str, frozenset[str]] = {}
+    for chapter in _chapters_of(opcode):
+        sets = set(_SET_NAME.findall("\n" + _chapter(chapter).TEXT))
+        for identifier, (found, modifiers) in _headers(chapter).items():
+            if found == opcode:
+                always = MODIFIER.findall(_OPTIONAL.sub("", modifiers))
+                ids[identifier] = frozenset(name[1:] for name in always if name not in sets)
+    return ids
+
+
+@cache
+def _outline(identifier: str) -> tuple[list[frozenset[str] | None], list[frozenset[str] | None]]:
+    """Return the modifiers that may stand in each slot of a form: in slots always there, and in others.
+
+    They are seen in the text, without reading the entry into a form, and may be too many.  None stands for a
+    slot whose modifiers are counted up.
+    """
+    chapter = chapter_of(identifier)
+    entry, (_, modifiers) = _split(chapter)[identifier], _headers(chapter)[identifier]
+    sets = [_sets(text) for text in (entry.text, *entry.heads)]
+
+    def slots(modifiers: str) -> list[frozenset[str] | None]:
+        return [
+            next((_members(known[name]) for known in sets if name in known), frozenset((name[1:],)))
+            for name in MODIFIER.findall(modifiers)
+        ]
+
+    return slots(_OPTIONAL.sub("", modifiers)), slots("".join(_OPTIONAL.findall(modifiers)))
 
 
 _OPTIONAL = re.compile(r"\{[^}]*\}")
-#: The name of each set of modifiers that a text defines.
-_SETS = re.compile(r"^\s*(\.[\w:]+)\s*=", re.MULTILINE)
+#: A set of modifiers that a text defines: its name, its members.
+_SET = re.compile(r"^[ \t]*(\.[\w:]+)\s*=\s*\{([^}]*)\}", re.MULTILINE)
+
+
+@cache
+def _sets(text: str) -> dict[str, str]:
+    """Return the members of each set of modifiers that a text defines, as text, by the set's name."""
+    return dict(_SET.findall(text))
+
+
+@cache
+def _members(text: str) -> frozenset[str] | None:
+    """Return the modifiers among the members of a set; None if they are counted up."""
+    return None if NUMBERS.search(text) else frozenset(name[1:] for name in MODIFIER.findall(text))
 
 
 @cache
@@ -183,18 +282,13 @@ def form(identifier: str) -> Form:
     return read_form(entry.text, entry.heads)
 
 
-def chapter_of(identifier: str) -> str:
-    """Return the name of the chapter that has the form with this id. Raises KeyError if there is none."""
-    return _index()[identifier][0]
-
-
 @cache
 def check_of(identifier: str) -> Check | None:
     """Return the function that checks the form's modifiers, or None if the form has none."""
     entry = form(identifier)
     if not entry.check:
         return None
-    function: Check = getattr(_chapter(_index()[identifier][0]), entry.check)
+    function: Check = getattr(_chapter(chapter_of(identifier)), entry.check)
     return function
 
 
@@ -204,25 +298,32 @@ def operand_check_of(identifier: str) -> OperandCheck | None:
     entry = form(identifier)
     if not entry.operand_check:
         return None
-    function: OperandCheck = getattr(_chapter(_index()[identifier][0]), entry.operand_check)
+    function: OperandCheck = getattr(_chapter(chapter_of(identifier)), entry.operand_check)
     return function
 
 
 def opcodes() -> list[str]:
     """Return every opcode of the table, sorted."""
-    return sorted(_by_opcode())
+    return sorted({opcode for opcodes in CHAPTERS.values() for opcode in opcodes})
 
 
 @cache
 def forms_of(opcode: str) -> tuple[Form, ...]:
     """Return the forms of ``opcode``, in table order; empty if there are none."""
-    return tuple(form(i) for i in _by_opcode().get(opcode, ()))
+    return tuple(map(form, _ids_of(opcode)))
 
 
 def all_forms() -> Iterator[Form]:
-    """Yield every form of the table, in table order."""
-    for identifier in _index():
-        yield form(identifier)
+    """Yield every form of the table, in table order. Raises NotationError if two have the same id."""
+    known: dict[str, str] = {}
+    for chapter in CHAPTERS:
+        for identifier in _headers(chapter):
+            if identifier in known:
+                raise NotationError(
+                    f"there are two entries [{identifier}], in {known[identifier]} and in {chapter}"
+                )
+            known[identifier] = chapter
+            yield form(identifier)
 
 
 # --- matching -----------------------------------------------------------------------------------
@@ -338,11 +439,17 @@ def _possible(opcode: str, modifiers: tuple[str, ...]) -> Iterator[Form]:
 
     To read a form costs a hundred times more than a look at its text.
     """
-    given = frozenset(modifiers)
-    for identifier in _by_opcode().get(opcode, ()):
-        required, text = _outline(identifier)
-        if required <= given and (not text or all(f".{modifier}" in text for modifier in modifiers)):
-            yield form(identifier)
+    for identifier, literal in _ids_of(opcode).items():
+        if not literal.issubset(modifiers):
+            continue
+        always, others = _outline(identifier)
+        for slot in always:
+            if slot is not None and slot.isdisjoint(modifiers):
+                break
+        else:
+            slots = (*always, *others)
+            if all(any(slot is None or modifier in slot for slot in slots) for modifier in modifiers):
+                yield form(identifier)
 
 
 @lru_cache(maxsize=65536)
@@ -427,7 +534,7 @@ def match_modifiers(opcode: str, modifiers: tuple[str, ...]) -> tuple[Match, ...
 
     Raises :class:`InstructionError`, which names the nearest legal spelling, if there is none.
     """
-    if opcode not in _by_opcode():
+    if not _chapters_of(opcode):
         longer = [known for known in opcodes() if known.startswith(opcode)]
         near = list(dict.fromkeys(longer[:2] + difflib.get_close_matches(opcode, opcodes(), 3, 0.5)))[:3]
         raise InstructionError(

@@ -9,10 +9,10 @@ capabilities.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 from functools import cache
 
 from ..core.errors import TargetError
+from ..core.records import dataclass
 
 __all__ = [
     "KNOWN_TARGETS",

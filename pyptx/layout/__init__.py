@@ -5,42 +5,49 @@ memory.  The functions here compute numbers from numbers; they do not record or 
 not use a GPU.
 """
 
-from .fragments import (
-    Coordinate,
-    FragmentLayout,
-    SelectedLayout,
-    block_scales,
-    matrix_fragment,
-    mma_fragment,
-    mma_metadata,
-    wgmma_fragment,
-    wgmma_metadata,
-)
-from .operand_tile import OperandTile
-from .swizzle import SWIZZLE_BYTES, SWIZZLE_PERIOD, swizzle, swizzle_mask
-from .tcgen05_instruction_descriptor import InstructionDescriptor
-from .tcgen05_smem_descriptor import (
-    TCGEN05_K_MAJOR_128B,
-    Tcgen05SmemDescriptor,
-    element_addresses,
-    tile_offsets,
-)
-from .tensor_map import DriverArguments, TensorMap
-from .tensor_map_image import FIELDS, IMAGE_BYTES, DecodedMap
-from .tensor_map_rules import MAX_SHARED_BYTES
-from .tensor_memory import (
-    COLUMNS,
-    LANES,
-    a_operand,
-    accumulator,
-    fragment,
-    pack_address,
-    scale_factors,
-    unpack_address,
-)
-from .wgmma_descriptor import WgmmaDescriptor, box_strides
-from .wmma_fragments import wmma_fragment
-from .zero_column_mask import ZeroColumnMask
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ..core.lazy import lazily
+from .swizzle import COPY_SWIZZLES, SWIZZLE_BYTES, SWIZZLE_PERIOD, swizzle, swizzle_mask, swizzle_pattern
+
+if TYPE_CHECKING:
+    from .fragments import (
+        Coordinate,
+        FragmentLayout,
+        SelectedLayout,
+        block_scales,
+        matrix_fragment,
+        mma_fragment,
+        mma_metadata,
+        wgmma_fragment,
+        wgmma_metadata,
+    )
+    from .operand_tile import OperandTile
+    from .tcgen05_instruction_descriptor import InstructionDescriptor
+    from .tcgen05_smem_descriptor import (
+        TCGEN05_K_MAJOR_128B,
+        Tcgen05SmemDescriptor,
+        element_addresses,
+        tile_offsets,
+    )
+    from .tensor_map import DriverArguments, TensorMap
+    from .tensor_map_image import FIELDS, IMAGE_BYTES, DecodedMap
+    from .tensor_map_rules import MAX_SHARED_BYTES
+    from .tensor_memory import (
+        COLUMNS,
+        LANES,
+        a_operand,
+        accumulator,
+        fragment,
+        pack_address,
+        scale_factors,
+        unpack_address,
+    )
+    from .wgmma_descriptor import WgmmaDescriptor, box_strides
+    from .wmma_fragments import wmma_fragment
+    from .zero_column_mask import ZeroColumnMask
 
 __all__ = [
     "COLUMNS",
@@ -49,6 +56,7 @@ __all__ = [
     "TCGEN05_K_MAJOR_128B",
     "LANES",
     "MAX_SHARED_BYTES",
+    "COPY_SWIZZLES",
     "SWIZZLE_BYTES",
     "SWIZZLE_PERIOD",
     "Coordinate",
@@ -75,9 +83,51 @@ __all__ = [
     "scale_factors",
     "swizzle",
     "swizzle_mask",
+    "swizzle_pattern",
     "tile_offsets",
     "unpack_address",
     "wgmma_fragment",
     "wgmma_metadata",
     "wmma_fragment",
 ]
+
+__getattr__ = lazily(
+    __name__,
+    {
+        "fragments": (
+            "Coordinate",
+            "FragmentLayout",
+            "SelectedLayout",
+            "block_scales",
+            "matrix_fragment",
+            "mma_fragment",
+            "mma_metadata",
+            "wgmma_fragment",
+            "wgmma_metadata",
+        ),
+        "operand_tile": ("OperandTile",),
+        "tcgen05_instruction_descriptor": ("InstructionDescriptor",),
+        "tcgen05_smem_descriptor": (
+            "TCGEN05_K_MAJOR_128B",
+            "Tcgen05SmemDescriptor",
+            "element_addresses",
+            "tile_offsets",
+        ),
+        "tensor_map": ("DriverArguments", "TensorMap"),
+        "tensor_map_image": ("FIELDS", "IMAGE_BYTES", "DecodedMap"),
+        "tensor_map_rules": ("MAX_SHARED_BYTES",),
+        "tensor_memory": (
+            "COLUMNS",
+            "LANES",
+            "a_operand",
+            "accumulator",
+            "fragment",
+            "pack_address",
+            "scale_factors",
+            "unpack_address",
+        ),
+        "wgmma_descriptor": ("WgmmaDescriptor", "box_strides"),
+        "wmma_fragments": ("wmma_fragment",),
+        "zero_column_mask": ("ZeroColumnMask",),
+    },
+)

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal, NamedTuple
 
@@ -29,6 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 
 __all__ = [
     "DENSE_SHAPES",

@@ -9,9 +9,8 @@ extents, major-ness and swizzle.  See `PTX ISA, #tcgen05-strides`_ and ``#tcgen0
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..core.errors import SpecError, UnsupportedError
+from ..core.records import dataclass
 from .swizzle import SWIZZLE_PERIOD
 from .tcgen05_smem_descriptor import (
     ATOM_32B,

@@ -16,10 +16,11 @@ This module treats bits that sm_107 adds (longer K, ue5m3 scales, scales in 128 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 
 __all__ = ["KINDS", "InstructionDescriptor", "MmaKind", "mma_kind"]
 

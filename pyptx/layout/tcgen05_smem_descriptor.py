@@ -14,7 +14,6 @@ Lengths are in bytes; only the layouts quoted from CUTLASS are in units of ``uin
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
@@ -22,6 +21,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import SpecError, UnsupportedError
+from ..core.records import dataclass
 from .swizzle import SWIZZLE_BYTES, swizzle_mask
 
 __all__ = [

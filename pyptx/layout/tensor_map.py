@@ -13,13 +13,14 @@ from __future__ import annotations
 import math
 import operator
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from ..core.arrays import ArrayInfo, describe, dtype_of
 from ..core.errors import SpecError
+from ..core.records import dataclass
 from ..core.types import ScalarType
 from .tensor_map_image import DecodedMap, pack, unpack
 from .tensor_map_rules import (

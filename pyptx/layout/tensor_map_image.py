@@ -27,11 +27,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 from ..core.types import ScalarType
 from .tensor_map_rules import (
     CORNER_BITS,

@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 from ..core.types import ScalarType, scalar_type
 from .swizzle import COPY_SWIZZLES, check_copy_swizzle
 

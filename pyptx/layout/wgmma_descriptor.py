@@ -12,9 +12,8 @@ the descriptor that :func:`~pyptx.layout.element_addresses` takes.  Sources: `PT
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from ..core.errors import SpecError
+from ..core.records import dataclass
 from .swizzle import SWIZZLE_BYTES, SWIZZLE_PERIOD, check_swizzle
 from .tcgen05_smem_descriptor import Major, Tcgen05SmemDescriptor, byte_field, check_address
 

@@ -11,12 +11,11 @@ CUTLASS.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 
 __all__ = ["ZeroColumnMask"]
 

@@ -9,13 +9,15 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 from ..core.source import SourceLocation
 
 __all__ = [
+    "FILLED",
+    "FILLING",
     "FORMAT",
     "Cause",
     "Event",
@@ -30,6 +32,9 @@ __all__ = [
 
 #: Name and version of the JSON form.
 FORMAT, VERSION = "pyptx-timeline", 1
+
+#: Names of the spans of a stage of a ring.
+FILLING, FILLED = "being filled", "filled, being read"
 
 
 class TrackKind(enum.Enum):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 from .chrome import trace_events
 from .html import page_of
 from .schema import Event, EventKind, Line, Track, from_object, to_object

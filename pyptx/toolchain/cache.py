@@ -18,10 +18,10 @@ import re
 import shutil
 import time
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 from ..core.version import VERSION
 
 __all__ = [

@@ -13,11 +13,11 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from ..core.errors import ToolNotFoundError
+from ..core.records import dataclass
 from .tool_versions import known_version, remember_version
 
 __all__ = ["Tool", "find_nvdisasm", "find_ptxas"]

@@ -19,9 +19,10 @@ Resource reports become :class:`Resources`, and compile times are dropped.  Ever
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ..core.records import dataclass
 from ..core.source import SourceLocation
 
 __all__ = ["Message", "ToolReport", "Resources", "read_report"]

@@ -7,10 +7,10 @@ import re
 import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from ..core.errors import AssembleError
+from ..core.records import dataclass
 from ..core.source import SourceLocation, comment_lines
 from .find import Tool, find_nvdisasm
 from .messages import read_report

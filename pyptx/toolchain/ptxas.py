@@ -6,10 +6,11 @@ import os
 import subprocess
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from ..core.errors import TargetError
+from ..core.records import dataclass
 from ..ir.printer import PrintedModule
 from .find import Tool, find_ptxas
 from .messages import Message, Resources, ToolReport, read_report

@@ -10,7 +10,6 @@ import os
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from types import GeneratorType, ModuleType
 from typing import Any
@@ -18,6 +17,7 @@ from typing import Any
 import click
 
 from ..core.errors import PyptxError
+from ..core.records import dataclass
 from ..entry import Kernel, Specialization
 from ..toolchain import Tool, assemble, find_ptxas
 from ..toolchain.cache import CachedCubin, CubinCache, CubinSource

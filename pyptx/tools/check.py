@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ..core.errors import AssembleError, ParseError, PyptxError, ToolNotFoundError
+from ..core.records import dataclass
 from ..core.source import SourceLocation
 from ..ir import Module, Raw, parse_module
 from ..isa import check_module

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from ..core.records import dataclass
 
 __all__ = ["CUDA_NAMES", "CudaName", "cuda_name", "cuda_names_with"]
 

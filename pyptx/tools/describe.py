@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 
+from ..core.records import dataclass
 from ..dsl.inst import attribute_name
 from ..isa import Form, Match, TargetSet, Version, variants
 from ..isa.notation import PARTS, Alternative, Case, OperandGroup, OperandSpec

@@ -5,13 +5,14 @@ from __future__ import annotations
 import ast
 import importlib.util
 import sys
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import click
 
+from ..core.records import dataclass
 from ..dsl import Program
 from ..entry import Kernel
 from ..ir import Module

@@ -10,9 +10,10 @@ from __future__ import annotations
 import difflib
 import inspect
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ..core.errors import InstructionError
+from ..core.records import dataclass
 from ..dsl.inst import modifier_of
 from ..isa import Form, Match, Target, all_forms, forms_of, match_modifiers, opcodes
 from ..isa.notation import ModifierGroup

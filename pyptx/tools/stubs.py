@@ -12,10 +12,11 @@ from __future__ import annotations
 import keyword
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
+from ..core.records import dataclass
 from ..dsl.inst import attribute_name
 from ..isa import Match, forms_of, opcodes, variants
 from ..isa.notation import PARTS, Chosen, OperandSpec

@@ -9,13 +9,16 @@ import pytest
 
 from pyptx import kernel
 from pyptx.core.errors import OperandError, SpecError, TraceError
-from pyptx.core.types import TYPES, ScalarType, b32, bf16, e4m3, f16, f32, pred, s32, s64, u16, u32, u64
-from pyptx.dsl import Layout, Reg, Scalar, Tile, TileParam, ptx, reg
+from pyptx.core.types import TYPES, ScalarType, b32, b64, bf16, e4m3, f16, f32, pred, s32, s64, u16, u32, u64
+from pyptx.dsl import Layout, Reg, Scalar, Tile, TileParam, ptx, reg, smem
 from pyptx.toolchain import Tool, check_text
 
 from .helpers import body_of, recorded, rejected, text_of
 
 DIMS = {"M": 256, "N": 512, "K": 320}
+#: An array of 16 x 32 as four slabs of 16 x 8.
+_VIEWED = (16, 32, bf16)
+_VIEW = {"tma_shape": (4, 16, 8), "tma_strides": (16, 64, 2), "tma_box": (2, 16, 8)}
 
 
 def test_a_pointer_is_loaded_once_and_using_it_records_nothing() -> None:
@@ -137,6 +140,23 @@ def test_pointers_and_maps_are_shared() -> None:
     recorded(body, Tile(256, 64, bf16, Layout.TMA_128B, tma_box=(128, 64)))
 
 
+def test_a_map_of_another_shape_is_copied_by_an_instruction_of_its_rank(ptxas: Tool) -> None:
+    tile = Tile(*_VIEWED, Layout.TMA_NONE, **_VIEW)
+
+    def body(A: TileParam) -> None:
+        assert A.shape == (16, 32)
+        slabs = smem.alloc((2, 16, 8), bf16, align=128)
+        mbar = smem.alloc(1, b64)
+        ptx.cp.async_.bulk.tensor_3d(dst=slabs, src=A.tma_desc(), coord=(0, 0, 2), mbar=mbar)
+        with rejected(OperandError, "which has 3 dimensions", "use tensor_3d"):
+            ptx.cp.async_.bulk.tensor_2d(dst=slabs, src=A.tma_desc(), coord=(0, 0), mbar=mbar)  # rejected
+        small = smem.alloc((1, 16, 8), bf16, align=128)
+        with rejected(OperandError, "is 512 bytes, but the buffer"):
+            ptx.cp.async_.bulk.tensor_3d(dst=small, src=A.tma_desc(), coord=(0, 0, 0), mbar=mbar)  # rejected
+
+    assert check_text(text_of(body, tile), ptxas=ptxas).ok
+
+
 def test_a_pointer_tile_has_no_tensor_map() -> None:
     def body(A: TileParam) -> None:
         with rejected(TraceError, "A", "ROW_MAJOR", "tma_box="):
@@ -160,6 +180,14 @@ def test_a_pointer_tile_has_no_tensor_map() -> None:
         ((8, f32), {"tma_box": (8,)}, "needs a TMA layout"),
         ((8, 8, f32, Layout.TMA_NONE), {"tma_box": (8,)}, "1 axes, the tile has 2"),
         ((8, f32, Layout.TMA_NONE), {"layout": Layout.TMA_NONE}, "twice"),
+        ((*_VIEWED, Layout.TMA_NONE), {**_VIEW, "tma_box": (8, 8)}, "tma_shape (4, 16, 8) has 3"),
+        ((*_VIEWED, Layout.TMA_NONE), {**_VIEW, "tma_strides": None}, "expected all three"),
+        ((*_VIEWED, Layout.TMA_NONE), {**_VIEW, "tma_strides": (16, 64)}, "one number for each axis"),
+        (_VIEWED, _VIEW | {"tma_box": None}, "expected all three"),
+        (("M", 32, bf16, Layout.TMA_NONE), _VIEW, "the dims M are names"),
+        ((*_VIEWED, Layout.TMA_NONE), {**_VIEW, "tma_shape": (5, 16, 8)}, "ends 1040 bytes"),
+        ((*_VIEWED, Layout.TMA_NONE), {**_VIEW, "tma_strides": (16, 64, 4)}, "expected 2"),
+        ((*_VIEWED, Layout.TMA_NONE), {**_VIEW, "tma_shape": (4, 0, 8)}, "positive extents"),
     ],
     ids=str,
 )
@@ -175,6 +203,8 @@ def test_tiles() -> None:
     assert Tile(8, np.float32).dtype is f32
     assert Tile(8, e4m3).layout is Layout.ROW_MAJOR
     assert repr(Tile("M", f16)) == "Tile('M', f16, Layout.ROW_MAJOR)"
+    viewed = repr(Tile(*_VIEWED, Layout.TMA_NONE, **_VIEW))
+    assert "tma_shape=(4, 16, 8), tma_strides=(16, 64, 2)" in viewed
     assert [layout.swizzle for layout in Layout] == ["none", "none", "32B", "64B", "128B"]
 
 

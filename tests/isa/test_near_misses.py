@@ -89,14 +89,22 @@ def _forget() -> None:
 @contextmanager
 def planted(identifier: str, right: str, wrong: str) -> Iterator[Form]:
     """The table with one fault in one entry."""
-    entry, read = table._entry(identifier), table._entry
+    chapter, entry = table.chapter_of(identifier), table._entry(identifier)
     assert entry.text.count(right) == 1
     altered = replace(entry, text=entry.text.replace(right, wrong))
-    with pytest.MonkeyPatch.context() as patch:
+    header = table._HEADER.search(f"\n{altered.text}")
+    assert header is not None
+    entries = table._split(chapter) | {identifier: altered}
+    headers = table._headers(chapter) | {identifier: (table._headers(chapter)[identifier][0], header[3])}
+    split, read = table._split, table._headers
+    try:
+        with pytest.MonkeyPatch.context() as patch:
+            _forget()
+            patch.setattr(table, "_split", lambda given: entries if given == chapter else split(given))
+            patch.setattr(table, "_headers", lambda given: headers if given == chapter else read(given))
+            yield table.form(identifier)
+    finally:
         _forget()
-        patch.setattr(table, "_entry", lambda given: altered if given == identifier else read(given))
-        yield table.form(identifier)
-    _forget()
 
 
 #: What is planted: the entry, the right text, the wrong one, the kind of near miss that finds it, who is stricter.

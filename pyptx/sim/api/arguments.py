@@ -9,7 +9,6 @@ then points at their bytes, one map after the other.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ import numpy as np
 from ...core.arrays import ArrayInfo, describe, host_bytes, is_array
 from ...core.errors import SpecError
 from ...core.findings import RULES, Finding
+from ...core.records import dataclass
 from ...ir import Param
 from ...layout.tensor_map import TensorMap
 from ...layout.tensor_map_image import IMAGE_BYTES

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding, Verdict, verdict_of
+from ...core.records import dataclass
 from ..engine.events import Engine
 from .report import Report
 

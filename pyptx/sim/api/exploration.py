@@ -9,13 +9,14 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from ...core.errors import SpecError
 from ...core.findings import RULES, Finding, Verdict, verdict_of
+from ...core.records import dataclass
 from ..exploration.token import token_of
 from ..exploration.tree import Found, Task, Tree
 from ..threads.limits import Progress

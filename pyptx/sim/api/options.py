@@ -12,12 +12,13 @@ import operator
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, fields, replace
+from dataclasses import fields, replace
 from os import PathLike
 from typing import Any, TypedDict, TypeVar
 
 from ...core.arrays import is_array
 from ...core.errors import SpecError
+from ...core.records import dataclass
 from ...core.waivers import Waiver, check_waiver
 from ...layout.tensor_map import TensorMap
 from ..debugger.stepper import Debugger, debugger_of

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from ...core.arrays import is_array, to_numpy
 from ...core.errors import SpecError
 from ...core.findings import RULES, Finding
+from ...core.records import dataclass
 from ...layout.tensor_map import TensorMap
 
 __all__ = ["Expected", "expected_outputs", "wrong_results"]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...core.errors import SimulationError
 from ...core.findings import Finding, Verdict, verdict_of
+from ...core.records import dataclass
 from ...core.waivers import Waiver
 from ...timeline import Timeline
 from ..claims.competing import Claim, Competing

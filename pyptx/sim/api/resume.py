@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Hashable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import SpecError
 from ...core.findings import RULES, Finding
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ..exploration.events import Touch
 from ..exploration.tree import Node, Tree

@@ -10,7 +10,7 @@ import pickle
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ...core.arrays import host_bytes, is_array
 from ...core.errors import GridSizeError, SpecError
 from ...core.findings import RULES, Finding, Verdict, verdict_of
+from ...core.records import dataclass
 from ...ir import Function, Launch, print_module
 from ...layout.tensor_map import TensorMap
 from ..claims.competing import Claim

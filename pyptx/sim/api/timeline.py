@@ -6,14 +6,15 @@ that the recorder has seen, in the order in which the schedule let them happen.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import field
+from typing import Any, NamedTuple
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ...ir import RingBarriers, RingSide
 from ...timeline import Cause, Event, EventKind, Timeline, Track, TrackKind
-from ...timeline.schema import Lines
+from ...timeline.schema import FILLED, FILLING, Lines
 from ..engine.events import AsyncOperation, Engine, Step
 from ..engine.stream import Fence, Life, LifeKind, Observer, Sync, SyncKind, ThreadWait
 from ..engine.waits import Awaited, BarrierPhase
@@ -22,7 +23,7 @@ from ..machine.machine import Machine
 from ..memory.access import Access, AccessKind, StateSpace
 from ..memory.mbarrier import MBarrier
 
-__all__ = ["DEFAULT_EVENTS", "TimelineRecorder"]
+__all__ = ["DEFAULT_EVENTS", "Initialized", "TimelineRecorder", "initialized"]
 
 #: Number of events that a timeline keeps, unless the caller says otherwise.
 DEFAULT_EVENTS = 200_000
@@ -119,6 +120,33 @@ class _Tracks:
         return -1 if index is None else index
 
 
+class Initialized(NamedTuple):
+    """An mbarrier that an access initializes: its key in later events, and how figures and pages call it.
+
+    ``number`` is its index in the buffer that holds it, or -1; ``ring`` the ring that it belongs to.
+    """
+
+    key: Hashable
+    offset: int
+    label: str
+    number: int
+    ring: RingBarriers | None
+
+
+def initialized(access: Access) -> Iterator[Initialized]:
+    """Yield the mbarriers that an access of kind ``INIT`` initializes."""
+    actor: Any = access.actor
+    cta, segment = actor.warp.cta, access.segment
+    for offset in access.footprint.starts.tolist():
+        key = (cta.grid.number, cta.cluster.number, segment.base + offset)
+        part = None if segment.parts is None else segment.parts.at(offset)
+        number = -1 if part is None else (offset - part.start) // 8
+        label = f"mbarrier {offset:#x}"
+        if part is not None:
+            label = f"{part.name}[{number}]" if part.end - part.start > 8 else part.name
+        yield Initialized(key, offset, label, number, None if part is None else part.ring)
+
+
 class TimelineRecorder(Observer):
     """Records a timeline of the run that it observes; at most ``limit`` events.
 
@@ -152,6 +180,8 @@ class TimelineRecorder(Observer):
         if access.threads is None or access.kind is AccessKind.PROBE or access.space in _HIDDEN:
             return
         actor: Any = access.actor
+        if isinstance(actor, AsyncOperation):
+            return  # cp.async: its engine's track shows the operation
         self._order += 1
         name = actor.op.name if actor.op is not None else access.kind.value
         self._do(actor.cta_key, access.threads, name, actor.location)
@@ -288,17 +318,11 @@ class TimelineRecorder(Observer):
 
     def _begin_barriers(self, access: Access) -> None:
         actor: Any = access.actor
-        cta, segment = actor.warp.cta, access.segment
-        for offset in access.footprint.starts.tolist():
-            key = (cta.grid.number, cta.cluster.number, segment.base + offset)
-            part = None if segment.parts is None else segment.parts.at(offset)
-            number = -1 if part is None else (offset - part.start) // 8
-            label = f"mbarrier {offset:#x}"
-            if part is not None:
-                label = f"{part.name}[{number}]" if part.end - part.start > 8 else part.name
-            ring = None if part is None else part.ring
-            track = self._tracks.of(TrackKind.BARRIER, cta.key, label, offset)
-            self._barriers[key] = _Barrier(label, cta.key, track, number if ring else -1, ring)
+        cta = actor.warp.cta
+        for each in initialized(access):
+            track = self._tracks.of(TrackKind.BARRIER, cta.key, each.label, each.offset)
+            stage = each.number if each.ring else -1
+            self._barriers[each.key] = _Barrier(each.label, cta.key, track, stage, each.ring)
 
     def _count(self, barrier: _Barrier, sync: Sync, operation: _Operation | None) -> None:
         """Show that arrivals or bytes, of threads or of an operation, count for the phase of a barrier."""
@@ -309,7 +333,7 @@ class TimelineRecorder(Observer):
             barrier.phase = event
             self._keep(event)
             if barrier.ring is not None and barrier.ring.side is RingSide.FULL:
-                self._state(barrier, "being filled", sync.phase)
+                self._state(barrier, FILLING, sync.phase)
         index, cause, who = -1, Cause.WARPS, ""
         if operation is not None:
             index, cause = operation.index, _cause_of(operation.operation)
@@ -337,7 +361,7 @@ class TimelineRecorder(Observer):
         event.by = known.last[0]
         if known.ring is not None:
             full = known.ring.side is RingSide.FULL
-            self._state(known, "filled, being read" if full else "", barrier.phase - 1)
+            self._state(known, FILLED if full else "", barrier.phase - 1)
 
     def _state(self, barrier: _Barrier, state: str, phase: int) -> None:
         """Show the state of the stage to which a barrier of a ring belongs; "" if the stage is empty."""

@@ -8,10 +8,11 @@ competes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 from weakref import WeakKeyDictionary
 
+from ...core.records import dataclass
 from ...flow import accesses, control_flow
 from ...ir import Instruction, Register, Special, Symbol, leaves, registers_of
 from ..code.emitter import CLOCKS

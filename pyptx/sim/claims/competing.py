@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 
 __all__ = ["EVERY_SCHEDULE", "THIS_SCHEDULE", "Claim", "Competing", "Ledger"]

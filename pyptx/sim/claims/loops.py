@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from weakref import WeakKeyDictionary
 
+from ...core.records import dataclass
 from ...flow import Block, accesses, control_flow, read_from
 from ...flow.graph import EXIT
 from ...ir import Immediate, Instruction, Register, leaves

@@ -7,8 +7,8 @@ execution, too.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ..engine.stream import Threads
 from ..sanitizer.agents import LaneGroup, WarpAgent, bits_of

@@ -16,9 +16,10 @@ the end if it knows all that counted in the phase.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...core.findings import RULES, Finding
+from ...core.records import dataclass
 from ..engine.events import Engine, Step
 from ..engine.stream import Sync, SyncKind
 from ..memory.mbarrier import MAX_COUNT

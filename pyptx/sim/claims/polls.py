@@ -8,9 +8,10 @@ matters of the loop is for which values it ends. :mod:`.loops` finds such loops.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ...core.records import dataclass
 from ...ir import Instruction
 from ..code.function import FunctionCode
 from ..code.semantic import CLASSES, Op, RegisterPlace

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ...layout.tensor_memory import COLUMNS
 from ..engine.stream import Sync, SyncKind

@@ -7,9 +7,10 @@ for the same phase (a *peek*). Everything else that reads the answer lets hardwa
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ...core.records import dataclass
 from ...flow import Block, Graph, accesses, read_from
 from ...flow.graph import EXIT
 from ...ir import Immediate, Instruction, Register, leaves, registers_of

@@ -9,9 +9,10 @@ they are an exception of the claim, as long as the launch does not read them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ...core.types import TYPES
 from ..code.function import FunctionCode

@@ -12,9 +12,10 @@ The order here is causality order: a load may get an older value than execution 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ...core.types import TYPES
 from ...ir import Immediate, Register

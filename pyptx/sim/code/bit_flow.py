@@ -5,8 +5,7 @@ Owns :class:`BitFlow`: the sources, the destinations and the rule of an instruct
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...core.records import dataclass
 from ...core.types import TYPES, ScalarType
 from ...ir import Address, Element, Indexed, Operand, Pair, Register, Vector, registers_of
 from .array_code import ArrayEmitter

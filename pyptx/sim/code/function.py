@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from ...core.findings import RULES, Finding
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ...flow import Block, Graph, accesses, control_flow, maybe_undefined, read_after, reconvergence
 from ...flow.graph import EXIT

@@ -7,13 +7,13 @@ variables, which keep what kernels write.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import SimulationError, SpecError
+from ...core.records import dataclass
 from ...ir import (
     Alias,
     Function,

@@ -7,7 +7,8 @@ instructions of threads that hold undefined bits in registers.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+
+from ...core.records import dataclass
 
 __all__ = [
     "BITWISE",

@@ -38,12 +38,13 @@ from __future__ import annotations
 import enum
 import inspect
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cache
 from importlib import import_module
 from pkgutil import iter_modules
 from typing import Any, Literal
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ...isa import Binding
 from ...isa.table import CHAPTERS, chapter_of

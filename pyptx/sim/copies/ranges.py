@@ -9,11 +9,11 @@ Source: PTX ISA, `#data-movement-and-conversion-instructions-cp-async-bulk`_.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ..memory.access import AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
 from ..memory.segments import Actor, Segment
 from ..threads.cta import CTA

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 import numpy as np
 
 from ...core.errors import SpecError
+from ...core.records import dataclass
 from ...ir import Module
 from .places import Listing, Place, in_file
 from .values import evaluate

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ...ir import Instruction, LabelStatement, Module, print_module
 from ..code.function import CodeBlock

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import SpecError
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ...core.types import ScalarType, b8, f32
 from ...flow.graph import EXIT

@@ -11,10 +11,10 @@ import signal
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...core.errors import SpecError
+from ...core.records import dataclass
 from ...ir import Module
 from ..threads.warp import Split, Warp
 from .breakpoints import Breakpoint, parse_breakpoint

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import SpecError
+from ...core.records import dataclass
 from ...core.types import TYPES, ScalarType
 from ...ir import Instruction, Register
 from ..code.function import FunctionCode

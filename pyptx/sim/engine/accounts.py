@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...core.findings import Finding
+from ...core.records import dataclass
 
 __all__ = ["Issuer", "LaunchAccount"]
 

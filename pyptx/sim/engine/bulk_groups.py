@@ -8,8 +8,7 @@ Source: PTX ISA, `#data-movement-and-conversion-instructions-cp-async-bulk-commi
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...core.records import dataclass
 from .events import Step
 
 __all__ = ["BulkGroups"]

@@ -13,12 +13,12 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ..memory.access import Access, MemoryOrder, Scope, StateSpace
 

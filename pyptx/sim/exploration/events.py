@@ -8,11 +8,12 @@ touch of one conflicts with a touch of the other.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 
 __all__ = [

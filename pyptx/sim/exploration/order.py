@@ -8,11 +8,12 @@ predecessors are one integer, whose bits are the numbers of events.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from .events import FENCES, Act, Event, Meeting, Role, Touch, chosen, conflicts, ordered
 from .trail import Trail, is_step
 

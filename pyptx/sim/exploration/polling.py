@@ -6,9 +6,9 @@ the events of the pass are taken back.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
+from ...core.records import dataclass
 from ..code.function import CodeBlock, FunctionCode
 from ..code.liveness import live_registers
 from ..code.propagation import Rule

@@ -11,8 +11,9 @@ Reduction*, J. ACM 64(4), 2017.
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...core.records import dataclass
 from .events import Agent, Choice, Event, Touch, agent_of
 from .order import Order, Race
 from .trail import Trail

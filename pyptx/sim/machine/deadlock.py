@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ...core.findings import RULES, Finding
+from ...core.records import dataclass
 from ...core.remedies import Edit, Place, Remedy
 from ...core.source import SourceLocation
 from ..code.function import CodeBlock

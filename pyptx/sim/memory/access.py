@@ -8,11 +8,12 @@ multiprocessor.
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...core.records import dataclass
 
 if TYPE_CHECKING:
     from .segments import Actor

@@ -6,11 +6,10 @@ store the same value. The simulator keeps the value of the last lane.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from .access import Access, AccessKind, Proxy
 
 __all__ = ["Collision", "colliding"]

@@ -11,13 +11,13 @@ bits. It stores counts as negative numbers, so that the last arrival carries int
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from .phase_watch import PhaseWatch
 from .segments import Actor, Fault

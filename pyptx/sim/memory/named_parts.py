@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ...ir import RingBarriers
 
 __all__ = ["NamedParts", "Part"]

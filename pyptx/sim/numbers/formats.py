@@ -12,12 +12,13 @@ Owns :class:`Format` and the formats of PTX that numpy lacks, one encoder and on
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...core.records import dataclass
 
 __all__ = [
     "FORMATS",

@@ -20,13 +20,13 @@ if each row of A has its own elements of B (sparse products).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from .formats import FORMATS, decoded
 from .single import NAN
 

@@ -7,9 +7,10 @@ warp that runs and synchronizes as a whole costs as much as one thread.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple
 
+from ...core.records import dataclass
 from ..memory.access import Scope
 from .clocks import LANES_KEY, ORDERS, Clock, Level, Levels, join, join_levels
 from .records import Record

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ..memory.access import AccessKind, Footprint, MemoryOrder, Scope
 from .agents import FULL_MASK, CtaAgent, bits_of
 from .order import Current, View, broken_rule, known_lanes, level_of, may_conflict

@@ -11,12 +11,13 @@ Source: PTX ISA, `#release-acquire-patterns`, `#observation-order`, `#causality-
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, Scope
 from .agents import CtaAgent, LaneGroup, Released, WarpAgent, bits_of, includes
 from .clocks import LANES_KEY, ORDERS, Clock, Level, Levels, join_levels

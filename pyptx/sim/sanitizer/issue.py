@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ..engine.stream import GroupKind
 

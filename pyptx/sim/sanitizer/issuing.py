@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ..engine.events import AsyncOperation, Step, StepKind
 from ..engine.stream import GroupKind, Sync
 from .agents import CtaAgent, LaneGroup, WarpAgent, bits_of

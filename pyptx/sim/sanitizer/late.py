@@ -7,12 +7,13 @@ the shadow is made when another access needs it, if ever (:meth:`~.shadow.Shadow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ..memory.access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
 from .agents import FULL_MASK, WarpAgent

@@ -9,8 +9,9 @@ over a chain whose last token its issuer knows.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from .agents import CtaAgent
 from .clocks import KEYS, NO_CLOCK, ORDERS, READ_KEY, Clock, Level, Levels, extended

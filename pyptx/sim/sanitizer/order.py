@@ -9,8 +9,8 @@ Source: PTX ISA, `#memory-consistency-model`, `#async-proxy`, `#tcgen05-memory-c
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 
+from ...core.records import dataclass
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, Scope, StateSpace
 from .agents import FULL_MASK, CtaAgent, bits_of, includes
 from .clocks import LANES_KEY, NO_CLOCK, READ_KEY, Clock, Fenced, Level, Levels, MapFenced, SharedOnly

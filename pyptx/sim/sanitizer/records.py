@@ -7,8 +7,9 @@ plus the lane, or plus :data:`ALL_LANES` if the whole record is meant.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ..memory.access import AccessKind, MemoryOrder, Proxy, Scope
 from .clocks import Levels

@@ -9,9 +9,10 @@ race with a write of another thread. Accesses of one size race without harm to o
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from ...core.errors import TraceError
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ...flow import accesses
 from ...flow.graph import Graph, control_flow

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ...core.types import TYPES
 from ..code.semantic import Op, executes
 from ..copies.st_async import reduce_async, shared_address

@@ -11,9 +11,9 @@ relinquish_alloc_permit.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ...core.records import dataclass
 from ..engine.waits import Awaited, Condition
 from .tensor_memory import TensorMemory
 

@@ -10,13 +10,13 @@ sum of their products exceeds the 24 bits of an f32.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import PyptxError
+from ...core.records import dataclass
 from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor, mma_kind
 from ...layout.zero_column_mask import ZeroColumnMask
 from ..memory.access import AccessKind

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ..code.bit_flow import bit_flow
 from ..code.semantic import Op, RegisterPlace
 from ..engine.events import AsyncOperation

@@ -9,12 +9,12 @@ from __future__ import annotations
 import re
 import struct
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ..memory.access import AccessKind, StateSpace
 
 if TYPE_CHECKING:

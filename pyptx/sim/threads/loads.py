@@ -8,12 +8,12 @@ number of elements.
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass
 from typing import Any, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.records import dataclass
 from ...core.types import TYPES
 from ...ir import Immediate, Register, Sink, Vector
 from ..code.semantic import CLASSES, Op

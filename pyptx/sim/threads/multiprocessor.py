@@ -13,11 +13,11 @@ Guide, compute capabilities.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from ...core.records import dataclass
 from ...isa import Target
 from ..code.program import SHARED_START
 

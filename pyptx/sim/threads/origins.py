@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ..engine.accounts import LaunchAccount
 from ..memory.access import StateSpace

@@ -12,8 +12,9 @@ Source: PTX ISA, `#axioms`: coherence, atomicity, SC per location and causality.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...core.records import dataclass
 from ..memory.access import MemoryOrder, Proxy, Scope
 from ..memory.segments import Segment
 from ..sanitizer.agents import CtaAgent, WarpAgent, bits_of, includes

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ...core.records import dataclass
 from ..engine.stream import Life, LifeKind, Observer
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, StateSpace
 from ..memory.address_space import Memory

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ...core.findings import RULES, Finding
+from ...core.records import dataclass
 from ...core.remedies import Edit, Place, Remedy
 from ...core.source import SourceLocation
 from ..engine.events import Step

@@ -9,10 +9,11 @@ import enum
 import hashlib
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from ...core.errors import PyptxError
+from ...core.records import dataclass
 from ...entry import Kernel, Specialization
 from ...toolchain import Assembly
 from .space import Configuration, written

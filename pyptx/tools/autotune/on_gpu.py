@@ -6,13 +6,13 @@ Owns :class:`CudaBackend`, which uses the driver alone, through :mod:`pyptx.runt
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ...core.errors import LaunchError
+from ...core.records import dataclass
 from ...core.types import TYPES, ScalarType
 from ...ir import Launch
 from ...layout import TensorMap
@@ -137,9 +137,13 @@ class CudaBackend:
         pointer = held[place][turn]
         if parameter["kind"] == "pointer":
             return pointer
-        shape = arrays[place]["shape"]
         described = TensorMap.tiled(
-            0, shape=shape, dtype=parameter["type"], box=parameter["box"], swizzle=parameter["swizzle"]
+            0,
+            shape=parameter["shape"],
+            strides=parameter["strides"],
+            dtype=parameter["type"],
+            box=parameter["box"],
+            swizzle=parameter["swizzle"],
         )
         return encode(described, pointer, self._device)
 

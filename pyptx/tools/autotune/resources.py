@@ -11,9 +11,9 @@ import math
 import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from ...core.errors import AssembleError, ToolNotFoundError
+from ...core.records import dataclass
 from ...ir import Launch
 from ...isa import Target, target
 from ...toolchain import Resources, assemble, find_ptxas

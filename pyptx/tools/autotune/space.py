@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...core.errors import SpecError
+from ...core.records import dataclass
 
 __all__ = ["Axis", "Configuration", "axis", "check_names", "configurations", "written"]
 

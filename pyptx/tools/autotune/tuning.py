@@ -10,12 +10,12 @@ import sys
 import tempfile
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ...core.arrays import describe, is_array
 from ...core.errors import PyptxWarning, SpecError
+from ...core.records import dataclass
 from ...core.source import author_location
 from ...dsl import Tile
 from ...runtime.driver import device_info

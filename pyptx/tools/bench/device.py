@@ -168,6 +168,11 @@ class TorchDevice:
                 run()
         except (RuntimeError, PyptxError):
             self.synchronize()
+            # After a capture that failed, torch's random generators work in captures alone. The end of one
+            # that succeeds puts them right.
+            number = torch.zeros(1, device="cuda")
+            with torch.cuda.graph(torch.cuda.CUDAGraph()):
+                number.zero_()
             return None
         replay: Callable[[], Any] = captured.replay
         replay()  # the first launch of a graph uploads it

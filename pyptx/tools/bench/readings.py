@@ -12,8 +12,10 @@ import subprocess
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
+
+from ...core.records import dataclass
 
 __all__ = ["Reading", "Readings", "energy_counter", "parse_smi", "reader", "watch"]
 

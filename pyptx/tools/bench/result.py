@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import statistics
 import sys
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, field
 from typing import Any
 
 import numpy as np
 
+from ...core.records import dataclass
 from .readings import Readings
 
 __all__ = ["BenchResult", "Draw", "Timing"]

@@ -10,9 +10,10 @@ import itertools
 import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ...core.records import dataclass
 from .device import Device
 from .readings import Reading, Readings, watch
 from .result import Draw, Timing

@@ -10,10 +10,10 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 
 from ...core.errors import PyptxError
+from ...core.records import dataclass
 from ...core.types import TYPES
 from ...flow import accesses
 from ...ir import (

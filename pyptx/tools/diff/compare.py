@@ -6,8 +6,9 @@ import difflib
 from bisect import bisect_left
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...core.records import dataclass
 from ...ir import Function, Register
 from .align import Aligned, align, by_ends, straight
 from .canonical import Code, Interner, Line, Name

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from ...core.records import dataclass
 from ...dsl import Program
 from ...entry import Kernel
 from ...ir import Function, Module, Param, Statement, Variable, parse_module, print_module

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from ...ir import Module, Param, Statement, Variable
 from ...ir.mangling import demangle

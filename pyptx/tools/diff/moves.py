@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import islice
 
+from ...core.records import dataclass
 from .align import Aligned
 from .canonical import Code, Line, Name
 from .labels import Places

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ...core.errors import SpecError
+from ...core.records import dataclass
 from ...core.types import from_dtype
 
 __all__ = ["EXACT", "ArrayMismatch", "NamedArray", "Tolerance", "check_comparable", "compare_array"]

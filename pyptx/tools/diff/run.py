@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from ...core.errors import PyptxError, SpecError
+from ...core.records import dataclass
 from ...core.types import TYPES, ScalarType
 from ...dsl import Scalar, Tile
 from ...entry import Kernel

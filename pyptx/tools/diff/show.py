@@ -7,10 +7,10 @@ import sys
 import textwrap
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ...core.records import dataclass
 from ...core.source import SourceLocation
 from .model import Comparison, Difference, FunctionDiff, Place, Row, readable_name
 from .summary import Counts, MachineCode

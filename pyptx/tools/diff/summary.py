@@ -6,10 +6,11 @@ import hashlib
 import re
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 
 from ...core.errors import PyptxError, ToolNotFoundError
+from ...core.records import dataclass
 from ...ir import Instruction, Module
 from ...isa.table import chapter_of, spelled
 from ...toolchain import PtxRejectedError, Resources, assemble, disassemble

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from ...core.errors import ToolNotFoundError
 from ...core.findings import RULES, Finding, Verdict, verdict_of
+from ...core.records import dataclass
 from ...core.waivers import Waiver, check_waiver, waived
 from ...flow import control_flow
 from ...ir import Function, Raw

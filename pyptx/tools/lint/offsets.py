@@ -10,9 +10,9 @@ larger than what the type can address.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from ...core.findings import RULES, Finding
+from ...core.records import dataclass
 from ...core.remedies import Remedy
 from ...core.types import TYPES, ScalarType
 from ...flow import Graph, Interval, accesses, is_finite, type_range, value_ranges

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from math import prod
 
 from ...core.findings import RULES, Finding
+from ...core.records import dataclass
 from ...core.remedies import Remedy
 from ...core.source import SourceLocation
 from ...flow import Graph, accesses, value_ranges

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from math import prod
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import SpecError
 from ...core.findings import Verdict
+from ...core.records import dataclass
 from ...core.waivers import Waiver
 from ...dsl import Program, Tile
 from ...entry import Kernel

@@ -9,9 +9,11 @@ from __future__ import annotations
 
 import csv
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
+
+from ...core.records import dataclass
 
 __all__ = ["HotLine", "NcuReport", "ProfiledKernel", "join", "read_details", "read_source"]
 
@@ -132,14 +134,15 @@ def read_details(text: str) -> list[ProfiledKernel]:
         if "Metric Name" in row and "ID" in row:
             head = row
             continue
-        if len(row) != len(head):
+        if not row[0].isdigit() or len(row) > len(head):
             continue
-        cells = dict(zip(head, row, strict=True))
+        # Where a rule adds columns to the head, the rows of metrics end before them.
+        cells = dict(zip(head, row, strict=False))
         kernel = found.setdefault(
             cells["ID"],
             ProfiledKernel(cells["Kernel Name"], cells.get("Grid Size", ""), cells.get("Block Size", "")),
         )
-        if cells["Metric Name"]:
+        if cells.get("Metric Name"):
             kernel.metrics[cells["Metric Name"]] = (
                 _number(cells["Metric Value"]),
                 cells.get("Metric Unit", ""),

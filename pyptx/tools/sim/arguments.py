@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from ...core.arrays import dtype_of
 from ...core.errors import SpecError
+from ...core.records import dataclass
 from ...core.types import ScalarType
 from ..diff.run import random_array
 

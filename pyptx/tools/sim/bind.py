@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from ...core.arrays import dtype_of
 from ...core.errors import SpecError
+from ...core.records import dataclass
 from ...core.types import ScalarType, from_dtype
 from ...layout import TensorMap
 from .arguments import ArgumentSource, FileArray, FilledArray, NamedArgument, Number, SameArray, TensorMapOf

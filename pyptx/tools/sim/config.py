@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from ...core.errors import SpecError
+from ...core.records import dataclass
 from ...core.waivers import Waiver
 from .arguments import (
     FILLS,

@@ -9,13 +9,13 @@ from __future__ import annotations
 import linecache
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import click
 
 from ...core.errors import PyptxError, SpecError
+from ...core.records import dataclass
 from ...core.types import ScalarType, u64
 from ...dsl import Scalar
 from ...entry import Kernel

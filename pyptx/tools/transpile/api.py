@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from ...core.errors import PyptxError, UnsupportedError
+from ...core.records import dataclass
 from ...ir import Module, parse_module
 from ..diff import diff
 from .check import run

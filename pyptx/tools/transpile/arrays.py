@@ -6,8 +6,8 @@ A register is in at most one array, and its place in the array does not change.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
+from ...core.records import dataclass
 from ...core.types import ScalarType
 from ...ir import Register, Vector
 from .body import StatementStep

@@ -8,9 +8,10 @@ variable.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from ...core.errors import UnsupportedError
+from ...core.records import dataclass
 from ...flow import accesses
 from ...ir import (
     BranchTarget,

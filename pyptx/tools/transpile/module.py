@@ -6,9 +6,10 @@ Owns :func:`written`.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from ...core.errors import UnsupportedError
+from ...core.records import dataclass
 from ...core.types import TYPES
 from ...ir import (
     Alias,

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ...core import types
+from ...core.records import dataclass
 from ...core.types import TYPES, ScalarType
 from ...ir import (
     Address,

@@ -6,8 +6,7 @@ registers of the given types, records the same opcode, modifiers and operands in
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ...core.records import dataclass
 from ...core.types import TYPES, ScalarType
 from ...ir import Instruction
 

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ...core.records import dataclass
 from ...core.types import TYPES, ScalarType
 from ...ir import Address, Indexed, Operand, Register, Vector, registers_of
 from ...isa.operands import address_space, fits

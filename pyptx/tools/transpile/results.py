@@ -7,11 +7,11 @@ small program, once for each combination of types.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 from ...core.errors import PyptxError
+from ...core.records import dataclass
 from ...core.types import TYPES, ScalarType
 from ...dsl import Program, ptx, reg
 from ...dsl.registers import Reg

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TypeAlias
 
+from ...core.records import dataclass
 from ...ir import Guard, LabelStatement, ScopeMark, TargetList
 from .body import StatementStep
 

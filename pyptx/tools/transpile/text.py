@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
+
+from ...core.records import dataclass
 
 __all__ = ["WIDTH", "SourceBlock", "Formula", "common", "nearest", "number", "packed", "wrapped"]
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ....core.records import dataclass
 from ....core.source import SourceLocation
 from ...engine.events import AsyncOperation, Step
 from ...engine.stream import Fence, FenceKind, Sync, SyncKind

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ....core.records import dataclass
 from ....core.remedies import Edit, Place, Remedy
 from ....core.source import SourceLocation
 from ....ir import Instruction

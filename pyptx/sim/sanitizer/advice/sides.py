@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TypeGuard
 
+from ....core.records import dataclass
 from ....core.source import SourceLocation
 from ...engine.stream import GroupKind, Sync, SyncKind
 from ...memory.access import MemoryOrder
