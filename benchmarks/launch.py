@@ -1,4 +1,4 @@
-"""Measure what a launch costs on the host: kernels of pyptx beside torch, Triton and the bare driver.
+"""Measure what a launch costs on the host: kernels of pyptx, torch, Triton, CuTe DSL and the bare driver.
 
 Every row launches an empty kernel, or adds two matrices of 1,024 x 8 numbers.  A burst is 500 launches
 between two synchronizations, so that the queue never fills; the sustained column launches 20,000 in a row.
@@ -106,6 +106,8 @@ def rows(torch: Any) -> Iterator[tuple[str, Callable[[], Any]]]:
     yield "a + b of torch", lambda: a + b
     with contextlib.suppress(ImportError):
         yield "Triton", triton_call(a, b, c)
+    with contextlib.suppress(ImportError):
+        yield "CuTe DSL, TVM-FFI", cute_call(a, b, c)
     for path, pure in (("", "0"), (" (pure Python)", "1")):
         os.environ[quick.PURE] = pure  # read when the kernel's first call makes its launch
         for maps in (0, 3) if pure == "1" else range(4):
@@ -125,6 +127,14 @@ def triton_call(a: Any, b: Any, c: Any) -> Callable[[], Any]:
     from _triton_empty import empty
 
     return lambda: empty[(1,)](a, b, c, num_warps=1)
+
+
+def cute_call(a: Any, b: Any, c: Any) -> Callable[[], Any]:
+    """An empty kernel of CuTe DSL with three tensors."""
+    from _cute_empty import compiled
+
+    call = compiled(a, b, c)
+    return lambda: call(a, b, c)
 
 
 def parts(torch: Any) -> Iterator[tuple[str, Callable[[], Any]]]:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import ArrayInfo, describe, is_array
 from ..core.errors import AlignmentError, DeviceError, NoMemoryError, SpecError, StrideError
+from ..core.records import dataclass
 from ..core.types import ScalarType
 from ..dsl import Scalar, Tile
 from .foreign import allocate_like, owner_of

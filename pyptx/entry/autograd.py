@@ -5,10 +5,10 @@ from __future__ import annotations
 import functools
 import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import PyptxError
+from ..core.records import dataclass
 from ..core.tracebacks import shortened
 from .formula import Context, Formula
 from .operators import Operators, needs_operator, traced

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 from ..core.version import VERSION
 from ..dsl import ParameterSlot, Scalar, Tile, Workspace
 from .c_header import c_header, c_type

@@ -12,13 +12,13 @@ from __future__ import annotations
 import ctypes
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from ..core.arrays import ArrayInfo, contiguous_strides, host_view, is_array, is_contiguous
 from ..core.errors import SpecError
+from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType, b64, b128, from_dtype
 from ..runtime.driver import call, device_context, driver
 from ..runtime.launch import stream_handle

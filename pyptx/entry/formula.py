@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from ..core.errors import SpecError, UnsupportedError
+from ..core.records import dataclass
 from ..core.source import defined_at
 
 __all__ = ["Context", "Formula"]
@@ -89,6 +90,28 @@ class Formula:
             results = tuple(self._once(each, sources) for each in results)
         return results
 
+    def trace(self, inputs: Sequence[Any], output: Any, keywords: Mapping[str, Any]) -> None:
+        """Run the author's functions with tensors without memory, which makes their kernels operators.
+
+        Machine code that torch.compile finds on disk names the operators of the backward, and torch does not
+        trace the backward again. Does nothing if no input requires a gradient. Errors are not raised: they
+        come where torch traces or runs the backward.
+
+        Args:
+            inputs: the inputs of a call, fake tensors and numbers.
+            output: what the call returned.
+            keywords: the dims and constants of the call.
+        """
+        torch = sys.modules["torch"]
+        follows = tuple(map(_follows, inputs))
+        if not any(follows):
+            return
+        ctx = Context(_NoGraph(follows), 0)
+        outputs = output if isinstance(output, tuple) else (output,)
+        with contextlib.suppress(Exception), torch.no_grad():
+            self.keep(ctx, inputs, output, keywords)
+            self.differentiate(ctx, [torch.empty_like(each) for each in outputs])
+
     def _once(self, gradient: Any, sources: Sequence[Any]) -> Any:
         """Return the gradient such that its own derivative is an error, which names the kernel."""
         if not sources or not hasattr(gradient, "is_floating_point") or not gradient.is_floating_point():
@@ -97,7 +120,27 @@ class Formula:
 
 
 def _follows(value: Any) -> bool:
-    return value is not None and bool(value.requires_grad)
+    return bool(getattr(value, "requires_grad", False))
+
+
+class _NoGraph:
+    """What torch's context offers, without a graph behind it."""
+
+    def __init__(self, needs_input_grad: tuple[bool, ...]) -> None:
+        self.needs_input_grad = needs_input_grad
+        self.saved_tensors: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self.saved_tensors = tensors
+
+    def mark_non_differentiable(self, *tensors: Any) -> None:
+        pass
+
+    def mark_dirty(self, *tensors: Any) -> None:
+        pass
+
+    def set_materialize_grads(self, value: bool) -> None:
+        pass
 
 
 @functools.cache

@@ -222,7 +222,8 @@ def _make_plan(
             if made is None:
                 return None
             parameters.append(MapImage(made.image))
-            maps.append((number, spec.dims, made))
+            if spec.tma_shape is None:  # else its dims are numbers, and the map never changes
+                maps.append((number, made.of_dims(spec.dims)))
     plan = make_plan(_loaded(special, device_index), special.launch, parameters)
     places = special.recorded.places
     # The compiled path does not know workspaces.

@@ -11,13 +11,13 @@ import ctypes
 import functools
 import itertools
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ..core.arrays import ArrayInfo, contiguous_strides, dtype_of, host_view
 from ..core.errors import SpecError, UnsupportedError
+from ..core.records import dataclass
 from ..core.types import ScalarType
 from ..dsl import Tile
 from ..runtime.driver import call, driver

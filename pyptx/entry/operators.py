@@ -13,13 +13,14 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 from weakref import WeakValueDictionary
 
 from ..core.arrays import ArrayInfo, refuse_composed, tensor_type
 from ..core.errors import PyptxError, SpecError, UnsupportedError
+from ..core.records import dataclass
 from ..core.source import SourceLocation, is_author_file
 from ..dsl import Tile
 from ..flow.written import written_parameters
@@ -236,10 +237,12 @@ class Operators:
         library.define(name + schema, tags=_tags())
         library.impl(name, call.run, "CompositeExplicitAutograd")
         qualified, made = f"pyptx::{name}", getattr(torch.ops.pyptx, name).default
-        torch.library.register_fake(qualified, call.fake, lib=library)
-        torch.library.register_vmap(qualified, functools.partial(_mapped, call, made), lib=library)
+        fake = call.fake
         if self.formula is not None and not call.given:
             _differentiate(qualified, call, self.formula)
+            fake = functools.partial(_differentiable_fake, call, self.formula)
+        torch.library.register_fake(qualified, fake, lib=library)
+        torch.library.register_vmap(qualified, functools.partial(_mapped, call, made), lib=library)
         return made
 
 
@@ -284,6 +287,14 @@ def _mapped(
         return torch.stack(results), 0
     stacked = tuple(torch.stack(each) for each in zip(*results, strict=True))
     return stacked, (0,) * len(stacked)
+
+
+def _differentiable_fake(call: _Call, formula: Formula, *values: Any) -> Any:
+    """The fake implementation of an operator with a backward; it registers the backward's operators."""
+    output = call.fake(*values)
+    given, _, dims = call.split(values)
+    formula.trace(given, output, {**dims, **call.constants})
+    return output
 
 
 def _differentiate(qualified: str, call: _Call, formula: Formula) -> None:
@@ -340,11 +351,16 @@ def needs_operator(arrays: Sequence[Any], out: Any) -> bool:
 
     Raises:
         SpecError: a tensor is a DTensor, or has a tangent.
+        UnsupportedError: torch.jit.trace runs.
     """
     torch = sys.modules.get("torch")
     if torch is None:
         return False
     outs = out if isinstance(out, (tuple, list)) else (out,)
+    if torch._C._get_tracing_state() is not None:
+        raise UnsupportedError(
+            "torch.jit.trace cannot record a pyptx kernel", hint="use torch.compile or torch.export"
+        )
     forward = torch.autograd.forward_ad
     dual = forward._current_level >= 0
     for value in (*arrays, *outs):
@@ -366,6 +382,8 @@ def needs_operator(arrays: Sequence[Any], out: Any) -> bool:
         try:
             value.data_ptr()
         except RuntimeError:  # under a transform, such as torch.vmap
+            return True
+        if torch._is_functional_tensor(value):  # under torch.func.functionalize
             return True
     return bool(torch._C._len_torch_dispatch_stack())
 

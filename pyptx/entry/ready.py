@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from ..core.arrays import is_tensor
+from ..core.records import dataclass
 from ..runtime.launch import current_stream, stream_handle
 from ..runtime.plan import Plan
 from ..runtime.workspaces import Space, WorkspaceMemory, pool_of

@@ -38,6 +38,10 @@ def _miss(given: Sequence[Any], out: Any, stream: Any) -> Any:
     return MISS
 
 
+def _nothing() -> None:
+    """The state of torch.jit.trace, before torch is there."""
+
+
 class Signatures:
     """The launches of one kernel that are ready.
 
@@ -56,6 +60,7 @@ class Signatures:
         "_shapes",
         "_sizes",
         "_table",
+        "_tracing_state",
         "quick",
     )
 
@@ -70,9 +75,11 @@ class Signatures:
         #: The classes of torch whose objects have memory of their own.
         self._kinds: tuple[type, ...] = ()
         self._grad_enabled: Callable[[], bool] = bool
-        #: torch's module for tangents, and its number of dispatch modes: a launch is invisible to both.
+        #: torch's module for tangents, its number of dispatch modes, the state of torch.jit.trace: none of
+        #: them sees a launch.
         self._forward_ad: Any = None
         self._dispatch_modes: Callable[[], int] = int
+        self._tracing_state: Callable[[], Any] = _nothing
         #: The compiled path, and its call for a kernel's inputs, outputs and stream, without constants.
         self._table: Table | None = None
         self.quick: Callable[[Sequence[Any], Any, Any], Any] = _miss
@@ -86,6 +93,8 @@ class Signatures:
         if not self._ready:
             return MISS
         if self._forward_ad._current_level >= 0 or self._dispatch_modes():
+            return MISS
+        if self._tracing_state() is not None:
             return MISS
         read = self.read(given, out, keywords)
         if read is None:
@@ -196,9 +205,10 @@ class Signatures:
             self._grad_enabled = torch.is_grad_enabled
             self._forward_ad = torch.autograd.forward_ad
             self._dispatch_modes = torch._C._len_torch_dispatch_stack
+            self._tracing_state = torch._C._get_tracing_state
             module, api = native(), exchange_api(torch)
             if module is not None and api is not None and len(self._arrays) <= module.MOST_PARAMETERS:
-                watched = (self._grad_enabled, self._forward_ad, self._dispatch_modes)
+                watched = (self._grad_enabled, self._forward_ad, self._dispatch_modes, self._tracing_state)
                 count = torch._C._increment_version
                 self._table = module.Table(*self._kinds, *watched, count, api, self._numbered(), MISS)
                 self.quick = self._table.call

@@ -8,12 +8,12 @@ the extents that the kernel reads.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ..core.records import dataclass
 from ..ir import Launch
 from ..runtime.plan import Constant, MapImage, Parameter, Plan
-from ..runtime.tensor_maps import MapTemplate
 from .ready import Ready, allocator_of_shape
 from .specialize import Evaluator, KernelOptions, Specialization, spaces_of
 
@@ -56,14 +56,15 @@ class Template:
         plan: a launch of the recording.
         entry: the compiled path's launch; None if there is none.
         places: for each parameter that a call fills, the number of the argument that gives its value.
-        maps: number of each parameter that is a tensor map, its dims, and how the map depends on the dims.
+        maps: number of each parameter that is a tensor map, and the function of the dims that gives its
+            image, or None if the driver must encode the map.
         extents: number and dim of each parameter that is the extent of a dim.
     """
 
     plan: Plan
     entry: Any
     places: tuple[int, ...]
-    maps: tuple[tuple[int, tuple[int | str, ...], MapTemplate], ...]
+    maps: tuple[tuple[int, Callable[[Mapping[str, int]], bytes | None]], ...]
     extents: tuple[tuple[int, str], ...]
 
 
@@ -136,8 +137,7 @@ class Sizes:
         changed = self._changed(template, dims)
         if changed is None:
             return None
-        parts = tuple((number, part.image) for number, part in changed)
-        return template.entry.resized(grid, parts), self._allocators(dims)
+        return template.entry.resized(grid, tuple(changed)), self._allocators(dims)
 
     def ready(self, extents: tuple[int, ...]) -> Ready | None:
         """Return the launch for these dims; None if the full checks must look at the call."""
@@ -150,8 +150,9 @@ class Sizes:
             return None
         plan = template.plan
         parameters: list[Parameter] = list(plan.parameters)
-        for number, part in changed:
-            parameters[number] = part
+        for number, image in changed:
+            is_map = isinstance(parameters[number], MapImage)
+            parameters[number] = MapImage(image) if is_map else Constant(image)
         return Ready(
             plan.resized(replace(plan.launch, grid=grid), parameters),
             template.places,
@@ -162,16 +163,19 @@ class Sizes:
         )
 
     @staticmethod
-    def _changed(template: Template, dims: Mapping[str, int]) -> list[tuple[int, MapImage | Constant]] | None:
-        """Return the parameters that depend on the dims; None if the driver must encode a map."""
-        changed: list[tuple[int, MapImage | Constant]] = []
-        for number, tile, resized in template.maps:
-            image = resized([dim if isinstance(dim, int) else dims[dim] for dim in tile])
+    def _changed(template: Template, dims: Mapping[str, int]) -> list[tuple[int, bytes]] | None:
+        """Return number and image of the parameters that depend on the dims.
+
+        None if the driver must encode a map.
+        """
+        changed: list[tuple[int, bytes]] = []
+        for number, resized in template.maps:
+            image = resized(dims)
             if image is None:
                 return None
-            changed.append((number, MapImage(image)))
+            changed.append((number, image))
         for number, dim in template.extents:
-            changed.append((number, Constant(dims[dim].to_bytes(8, "little"))))
+            changed.append((number, dims[dim].to_bytes(8, "little")))
         return changed
 
     def _find(self, extents: tuple[int, ...]) -> tuple[Template, dict[str, int], tuple[int, int, int]] | None:

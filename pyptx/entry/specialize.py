@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 from ..core.source import SourceLocation
 from ..dsl import ParameterSlot, Scalar, Tile, Workspace, record
 from ..dsl.dims import Dims
@@ -442,6 +443,8 @@ def _check_maps(options: KernelOptions, dims: dict[str, int]) -> None:
 def tensor_map(name: str, spec: Tile, array: Any, **options: Any) -> TensorMap:
     """Return a parameter's tensor map. Raises :class:`SpecError` with its name if TMA refuses the map."""
     assert spec.tma_box is not None
+    if spec.tma_shape is not None:
+        options.update(shape=spec.tma_shape, strides=spec.tma_strides)
     try:
         return TensorMap.tiled(array, box=spec.tma_box, swizzle=spec.layout.swizzle, **options)
     except SpecError as error:

@@ -41,6 +41,7 @@ typedef struct {
     unsigned int attribute_count;
 } Config;
 typedef int (*LaunchKernelEx)(const Config *, void *, void **, void **);
+typedef int (*StreamIsCapturing)(void *, int *);
 
 /* --- a launch that is ready ---------------------------------------------------------------------------------- */
 
@@ -56,11 +57,13 @@ typedef struct {
 typedef struct {
     PyObject_HEAD
     LaunchKernelEx launch;
+    StreamIsCapturing is_capturing;
     void *function;
     Config config;
     int device, count;
     Parameter *parameters;
-    PyObject *keep; /* what config.attributes and function live in */
+    PyObject *captured; /* a bytearray: its byte is 1 once a capture has seen a launch */
+    PyObject *keep;     /* what config.attributes and function live in */
 } Entry;
 
 typedef union {
@@ -138,9 +141,14 @@ static int enqueue(const Entry *entry, void **pointers, void *stream)
     Py_BEGIN_ALLOW_THREADS
     status = entry->launch(&config, entry->function, pointers, NULL);
     Py_END_ALLOW_THREADS
-    if (status == 0)
-        recent[launches++ % RECENT] = entry->function;
-    return status;
+    if (status != 0)
+        return status;
+    recent[launches++ % RECENT] = entry->function;
+    int capturing = 0;
+    /* The default stream cannot be captured. If the driver does not say, a capture may have seen it. */
+    if (stream != NULL && (entry->is_capturing(stream, &capturing) != 0 || capturing != 0))
+        *PyByteArray_AsString(entry->captured) = 1;
+    return 0;
 }
 
 /* note_launch(function): remember a launch that Python made. */
@@ -170,21 +178,22 @@ static PyObject *recent_launches(PyObject *module, PyObject *nothing)
     return found;
 }
 
-/* Entry(launch, function, config, device, parameters, keep): parameters are (kind, bits, place, image or None). */
+/* Entry(launch, is_capturing, function, config, device, parameters, captured, keep): the addresses of the driver's
+ * functions, the kernel's handle, and parameters as (kind, bits, place, image or None). */
 static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    unsigned long long launch, function;
+    unsigned long long launch, is_capturing, function;
     const char *config;
     Py_ssize_t size;
     int device;
-    PyObject *parameters, *keep;
+    PyObject *parameters, *captured, *keep;
     (void)keywords;
-    if (!PyArg_ParseTuple(arguments, "KKy#iO!O", &launch, &function, &config, &size, &device, &PyTuple_Type,
-                          &parameters, &keep))
+    if (!PyArg_ParseTuple(arguments, "KKKy#iO!O!O", &launch, &is_capturing, &function, &config, &size, &device,
+                          &PyTuple_Type, &parameters, &PyByteArray_Type, &captured, &keep))
         return NULL;
     Py_ssize_t count = PyTuple_Size(parameters);
-    if (size != (Py_ssize_t)sizeof(Config) || count > MOST_PARAMETERS) {
-        PyErr_SetString(PyExc_ValueError, "another CUlaunchConfig than expected, or too many parameters");
+    if (size != (Py_ssize_t)sizeof(Config) || count > MOST_PARAMETERS || PyByteArray_Size(captured) < 1) {
+        PyErr_SetString(PyExc_ValueError, "another CUlaunchConfig than expected, too many parameters, or no byte");
         return NULL;
     }
     allocfunc allocate = (allocfunc)PyType_GetSlot(type, Py_tp_alloc);
@@ -192,6 +201,7 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     if (entry == NULL)
         return NULL;
     entry->launch = (LaunchKernelEx)(uintptr_t)launch;
+    entry->is_capturing = (StreamIsCapturing)(uintptr_t)is_capturing;
     entry->function = (void *)(uintptr_t)function;
     memcpy(&entry->config, config, sizeof(Config));
     entry->device = device;
@@ -200,8 +210,8 @@ static PyObject *entry_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
         Py_DECREF(entry);
         return PyErr_NoMemory();
     }
-    Py_INCREF(keep);
-    entry->keep = keep;
+    Py_INCREF(entry->captured = captured);
+    Py_INCREF(entry->keep = keep);
     for (Py_ssize_t n = 0; n < count; n++) {
         Parameter *parameter = &entry->parameters[n];
         const char *image = NULL;
@@ -235,6 +245,7 @@ static PyObject *entry_resized(Entry *entry, PyObject *arguments)
     if (other == NULL)
         return NULL;
     other->launch = entry->launch;
+    other->is_capturing = entry->is_capturing;
     other->function = entry->function;
     other->config = entry->config;
     memcpy(other->config.grid, grid, sizeof grid);
@@ -246,6 +257,7 @@ static PyObject *entry_resized(Entry *entry, PyObject *arguments)
     }
     memcpy(other->parameters, entry->parameters, (size_t)entry->count * sizeof(Parameter));
     other->count = entry->count;
+    Py_INCREF(other->captured = entry->captured);
     Py_INCREF(other->keep = entry->keep);
     for (Py_ssize_t n = 0; n < PyTuple_Size(changed); n++) {
         int number;
@@ -269,6 +281,7 @@ static void entry_free(Entry *entry)
 {
     PyTypeObject *type = Py_TYPE(entry);
     PyMem_Free(entry->parameters);
+    Py_XDECREF(entry->captured);
     Py_XDECREF(entry->keep);
     ((freefunc)PyType_GetSlot(type, Py_tp_free))(entry);
     Py_DECREF(type);
@@ -280,6 +293,7 @@ typedef struct {
     PyObject *tensor, *parameter; /* the types */
     PyObject *grad_enabled;
     PyObject *forward_ad, *dispatch_modes; /* the module; function that counts the modes that get each operator */
+    PyObject *tracing_state;               /* function: None unless torch.jit.trace runs */
     PyObject *current_level, *device, *index, *is_inference; /* names */
     PyObject *increment_version; /* function of a tuple of tensors that were written */
     PyObject *requires_grad, *is_neg, *cuda_stream; /* names */
@@ -402,6 +416,11 @@ static int is_plain(const Torch *torch)
         plain = modes != NULL && PyLong_AsLong(modes) == 0;
         Py_XDECREF(modes);
     }
+    if (plain) {
+        PyObject *state = PyObject_CallNoArgs(torch->tracing_state);
+        plain = state == Py_None;
+        Py_XDECREF(state);
+    }
     if (PyErr_Occurred()) {
         PyErr_Clear();
         return 0;
@@ -409,14 +428,15 @@ static int is_plain(const Torch *torch)
     return plain;
 }
 
-/* Table(Tensor, Parameter, is_grad_enabled, forward_ad, dispatch_modes, increment_version, exchange_api, specs, miss) */
+/* Table(Tensor, Parameter, is_grad_enabled, forward_ad, dispatch_modes, tracing_state, increment_version, exchange_api,
+ * specs, miss) */
 static PyObject *table_new(PyTypeObject *type, PyObject *arguments, PyObject *keywords)
 {
-    PyObject *tensor, *parameter, *grad_enabled, *forward_ad, *dispatch_modes, *increment_version;
+    PyObject *tensor, *parameter, *grad_enabled, *forward_ad, *dispatch_modes, *tracing_state, *increment_version;
     PyObject *capsule, *specs, *miss;
     (void)keywords;
-    if (!PyArg_ParseTuple(arguments, "OOOOOOOO!O", &tensor, &parameter, &grad_enabled, &forward_ad, &dispatch_modes,
-                          &increment_version, &capsule, &PyTuple_Type, &specs, &miss))
+    if (!PyArg_ParseTuple(arguments, "OOOOOOOOO!O", &tensor, &parameter, &grad_enabled, &forward_ad, &dispatch_modes,
+                          &tracing_state, &increment_version, &capsule, &PyTuple_Type, &specs, &miss))
         return NULL;
     Py_ssize_t parameters = PyTuple_Size(specs);
     const ExchangeApi *api = PyCapsule_GetPointer(capsule, "dlpack_exchange_api");
@@ -436,6 +456,7 @@ static PyObject *table_new(PyTypeObject *type, PyObject *arguments, PyObject *ke
     Py_INCREF(torch->grad_enabled = grad_enabled);
     Py_INCREF(torch->forward_ad = forward_ad);
     Py_INCREF(torch->dispatch_modes = dispatch_modes);
+    Py_INCREF(torch->tracing_state = tracing_state);
     Py_INCREF(torch->increment_version = increment_version);
     torch->current_level = PyUnicode_InternFromString("_current_level");
     torch->device = PyUnicode_InternFromString("device");
@@ -467,6 +488,7 @@ static void table_free(Table *table)
     Py_XDECREF(torch->grad_enabled);
     Py_XDECREF(torch->forward_ad);
     Py_XDECREF(torch->dispatch_modes);
+    Py_XDECREF(torch->tracing_state);
     Py_XDECREF(torch->increment_version);
     Py_XDECREF(torch->current_level);
     Py_XDECREF(torch->device);

@@ -20,10 +20,12 @@ class Entry:
     def __new__(
         cls,
         launch: int,
+        is_capturing: int,
         function: int,
         config: bytes,
         device: int,
         parameters: tuple[tuple[int, int, int, bytes | None], ...],
+        captured: bytearray,
         keep: object,
         /,
     ) -> Entry: ...
@@ -38,6 +40,7 @@ class Table:
         is_grad_enabled: Any,
         forward_ad: Any,
         dispatch_modes: Any,
+        tracing_state: Any,
         increment_version: Any,
         exchange_api: object,
         specs: tuple[tuple[int, ...] | None, ...],

@@ -13,8 +13,9 @@ variable of the module, in a launch on a GPU to memory of the host, which a trap
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ..core.records import dataclass
 from ..core.source import SourceLocation
 from ..core.types import scalar_type
 from ..ir import (

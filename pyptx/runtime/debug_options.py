@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 import os
-from dataclasses import dataclass
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 
 __all__ = ["DEBUG", "NVTX", "DebugOptions", "debug_options"]
 

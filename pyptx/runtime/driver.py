@@ -10,12 +10,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from ..core.errors import DevicePermissionError, DriverVersionError, LaunchError, NoDriverError
+from ..core.records import dataclass
 
 __all__ = [
     "DeviceInfo",
@@ -151,8 +151,10 @@ def _initialized() -> Any:
             hint=f"install the NVIDIA driver (libcuda.so.1), or {_SIMULATE}",
         ) from error
     status = int(result[0])
-    denied = [str(path) for path in sorted(Path("/dev").glob("nvidia*")) if not _may_open(path)]
-    if status in (_NO_DEVICE, _OPERATING_SYSTEM) and denied:
+    denied: list[str] = []
+    if status in (_NO_DEVICE, _OPERATING_SYSTEM):
+        denied = [str(path) for path in sorted(Path("/dev").glob("nvidia*")) if not _may_open(path)]
+    if denied:
         raise DevicePermissionError(
             f"cuInit(0) failed: {describe_status(result[0])}; this user may not open {', '.join(denied)}",
             hint="join the group that owns the files, or start the container with the GPU (--gpus all)",

@@ -327,10 +327,12 @@ def launch(
     packed = args if isinstance(args, PackedArguments) else pack(args)
     check_fit(kernel, launch, packed.sizes)
     config = configuration(launch)
-    config.hStream = stream_handle(stream, kernel.device_index)
+    handle = stream_handle(stream, kernel.device_index)
+    config.hStream = handle
     with device_context(kernel.device_index):
         allow_cluster(kernel, launch)
         result = driver().cuLaunchKernelEx(config, kernel.function, packed.address, 0)
         if int(result[0]) in TOO_LARGE:
             check_residency(kernel, launch)
         check(result, describe_launch(kernel, launch))
+    kernel.note_capture(handle)

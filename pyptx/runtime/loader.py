@@ -9,12 +9,13 @@ import re
 import time
 import weakref
 from collections import deque
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import LaunchError, SharedMemoryError
 from ..core.logs import logger
+from ..core.records import dataclass
 from ..ir import PrintedModule
 from .driver import DeviceInfo, call, describe_status, device_context, device_info, driver, relaxed_capture
 from .jit import TextTooNewError, is_refusal, load_text
@@ -22,7 +23,7 @@ from .jit import TextTooNewError, is_refusal, load_text
 if TYPE_CHECKING:
     from ..toolchain.cache import CachedCubin
 
-__all__ = ["DEFAULT_SHARED_BYTES", "LoadedKernel", "dropped", "load"]
+__all__ = ["DEFAULT_SHARED_BYTES", "LoadedKernel", "dropped", "load", "taken"]
 
 _log = logger("loading")
 
@@ -30,8 +31,10 @@ _log = logger("loading")
 DEFAULT_SHARED_BYTES = 48 * 1024
 
 
-#: The GPU and the module of each kernel that was loaded and that nothing refers to any more.
-dropped: deque[tuple[int, Any]] = deque()
+#: The GPU, the module and ``captured`` of each kernel that was loaded and that nothing refers to any more.
+dropped: deque[tuple[int, Any, bytearray]] = deque()
+#: Modules of such kernels that stay loaded; beyond this number, loading unloads those that no graph can need.
+_MOST_DROPPED = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,6 +53,7 @@ class LoadedKernel:
         max_threads: largest number of threads in a CTA.
         parameter_bytes: size of each parameter in bytes.
         info_log: the JIT's log of notes and resources.
+        captured: one byte, 1 once a launch was captured: a graph may need the module.
     """
 
     entry: str
@@ -63,6 +67,15 @@ class LoadedKernel:
     max_threads: int
     parameter_bytes: tuple[int, ...]
     info_log: str
+    captured: bytearray = field(default_factory=lambda: bytearray(1), repr=False)
+
+    def note_capture(self, stream: int) -> None:
+        """Note if a launch on the stream with this handle was captured; call it behind each launch."""
+        if stream and not self.captured[0]:  # the default stream cannot be captured
+            module = driver()
+            status, capturing = module.cuStreamIsCapturing(stream)
+            none = module.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE
+            self.captured[0] = int(status) != 0 or capturing != none
 
 
 def load(
@@ -75,7 +88,8 @@ def load(
 ) -> LoadedKernel:
     """Load PTX on GPU ``device_index`` from the disk cache, or compile it, and look up the kernel ``entry``.
 
-    A stream of this thread may be captured meanwhile: loading is no part of the graph.
+    A stream of this thread may be captured meanwhile: loading is no part of the graph. If the modules of many
+    kernels are not used any more, those that no graph can need are unloaded.
 
     Args:
         printed: one PTX module, as text or with its table of lines.
@@ -94,6 +108,7 @@ def load(
     text = printed if isinstance(printed, str) else printed.text
     begin = time.perf_counter()
     with device_context(device_index), relaxed_capture():
+        _unload_surplus(device_index)
         module, function, log = _module(printed, plain or (lambda: text), entry, device)
         try:
             kernel = _kernel(entry, device, module, function, dynamic_smem, log)
@@ -142,8 +157,26 @@ def _kernel(
         parameter_bytes=_parameter_bytes(driver(), function),
         info_log=log,
     )
-    weakref.finalize(kernel, dropped.append, (device.index, module)).atexit = False
+    weakref.finalize(kernel, dropped.append, (device.index, module, kernel.captured)).atexit = False
     return kernel
+
+
+def _unload_surplus(device_index: int) -> None:
+    """Unload modules that nothing uses, if there are many; the driver waits for launches in flight."""
+    unused = [each for each in tuple(dropped) if each[0] == device_index and not each[2][0]]
+    if len(unused) > _MOST_DROPPED:
+        for module in taken(unused):
+            driver().cuModuleUnload(module)  # after an error of a kernel, the load fails with it
+
+
+def taken(entries: Iterable[tuple[int, Any, bytearray]]) -> Iterator[Any]:
+    """Take entries out of :data:`dropped`, and yield the module of each that no other thread has taken."""
+    for entry in entries:
+        try:
+            dropped.remove(entry)
+        except ValueError:  # another thread unloads it
+            continue
+        yield entry[1]
 
 
 def _module(

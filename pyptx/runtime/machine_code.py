@@ -6,11 +6,11 @@ Owns the order in which these are asked, and what a cached cubin depends on.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ..core.errors import AssembleError, ToolNotFoundError
 from ..core.logs import logger
+from ..core.records import dataclass
 from ..ir import PrintedModule
 from ..toolchain.cache import CachedCubin, CubinCache, CubinSource, shipped_caches, user_cache
 from ..toolchain.find import Tool, find_ptxas

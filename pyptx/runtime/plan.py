@@ -10,9 +10,9 @@ import ctypes
 import struct
 from collections.abc import Callable, Sequence
 from copy import copy
-from dataclasses import dataclass
 from typing import Any
 
+from ..core.records import dataclass
 from ..core.types import ScalarType
 from ..ir import Launch
 from .driver import check, device_context, driver
@@ -251,6 +251,8 @@ class Plan:
         if status is not self._success:
             self._again(frame, status)
         note(self._handle)
+        if frame.stream:
+            self.kernel.note_capture(frame.stream)
 
     def _again(self, frame: Frame, status: Any) -> None:
         """Launch in the kernel's context, if another one was current; else raise the status as an error."""

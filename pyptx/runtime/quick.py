@@ -26,7 +26,7 @@ __all__ = ["PURE", "entry", "exchange_api", "fixed", "native"]
 #: Environment variable that turns the compiled launch path off.
 PURE = "PYPTX_PURE"
 
-#: Version of the driver's interface whose cuLaunchKernelEx is called.
+#: Version of the driver's interface whose functions are called.
 _CUDA = 12000
 
 
@@ -68,11 +68,13 @@ def entry(plan: Plan, places: Sequence[int]) -> Any:
         parameters.append((kind, bits, place, image))
     config = configuration(plan.launch)
     return module.Entry(
-        _launch_address(),
+        _address(b"cuLaunchKernelEx"),
+        _address(b"cuStreamIsCapturing"),
         int(plan.kernel.function),
         ctypes.string_at(config.getPtr(), module.CONFIG_BYTES),
         plan.kernel.device_index,
         tuple(parameters),
+        plan.kernel.captured,
         (config, plan),
     )
 
@@ -108,8 +110,8 @@ def _nothing(stream: Any) -> bool:
     return False
 
 
-@lru_cache(maxsize=1)
-def _launch_address() -> int:
-    """Return the address of the driver's function."""
-    found = call("cuGetProcAddress", b"cuLaunchKernelEx", _CUDA, 0)
+@lru_cache(maxsize=2)
+def _address(function: bytes) -> int:
+    """Return the address of a function of the driver."""
+    found = call("cuGetProcAddress", function, _CUDA, 0)
     return int(found[0] if isinstance(found, tuple) else found)

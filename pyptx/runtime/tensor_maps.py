@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ..core.errors import SpecError
@@ -109,6 +109,30 @@ class MapTemplate:
         if not 1 < outermost <= _MOST_EXTENT:
             return None
         return self._head + _FIELDS[len(shape)](*strides, *dims, outermost - 1) + self._tail
+
+    def of_dims(self, tile: Sequence[int | str]) -> Callable[[Mapping[str, int]], bytes | None]:
+        """Return a function of the values of dims that returns the 128 bytes; None as a call of the template.
+
+        Args:
+            tile: the extents: numbers, or names of dims.
+        """
+        outermost, *inner = tile
+        if any(isinstance(dim, str) for dim in inner) or isinstance(outermost, int):
+            return lambda dims: self([dim if isinstance(dim, int) else dims[dim] for dim in tile])
+        # Only the outermost extent changes, which no stride depends on: one word of the map.
+        image = self([2, *(dim for dim in inner if isinstance(dim, int))])
+        if image is None:
+            return lambda dims: None
+        end = _DIMS_END - 4 * (5 - len(tile))
+        before, after = image[: end - 4], image[end:]
+
+        def resized(dims: Mapping[str, int]) -> bytes | None:
+            extent = dims[outermost]
+            if not 1 < extent <= _MOST_EXTENT:
+                return None
+            return before + (extent - 1).to_bytes(4, "little") + after
+
+        return resized
 
 
 def template(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> MapTemplate | None:

@@ -1,8 +1,8 @@
-"""Unloads the modules of kernels that no longer exist.
+"""Unloads all modules of kernels that no longer exist.
 
-A module stays when its kernel dies: a CUDA graph that captured a launch of the kernel may still need it, the
-driver's manual does not say that a graph keeps its modules, and a launch does not ask whether its stream is
-captured.  So the program says when.
+A module stays when its kernel dies: a CUDA graph that captured a launch of the kernel may still need it, and
+the driver's manual does not say that a graph keeps its modules.  :mod:`.loader` unloads modules that no
+capture has seen, when there are many; the others go when the program says that their graphs are gone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 from ..core.errors import LaunchError
 from .driver import call, device_context, driver
 from .launch import current_stream
-from .loader import dropped
+from .loader import dropped, taken
 
 __all__ = ["unload_unused"]
 
@@ -28,7 +28,7 @@ def unload_unused() -> int:
         LaunchError: torch's current stream is being captured, or an earlier kernel failed.
     """
     count = 0
-    for device_index in sorted({device for device, _ in tuple(dropped)}):
+    for device_index in sorted({device for device, *_ in tuple(dropped)}):
         with device_context(device_index):
             capturing = call("cuStreamIsCapturing", current_stream(device_index))
             if int(capturing) != int(driver().CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_NONE):
@@ -36,11 +36,7 @@ def unload_unused() -> int:
                     f"unload_unused: the current stream of GPU {device_index} is being captured",
                     hint="call it before the capture or after its end",
                 )
-            for entry in [entry for entry in tuple(dropped) if entry[0] == device_index]:
-                try:
-                    dropped.remove(entry)
-                except ValueError:  # another thread unloads it
-                    continue
-                call("cuModuleUnload", entry[1])
+            for module in taken([entry for entry in tuple(dropped) if entry[0] == device_index]):
+                call("cuModuleUnload", module)
                 count += 1
     return count

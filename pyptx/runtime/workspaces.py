@@ -9,11 +9,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 from ..core.errors import SpecError
+from ..core.records import dataclass
 from .driver import call, device_context, driver
 
 __all__ = ["Space", "WorkspaceMemory", "pool_of"]

@@ -87,6 +87,7 @@ def _launch(run: Run) -> Outputs:
     from pyptx.runtime.launch import PackedArguments
     from pyptx.runtime.loader import load
     from pyptx.runtime.tensor_maps import encode
+    from pyptx.runtime.unloading import unload_unused
 
     entries = re.findall(r"\.entry\s+([\w$]+)", run.text)
     kernels = {
@@ -123,8 +124,8 @@ def _launch(run: Run) -> Outputs:
         if written:
             driver.call("cuMemcpyDtoH", array.ctypes.data, pointer, array.nbytes)
         driver.call("cuMemFree", pointer)
-    for loaded in kernels.values():
-        driver.call("cuModuleUnload", loaded.module)
+    kernels.clear()
+    unload_unused()
     return [array for _, array, written in held if written]
 
 

@@ -557,6 +557,47 @@ def test_tensor_maps_go_by_value() -> None:
     assert copy.assemble(M=16, K=128).spills == 0
 
 
+def slabs(rows: int, columns: int, arch: str) -> Kernel:
+    """A's columns in slabs of eight, two of them loaded by one copy: D[slab, row, column of the slab]."""
+    count = columns // 8
+    view: dict[str, Any] = {"tma_shape": (count, rows, 8), "tma_strides": (16, 2 * columns, 2)}
+
+    @kernel(
+        in_specs=(Tile(rows, columns, bf16, Layout.TMA_NONE, tma_box=(2, rows, 8), **view),),
+        out_specs=(Tile(-(-count // 2) * 2, rows, 8, bf16, Layout.TMA_NONE, tma_box=(2, rows, 8)),),
+        grid=-(-count // 2),
+        block=32,
+        arch=arch,
+    )
+    def unfold(A: TileParam, D: TileParam) -> None:
+        box = smem.alloc((2, rows, 8), bf16, align=128)
+        loaded = smem.alloc(1, u64)
+        slab = ptx.special.ctaid.x() * 2
+        with ptx.if_(ptx.special.tid.x() == 0):
+            ptx.mbarrier.init(loaded, 1)
+            ptx.mbarrier.arrive_expect_tx(loaded, box.nbytes)
+            ptx.cp.async_.bulk.tensor_3d(dst=box, src=A.tma_desc(), coord=(0, 0, slab), mbar=loaded)
+            ptx.mbarrier.wait(loaded, 0)
+            ptx.cp.async_.bulk.tensor_3d(dst=D.tma_desc(), src=box, coord=(0, 0, slab))
+            ptx.cp.async_.bulk.commit_group()
+            ptx.cp.async_.bulk.wait_group(0)
+
+    return unfold
+
+
+def unfolded(x: np.ndarray) -> np.ndarray:
+    """What ``slabs`` returns: an odd number of slabs gets one of zeros."""
+    rows, columns = x.shape
+    padded = np.zeros((rows, -(-columns // 16) * 16), x.dtype)
+    padded[:, :columns] = x
+    return padded.reshape(rows, -1, 8).transpose(1, 0, 2)
+
+
+def test_a_tensor_map_of_another_shape() -> None:
+    x = numbers(16 * 40).reshape(16, 40).astype(ml_dtypes.bfloat16)
+    assert slabs(16, 40, "sm_90a")(x).tobytes() == unfolded(x).tobytes()
+
+
 def test_prepare_checks_the_arguments_and_needs_a_gpu() -> None:
     k = scaled_add()
     with refused(SpecError, "axpy takes 4 inputs"):
@@ -627,6 +668,16 @@ def test_tensor_maps_on_the_gpu() -> None:
     x = torch.randn(64, 256, dtype=torch.bfloat16, device="cuda")
     copied = tma_copy("sm_90a")(x)
     assert copied[0, 0] == 2 and torch.equal(copied.view(-1)[1:], x.view(-1)[1:])
+
+
+@pytest.mark.gpu
+def test_a_tensor_map_of_another_shape_on_the_gpu() -> None:
+    torch = pytest.importorskip("torch")
+    k = slabs(16, 40, "sm_90a")
+    for _ in range(2):  # with the driver's map, and with the plan's
+        x = torch.randn(16, 40, device="cuda").bfloat16()
+        expected = unfolded(x.float().cpu().numpy())
+        assert np.array_equal(k(x).float().cpu().numpy(), expected)
 
 
 # --- one recording for several dims -----------------------------------------------------------------

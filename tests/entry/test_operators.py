@@ -135,6 +135,15 @@ def test_meta_and_fake_tensors() -> None:
         axpy()(x, numbers(), 2.0, 3, N=5)
 
 
+def test_under_functionalize_and_under_jit_trace() -> None:
+    def call(x: Any) -> Any:
+        return axpy()(x, x, 2.0, 3, N=N) + 1
+
+    assert torch.equal(torch.func.functionalize(call)(numbers()), call(numbers()))
+    with pytest.raises(UnsupportedError, match="torch.jit.trace cannot record a pyptx kernel"):
+        torch.jit.trace(call, (numbers(),))
+
+
 def test_types_without_a_name() -> None:
     if not hasattr(torch, "float4_e2m1fn_x2"):
         pytest.skip("this torch has no such type")

@@ -121,6 +121,9 @@ def test_a_launch_is_not_hidden_from_modes_and_tangents(signatures: Signatures) 
     signatures._forward_ad._current_level = -1
     signatures._dispatch_modes = lambda: 1
     assert signatures((x, 1), y, 3, {}) is MISS
+    signatures._dispatch_modes = lambda: 0
+    signatures._tracing_state = object
+    assert signatures((x, 1), y, 3, {}) is MISS
 
 
 def test_shapes_that_do_not_fit_the_specs(signatures: Signatures) -> None:

@@ -134,9 +134,15 @@ def test_other_extents_in_a_tensor_map(dtype: str, box: tuple[int, ...]) -> None
         random = np.random.default_rng(seed)
         shape = (*map(int, random.integers(2, 40, rank - 1)), int(random.integers(1, 9)) * 16)
         assert made(shape) == _encoded(shape, box, dtype)
+        names = dict(zip("ABCDE", shape, strict=False))
+        for some_named in (tuple(names), ("A", *shape[1:]), (shape[0], *tuple(names)[1:]), shape):
+            assert made.of_dims(some_named)(names) == _encoded(shape, box, dtype)
     if rank > 1:
+        assert made.of_dims(("A",) + (4,) * (rank - 2) + (3,))({"A": 4}) is None
         assert made((4,) * (rank - 1) + (3,)) is None  # rows that are no multiple of 16 bytes
     assert made((1,) + (16,) * (rank - 1)) is None and made((1 << 33,) + (16,) * (rank - 1)) is None
+    outermost = made.of_dims(("A",) + (16,) * (rank - 1))
+    assert outermost({"A": 1}) is None and outermost({"A": 1 << 33}) is None
     if rank > 2:
         assert made((2, 1 << 20, 1 << 20, 16)[:rank] + (16,) * (rank - 4)) is None or rank == 3
 

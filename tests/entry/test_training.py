@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +15,7 @@ from tests.entry.torch_kernels import network, ours, theirs
 
 torch = pytest.importorskip("torch")
 
+ROOT = Path(__file__).parents[2]
 ROWS = 8
 
 
@@ -105,3 +110,22 @@ def test_a_hundred_steps_on_a_gpu(options: dict[str, Any]) -> None:
         ours_weights, weights, **({"rtol": 0, "atol": 0} if exact else {"rtol": 1e-4, "atol": 1e-5})
     )
     torch._dynamo.reset()
+
+
+@pytest.mark.parametrize("place", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
+@pytest.mark.full
+def test_compiled_code_of_an_earlier_process(tmp_path: Path, place: str) -> None:
+    """torch.compile finds the backward on disk, and does not trace it: its operators must be there."""
+    said = []
+    for _ in range(2):
+        done = subprocess.run(
+            [sys.executable, "-m", "tests.entry.compiled_twice", place],
+            capture_output=True,
+            text=True,
+            timeout=300,
+            cwd=ROOT,
+            env={**os.environ, "TORCHINDUCTOR_CACHE_DIR": str(tmp_path), "PYTHONPATH": str(ROOT)},
+        )
+        assert done.returncode == 0, done.stderr
+        said.append(done.stdout.split())
+    assert said == [["equal", "0"], ["equal", "1"]]

@@ -25,12 +25,25 @@ RACECHECK = """========= COMPUTE-SANITIZER
 """
 
 
+INITCHECK = """========= COMPUTE-SANITIZER
+========= Uninitialized __global__ memory read of size 8 bytes
+=========     at void at::native::vectorized_elementwise_kernel<(int)4, CompareEqFunctor<c10::BFloat16>>(int, T2, T3)+0x150
+=========     by thread (0,0,0) in block (8,0,0)
+=========     Address 0x7f3961fb0e00
+"""
+
+
 def test_equal_reports_are_counted_together() -> None:
     assert dict(reports(MEMCHECK)) == {
         "Invalid __global__ write of size 4 bytes at store+.. in wrong_address.py:29": 2
     }
     (report,) = reports(RACECHECK)
     assert report == "Warning: Race reported between Write access at copy+.. in kernels.py:31"
+
+
+def test_reports_without_a_line_name_the_kernel() -> None:
+    (report,) = reports(INITCHECK)
+    assert "read of size 8 bytes at void at::native" in report and "CompareEqFunctor" in report
 
 
 def test_clean_output_has_no_reports() -> None:

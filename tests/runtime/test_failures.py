@@ -16,6 +16,7 @@ from pyptx.ir import Launch
 from pyptx.runtime import driver, failures, quick, wait_reports, watching
 from pyptx.runtime.bounded_waits import BUFFER_BYTES, bound_waits
 from pyptx.runtime.debug_options import DebugOptions, debug_options
+from pyptx.runtime.launch import launch
 from pyptx.runtime.loader import LoadedKernel
 from pyptx.runtime.plan import Plan
 from tests.runtime.test_bounded_waits import build, by_wrapper
@@ -82,7 +83,7 @@ class FakeDriver:
 @pytest.fixture
 def fake(monkeypatch: pytest.MonkeyPatch) -> FakeDriver:
     made = FakeDriver()
-    for module in ("driver", "launch", "plan", "watching"):
+    for module in ("driver", "launch", "loader", "plan", "watching"):
         monkeypatch.setattr(f"pyptx.runtime.{module}.driver", lambda: made)
     monkeypatch.setattr(driver, "_primary_context", lambda index: 77)
     monkeypatch.setattr(wait_reports, "_loaded", [])
@@ -100,6 +101,19 @@ def test_launches_that_nothing_watches_are_ordinary_plans(fake: FakeDriver) -> N
     assert type(made) is Plan
     made([], 0)
     assert fake.launches == 1 and not fake.synchronizations
+
+
+def test_captured_launches_are_noted(fake: FakeDriver) -> None:
+    kernel = replace(KERNEL, captured=bytearray(1))
+    made = watching.make_plan(kernel, LAUNCH, [])
+    made([], 5)
+    assert kernel.captured[0] == 0
+    fake.capturing = bindings.CUstreamCaptureStatus.CU_STREAM_CAPTURE_STATUS_ACTIVE
+    made([], 5)
+    assert kernel.captured[0] == 1
+    other = replace(KERNEL, captured=bytearray(1))
+    launch(other, LAUNCH, [], 5)
+    assert other.captured[0] == 1
 
 
 def test_sync_names_the_kernel_that_failed(fake: FakeDriver, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -130,7 +144,7 @@ def test_watched_launches_have_no_compiled_path(fake: FakeDriver, monkeypatch: p
     asked: list[Any] = []
     compiled = SimpleNamespace(MOST_PARAMETERS=9, CONFIG_BYTES=0, Entry=lambda *given: asked.append(given))
     monkeypatch.setattr(quick, "native", lambda: compiled)
-    monkeypatch.setattr(quick, "_launch_address", lambda: 1)
+    monkeypatch.setattr(quick, "_address", lambda function: 1)
     monkeypatch.setattr(quick, "configuration", lambda launch: SimpleNamespace(getPtr=lambda: 1))
     monkeypatch.setattr(quick.ctypes, "string_at", lambda *given: b"")
     quick.entry(plan(), ())

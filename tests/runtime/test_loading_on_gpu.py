@@ -175,6 +175,7 @@ def test_a_forked_process_is_told_so(torch: Any) -> None:
 
 
 def test_kernels_that_are_gone_are_unloaded_after_their_launches(torch: Any, compiled: list[str]) -> None:
+    gc.collect()  # kernels of other tests
     pyptx.unload_unused()
     a = torch.arange(N, dtype=torch.float32, device="cuda")
     kept = doubled(5.0)

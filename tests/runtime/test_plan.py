@@ -32,7 +32,7 @@ PARAMETERS: list[Parameter] = [
 LAUNCH = Launch((2, 3, 4), (32, 1, 1))
 KERNEL: Any = SimpleNamespace(
     entry="k", device_index=0, function=0xF0, parameter_bytes=(128, 8, 2, 4, 4), dynamic_smem=0, static_smem=0,
-    max_threads=1024, registers=32,
+    max_threads=1024, registers=32, note_capture=lambda stream: None,
 )  # fmt: skip
 
 

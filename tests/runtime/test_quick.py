@@ -114,6 +114,11 @@ class Driver:
 
     parameters: int
     status: int = 0
+    #: Streams that are being captured, what the driver says of them, and those that it was asked for.
+    capturing: tuple[int, ...] = ()
+    unknown: int = 0
+    asked: list[int] = field(default_factory=list)
+    captured: bytearray = field(default_factory=lambda: bytearray(1))
     launched: list[tuple[int, list[bytes]]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -129,8 +134,16 @@ class Driver:
                 self.launched.append((fields[7], memory))
             return self.status
 
-        self._launch = launch
-        self.address = ctypes.cast(launch, ctypes.c_void_p).value or 0
+        @ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(ctypes.c_int))
+        def is_capturing(stream: Any, found: Any) -> int:
+            self.asked.append(stream)
+            found[0] = int(stream in self.capturing)
+            return self.unknown
+
+        self._functions = (launch, is_capturing)
+        self.address, self.is_capturing = (
+            ctypes.cast(function, ctypes.c_void_p).value or 0 for function in self._functions
+        )
 
 
 @pytest.fixture
@@ -145,7 +158,9 @@ def quick() -> Any:
 
 def entry(quick: Any, driver: Driver, parameters: tuple[Any, ...], device: int = 0) -> Any:
     config = CONFIG.pack(1, 2, 3, 4, 5, 6, 7, 0, 0, 0)
-    return quick.Entry(driver.address, 0xF00, config, device, parameters, None)
+    return quick.Entry(
+        driver.address, driver.is_capturing, 0xF00, config, device, parameters, driver.captured, None
+    )
 
 
 #: The tensors of each launch whose version was counted.
@@ -158,10 +173,20 @@ class ForwardAd:
     _current_level = -1
 
 
+def tracing() -> Any:
+    """The state of torch.jit.trace."""
+    return STATE
+
+
+STATE: Any = None
+
+
 def table(quick: Any, arrays: str, grad_enabled: Any = lambda: True, modes: Any = int) -> Any:
     """``arrays`` has a letter for each argument: a for an array, n for a number."""
     specs = tuple((-1, -2) if letter == "a" else None for letter in arrays)
-    return quick.Table(Tensor, Parameter, grad_enabled, ForwardAd, modes, WRITES.append, CAPSULE, specs, MISS)
+    return quick.Table(
+        Tensor, Parameter, grad_enabled, ForwardAd, modes, tracing, WRITES.append, CAPSULE, specs, MISS
+    )
 
 
 def word(raw: bytes) -> int:
@@ -274,6 +299,9 @@ def test_a_launch_is_not_hidden_from_modes_and_tangents(quick: Any, monkeypatch:
     modes[0] = 1
     assert k.call((a,), None, None) is MISS
     modes[0] = 0
+    with monkeypatch.context() as patch:
+        patch.setattr("tests.runtime.test_quick.STATE", object())
+        assert k.call((), a, None) is MISS
     monkeypatch.setattr(ForwardAd, "_current_level", 0)
     assert k.call((a,), None, None) is MISS
     monkeypatch.delattr(ForwardAd, "_current_level")
@@ -396,7 +424,16 @@ def test_sizes_never_seen(quick: Any) -> None:
         return made.resized((1, 2, 3), changed), makers
 
     k = quick.Table(
-        Tensor, Parameter, bool, ForwardAd, int, WRITES.append, CAPSULE, ((-1, 8), (-2, -1), None), MISS
+        Tensor,
+        Parameter,
+        bool,
+        ForwardAd,
+        int,
+        tracing,
+        WRITES.append,
+        CAPSULE,
+        ((-1, 8), (-2, -1), None),
+        MISS,
     )
     numbers = table(quick, "an")
     assert k.add((Tensor(0x1000, (4, 8)), Tensor(0x2000, (5, 4))), None, made, makers, sizes)
@@ -496,12 +533,30 @@ def test_the_last_launches_are_known(quick: Any) -> None:
 def test_other_versions_are_refused(quick: Any) -> None:
     capsule, kept = _api(major=2)
     with pytest.raises(ValueError, match="another DLPack exchange API than version 1"):
-        quick.Table(Tensor, Parameter, bool, ForwardAd, int, WRITES.append, capsule, ((-1,),), MISS)
+        quick.Table(Tensor, Parameter, bool, ForwardAd, int, tracing, WRITES.append, capsule, ((-1,),), MISS)
     assert kept.major == 2
     with pytest.raises(ValueError, match="another CUlaunchConfig"):
-        quick.Entry(1, 2, b"\0" * 48, 0, (), None)
+        quick.Entry(1, 2, 3, b"\0" * 48, 0, (), bytearray(1), None)
+    with pytest.raises(ValueError, match="or no byte"):
+        quick.Entry(1, 2, 3, b"\0" * 56, 0, (), bytearray(), None)
     with pytest.raises(ValueError, match="too many parameters"):
-        quick.Entry(1, 2, b"\0" * 56, 0, ((quick.ADDRESS, 64, 0, None),) * 65, None)
+        quick.Entry(1, 2, 3, b"\0" * 56, 0, ((quick.ADDRESS, 64, 0, None),) * 65, bytearray(1), None)
+
+
+def test_captured_launches_are_noted(quick: Any) -> None:
+    """The default stream is not asked for: it cannot be captured."""
+    driver, k, a = Driver(1, capturing=(9,)), table(quick, "a"), Tensor(0x1000)
+    kinds = ((quick.ADDRESS, 64, 0, None),)
+    assert k.add((), a, entry(quick, driver, kinds), (), None)
+    for stream, captured in ((0, 0), (7, 0), (9, 1), (7, 1)):
+        assert k.call((), a, stream) is a and driver.captured[0] == captured
+    assert driver.asked == [7, 9, 7]
+    unknown = Driver(1, unknown=400)
+    resized = entry(quick, unknown, kinds).resized((1, 2, 3), ())
+    assert quick.Fixed(resized, CAPSULE, (0x1000,), WRITES.append, ()).start(7) and unknown.captured[0] == 1
+    refused = Driver(1, status=400, capturing=(9,))
+    assert not quick.Fixed(entry(quick, refused, kinds), CAPSULE, (0x1000,), WRITES.append, ()).start(9)
+    assert not refused.asked
 
 
 def test_no_reference_is_kept_or_lost(quick: Any) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 import pyptx
 from pyptx.core.errors import LaunchError
+from pyptx.runtime import loader
 from pyptx.runtime.loader import LoadedKernel, dropped, load
 from pyptx.toolchain import cache
 from tests.runtime.fake_driver import FakeDriver, installed
@@ -53,3 +54,24 @@ def test_not_while_a_stream_is_captured(fake: FakeDriver) -> None:
     assert fake.unloaded == []
     fake.capturing = False
     assert pyptx.unload_unused() == 1
+
+
+def test_many_modules_that_no_graph_can_need_are_unloaded(fake: FakeDriver) -> None:
+    """A launch that a capture saw keeps its module, until the program says that the graph is gone."""
+    captured, eager = loaded(), loaded()
+    module = captured.module
+    eager.note_capture(5)
+    fake.capturing = True
+    captured.note_capture(5)
+    eager.note_capture(0)  # the default stream
+    fake.capturing = False
+    captured.note_capture(5)
+    del captured, eager
+    other = loaded(1).module
+    for _ in range(5 * loader._MOST_DROPPED):
+        loaded()
+        assert len(fake.loaded) <= loader._MOST_DROPPED + 4
+    gc.collect()
+    assert module in fake.loaded and other in fake.loaded
+    pyptx.unload_unused()
+    assert not fake.loaded
