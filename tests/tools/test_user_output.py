@@ -12,6 +12,8 @@ import pytest
 from pyptx.ir import parse_module
 from tests.examples.loading import EXAMPLES
 
+pytestmark = pytest.mark.full
+
 #: Prints from Python, from a program and from C while it is loaded, from a builder and from a kernel's body.
 CHATTY = """
 import atexit
@@ -20,8 +22,6 @@ import os
 import subprocess
 
 from pyptx import Tile, kernel, ptx, reg, u32, u64
-
-pytestmark = pytest.mark.full
 
 print("loaded")
 os.system("echo from a program")

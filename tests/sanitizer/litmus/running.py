@@ -121,8 +121,8 @@ class Gpu:
 
     def run(self, test: Litmus, instances: int, seed: int) -> Counter[tuple[int, ...]]:
         """The outcomes of at least ``instances`` instances, from a launch for each of :data:`_MANNERS`."""
-        from pyptx.runtime import driver
         from pyptx.runtime.loader import load
+        from pyptx.runtime.unloading import unload_unused
 
         layout = layout_for(test, -(-instances // len(_MANNERS)))
         loaded = load(kernel_of(test), "litmus", dynamic_smem=0, device_index=0)
@@ -130,7 +130,8 @@ class Gpu:
         for number, (warm, jitter) in enumerate(_MANNERS):
             numbers = layout.numbers(seed + number, jitter=jitter, warm=warm, noise=1000)
             counts += self._launch(layout, loaded, numbers)
-        driver.call("cuModuleUnload", loaded.module)
+        del loaded
+        unload_unused()
         return counts
 
     def _launch(

@@ -310,3 +310,22 @@ def test_each_run_of_sampled_and_a_replayed_interleaving_have_their_timelines() 
     replayed = add.simulate(out=np.zeros(2, np.uint32), schedule=explored.outcomes[0], timeline=True)
     names = {event.name for event in timeline_of(replayed).events}
     assert any(name.startswith("atom") for name in names)
+
+
+def test_cp_async_is_on_its_engine() -> None:
+    @kernel(in_specs=(Tile(8, 32, f32),), out_specs=(Tile(32, f32),), block=(64,), arch="sm_90a")
+    def copied(X, Y):  # type: ignore[no-untyped-def]
+        tid = ptx.special.tid.x()
+        tile = smem.alloc((8, 32), f32, swizzle="128B")
+        kit.TileLoader(X, tile, (0, 0), along=1, thread=tid, threads=64, ragged=(False, False)).copy()
+        ptx.cp.async_.wait_all()
+        ptx.bar.sync(0)
+        with ptx.if_(tid < 32):
+            ptx.inst.st.global_.f32(Y.at(tid), smem.load(f32, tile.addr + 4 * tid))
+
+    x = np.arange(256, dtype=np.float32).reshape(8, 32)
+    report = copied.simulate(x, timeline=True, schedule="late")
+    assert report.timeline is not None and (report.outputs[0] == x[0]).all()
+    engines = [n for n, track in enumerate(report.timeline.tracks) if track.kind is TrackKind.ENGINE]
+    spans = [event for event in report.timeline.events if event.track in engines]
+    assert [event.name for event in spans] == ["cp.async.cg.shared::cta.global"]

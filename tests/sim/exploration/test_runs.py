@@ -55,9 +55,9 @@ def test_a_bound_is_reached_and_said() -> None:
 
 
 def test_the_time_of_all_runs_is_bounded() -> None:
-    report = explore(TICKETS, timeout=0.05, max_runs=10**6)
+    report = explore(TICKETS, timeout=0.001, max_runs=10**6)  # one run takes about as long
     assert report.exploration is not None and not report.exploration.complete
-    assert report.exploration.bound == "timeout=0.05 s" and report.exploration.interleavings < 24
+    assert report.exploration.bound == "timeout=0.001 s" and report.exploration.interleavings < 24
 
 
 @pytest.mark.full

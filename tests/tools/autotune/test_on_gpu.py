@@ -176,7 +176,7 @@ def test_pieces_of_a_large_output(driver: HostDriver) -> None:
 
 
 def test_parameters_of_every_kind(driver: HostDriver, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A map is encoded for the address of its set, with the shape of the array and the type of the spec."""
+    """A map is encoded for the address of its set, with the shape, strides and type of the spec."""
     from pyptx import f32
 
     encoded: list[Any] = []
@@ -184,10 +184,12 @@ def test_parameters_of_every_kind(driver: HostDriver, monkeypatch: pytest.Monkey
     backend = CudaBackend()
     arrays = [{"shape": [64, 128], "type": "bf16"}, None]
     held = [[4096, 8192], []]
-    tensor_map = {"kind": "map", "array": 0, "type": "bf16", "box": [8, 64], "swizzle": "128B"}
+    shape = {"shape": [2, 64, 64], "strides": [128, 256, 2]}
+    tensor_map = {"kind": "map", "array": 0, "type": "bf16", "box": [2, 8, 64], "swizzle": "128B", **shape}
     assert backend._argument(tensor_map, arrays, held, 1) == "the map"
     ((described, pointer, device),) = encoded
-    assert (described.box, described.shape, described.swizzle) == ((8, 64), (64, 128), "128B")
+    assert (described.box, described.shape, described.swizzle) == ((2, 8, 64), (2, 64, 64), "128B")
+    assert described.strides == (128, 256, 2)
     assert (pointer, device) == (8192, 0)
     assert backend._argument({"kind": "pointer", "array": 0}, arrays, held, 0) == 4096
     assert backend._argument({"kind": "scalar", "type": "f32", "value": 2.5}, arrays, held, 0) == (2.5, f32)

@@ -12,13 +12,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-DETAILS = """"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value","Rule Name","Rule Type","Rule Description"
-"0","7","python","127.0.0.1","gemm","1","7","(384, 1, 1)","(132, 1, 1)","0","9.0","GPU Speed Of Light Throughput","Duration","us","181.54","","",""
-"0","7","python","127.0.0.1","gemm","1","7","(384, 1, 1)","(132, 1, 1)","0","9.0","GPU Speed Of Light Throughput","Compute (SM) Throughput","%","87.25","","",""
-"0","7","python","127.0.0.1","gemm","1","7","(384, 1, 1)","(132, 1, 1)","0","9.0","GPU Speed Of Light Throughput","Elapsed Cycles","cycle","310,000","","",""
-"0","7","python","127.0.0.1","gemm","1","7","(384, 1, 1)","(132, 1, 1)","0","9.0","Launch Statistics","Registers Per Thread","register/thread","168","","",""
+DETAILS = """"ID","Process ID","Process Name","Host Name","Kernel Name","Context","Stream","Block Size","Grid Size","Device","CC","Section Name","Metric Name","Metric Unit","Metric Value","Rule Name","Rule Type","Rule Description","Estimated Speedup Type","Estimated Speedup"
+"0","7","python","127.0.0.1","gemm","1","7","(384, 1, 1)","(132, 1, 1)","0","9.0","GPU Speed Of Light Throughput","Duration","us","181.54",
+"0","7","python","127.0.0.1","gemm","1","7","(384, 1, 1)","(132, 1, 1)","0","9.0","GPU Speed Of Light Throughput","Compute (SM) Throughput","%","87.25",
+"0","7","python","127.0.0.1","gemm","1","7","(384, 1, 1)","(132, 1, 1)","0","9.0","GPU Speed Of Light Throughput","Elapsed Cycles","cycle","310,000",
+"0","7","python","127.0.0.1","gemm","1","7","(384, 1, 1)","(132, 1, 1)","0","9.0","Launch Statistics","Registers Per Thread","register/thread","168",
 "0","7","python","127.0.0.1","gemm","1","7","(384, 1, 1)","(132, 1, 1)","0","9.0","GPU Speed Of Light Throughput","","","","HighPipeUtilization","INF","busy, that is"
-"1","7","python","127.0.0.1","add","1","7","(256, 1, 1)","(64, 1, 1)","0","9.0","GPU Speed Of Light Throughput","Duration","us","3.10","","",""
+"1","7","python","127.0.0.1","add","1","7","(256, 1, 1)","(64, 1, 1)","0","9.0","GPU Speed Of Light Throughput","Duration","us","3.10",
 """
 SOURCE = """"File Path","/home/me/gemm.py"
 "Function Name","gemm"
