@@ -22,62 +22,41 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+import bounds
 from ladder import v1a, v1b, v2a, v2b, v3, v4, v5, v6, v7
-from ladder.parts import tiles_of
 
 SIZE = 4096
-MULTIPROCESSORS = 148
 
-#: Technique, builder, module of the tile's constants, number of stages, published figure.
+#: Technique, builder, published figure.
 RUNGS = {
-    "v1a": ("2-D maps, 16-byte boxes", v1a.build_v1a, v1a, 1, v1a.PUBLISHED),
-    "v1b": ("3-D maps, 16-byte boxes", v1b.build_v1b, v1a, 1, v1b.PUBLISHED),
-    "v2a": ("2-D maps, 128-byte swizzle", v2a.build_v2a, v1a, 1, v2a.PUBLISHED),
-    "v2b": ("3-D maps, 128-byte swizzle", v2b.build_v2b, v1a, 1, v2b.PUBLISHED),
-    "v3": ("pipelining", v3.build_v3, v3, v3.STAGES, v3.PUBLISHED),
-    "v4": ("warp specialization", v4.build_v4, v4, v4.STAGES, v4.PUBLISHED),
-    "v5": ("pairs of CTAs", v5.build_v5, v5, v5.STAGES, v5.PUBLISHED),
-    "v6": ("persistent, two accumulators", v6.build_v6, v5, v5.STAGES, v6.PUBLISHED),
-    "v7": ("even waves, launch control", v7.build_v7, v5, v7.STAGES, None),
+    "v1a": ("2-D maps, 16-byte boxes", v1a.build_v1a, v1a.PUBLISHED),
+    "v1b": ("3-D maps, 16-byte boxes", v1b.build_v1b, v1b.PUBLISHED),
+    "v2a": ("2-D maps, 128-byte swizzle", v2a.build_v2a, v2a.PUBLISHED),
+    "v2b": ("3-D maps, 128-byte swizzle", v2b.build_v2b, v2b.PUBLISHED),
+    "v3": ("pipelining", v3.build_v3, v3.PUBLISHED),
+    "v4": ("warp specialization", v4.build_v4, v4.PUBLISHED),
+    "v5": ("pairs of CTAs", v5.build_v5, v5.PUBLISHED),
+    "v6": ("persistent, two accumulators", v6.build_v6, v6.PUBLISHED),
+    "v7": ("even waves, launch control", v7.build_v7, None),
 }
-
-
-def rounds_of(name, tile):
-    """Return the rounds that the tiles take, and the share of time in which a tensor core can have work."""
-    tiles = tiles_of(SIZE, tile.BM) * tiles_of(SIZE, tile.BN)
-    slots = MULTIPROCESSORS // (2 if tile is v5 else 1)
-    rounds = tiles_of(tiles, slots)
-    if name == "v7":
-        whole, halves = v7.split(SIZE, SIZE)
-        rounds = whole / slots + tiles_of(halves, slots) / 2
-    return rounds, tiles / (slots * rounds)
-
-
-def loaded(name, tile):
-    """Return the bytes of A and B that the copies of all tiles load."""
-    tiles = tiles_of(SIZE, tile.BM) * tiles_of(SIZE, tile.BN)
-    rows = tiles * (tile.BM + tile.BN)
-    if name == "v7":
-        whole, halves = v7.split(SIZE, SIZE)
-        rows = whole * (tile.BM + tile.BN) + halves * (tile.BM + v7.HALF_N)
-    return rows * SIZE * 2
 
 
 def row(name):
     """Return the cells of a rung, as texts."""
-    technique, build, tile, stages, published = RUNGS[name]
+    technique, build, published = RUNGS[name]
+    tiling = bounds.KERNELS[name]
+    bound = bounds.bound(tiling, SIZE, SIZE, SIZE)
     gemm = build(SIZE, SIZE, SIZE)
     assembly = gemm.assemble()
-    rounds, share = rounds_of(name, tile)
     return (
         name,
         technique,
-        f"{tile.BM}x{tile.BN}",
-        f"{tile.BK} x {stages}",
+        f"{tiling.rows}x{tiling.columns}",
+        f"{tiling.depth} x {tiling.stages}",
         f"{gemm.specialize().launch.dynamic_smem / 1024:.1f}",
-        f"{loaded(name, tile) / 1e9:.2f}",
-        f"{rounds:g}",
-        f"{share:.1%}",
+        f"{bound.loads / 1e9:.2f}",
+        f"{bound.rounds:g}",
+        f"{bound.even:.1%}",
         "-" if published is None else f"{published:.2f}",
         str(gemm.ptx().count("\n")),
         str(assembly.resources[0].registers),
