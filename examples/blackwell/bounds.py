@@ -231,18 +231,13 @@ KERNELS = {
     "cutile": Tiling(128, 256, 64, 4),
 }
 
-HEADS = (
-    *("tile", "tiles", "rounds", "even", "loads GB", "rate", "port"),
-    *("in flight", "needed", "rounds us", "fabric", "HBM", "at most", "by", "published"),
-)
+TRAFFIC = ("tile", "tiles", "rounds", "even", "loads GB", "rate", "port", "in flight", "needed")
+TIMES = ("rounds us", "fabric", "HBM", "at most", "by", "published")
 
 
-def cells(name, tiling, M, N, K, clock=CLOCK):
-    """Return the cells of a kernel for one size, as texts."""
-    found = bound(tiling, M, N, K, clock)
-    published = tiling.published.get(M) if M == N == K else None
+def traffic(tiling, found):
+    """Return the cells of ``TRAFFIC``, as texts."""
     return (
-        name,
         f"{tiling.rows}x{tiling.columns}x{tiling.depth}",
         str(found.tiles),
         f"{found.rounds:g}",
@@ -252,6 +247,12 @@ def cells(name, tiling, M, N, K, clock=CLOCK):
         f"{found.port:.0%}",
         f"{tiling.stages * tiling.stage_bytes * tiling.resident / 1024:.0f}",
         f"{found.needed / 1024:.0f}",
+    )
+
+
+def times(found, published):
+    """Return the cells of ``TIMES``, as texts."""
+    return (
         f"{found.computing * 1e6:.1f}",
         f"{found.fabric * 1e6:.1f}",
         f"{found.hbm * 1e6:.1f}",
@@ -276,14 +277,23 @@ def ranked(M, N, K, clock=CLOCK, nbytes=2):
     return [each for _, each in bounds]
 
 
-def show(M, N, K, clock, tilings):
-    """Print a table of named tilings."""
-    rows = [(f"{M}x{N}x{K}, {clock:g} GHz", *HEADS)]
-    rows += [cells(name, tiling, M, N, K, clock) for name, tiling in tilings]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for first, *rest in rows:
+def show(title, heads, rows):
+    """Print a table: names, and the cells of each."""
+    lines = [(title, *heads), *((name, *cells) for name, cells in rows)]
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    for first, *rest in lines:
         aligned = (cell.rjust(width) for cell, width in zip(rest, widths[1:], strict=True))
         print("  ".join((first.ljust(widths[0]), *aligned)))
+    print()
+
+
+def report(M, N, K, clock, tilings):
+    """Print traffic and times of named tilings for a product."""
+    bounds = [(name, tiling, bound(tiling, M, N, K, clock)) for name, tiling in tilings]
+    show(f"{M}x{N}x{K}", TRAFFIC, [(name, traffic(tiling, found)) for name, tiling, found in bounds])
+    published = [tiling.published.get(M) if M == N == K else None for _, tiling, _ in bounds]
+    rows = [(name, times(found, each)) for (name, _, found), each in zip(bounds, published, strict=True)]
+    show(f"at {clock:g} GHz", TIMES, rows)
 
 
 def main(arguments=None):
@@ -298,11 +308,10 @@ def main(arguments=None):
     options = parser.parse_args(arguments)
     if options.choose:
         best = ranked(*options.choose, options.clock)
-        show(*options.choose, options.clock, [(f"{each.ctas} SM", each) for each in best])
+        report(*options.choose, options.clock, [(f"{each.ctas} SM, {each.columns}", each) for each in best])
         return
     for size in options.size:
-        show(size, size, size, options.clock, KERNELS.items())
-        print()
+        report(size, size, size, options.clock, KERNELS.items())
 
 
 if __name__ == "__main__":
