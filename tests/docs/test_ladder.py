@@ -1,4 +1,4 @@
-"""The page of the ladder: its code is that of the files, its table is what the kernels have, its line numbers are right.
+"""The page of the ladder: its table is what the kernels have, its line numbers are right.
 
 ``python -m tests.docs.test_ladder`` writes the line numbers anew.
 """
@@ -18,21 +18,6 @@ from . import named_lines
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = ROOT / "docs/ladder.md"
 LADDER = ROOT / "examples/blackwell/ladder"
-
-
-def _lines(name: str) -> list[str]:
-    return named_lines.lines_of(name, LADDER)
-
-
-@pytest.mark.parametrize(("name", "block"), named_lines.EXCERPT.findall(PAGE.read_text()))
-def test_excerpts_are_parts_of_the_files(name: str, block: str) -> None:
-    assert named_lines.is_part(block, _lines(name)), f"{name} has no such lines:\n{block}"
-
-
-def test_another_text_is_no_part() -> None:
-    lines = ["def f():", "    x = 1", "", "    return x"]
-    assert named_lines.is_part("x = 1\n\nreturn x\n", lines)
-    assert not named_lines.is_part("x = 2\n", lines) and not named_lines.is_part("x = 1\nreturn x\n", lines)
 
 
 def test_every_line_that_the_page_names() -> None:

@@ -1,5 +1,5 @@
-"""The page of the persistent GEMM: its code is that of the file, its arithmetic follows from the tiles and the rates that it
-names, its loops are those that ptxas makes.
+"""The page of the persistent GEMM: its arithmetic follows from the tiles and the rates that it names, its loops are those
+that ptxas makes.
 """
 
 from __future__ import annotations
@@ -12,17 +12,9 @@ import pytest
 from pyptx.toolchain import Tool
 from tests.examples.loading import load_example, load_module
 
-from . import named_lines
-
 ROOT = Path(__file__).resolve().parents[2]
 PAGE = (ROOT / "docs/persistent_gemm.md").read_text()
 BUILDERS = ("build_gemm", "build_gemm_2sm", "build_gemm_persistent")
-
-
-@pytest.mark.parametrize(("name", "block"), named_lines.EXCERPT.findall(PAGE))
-def test_excerpts_are_parts_of_the_files(name: str, block: str) -> None:
-    lines = named_lines.lines_of(name, ROOT / "examples/blackwell")
-    assert named_lines.is_part(block, lines), f"{name} has no such lines:\n{block}"
 
 
 def test_waves_and_traffic() -> None:
