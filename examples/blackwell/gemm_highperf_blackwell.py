@@ -521,7 +521,7 @@ def build_gemm_persistent(
         rank = ptx.cluster.rank()
         is_leader = rank == 0
         height = D.extent(len(front))  # M: an int, or a register if the kernel serves every M
-        tiles_m = (height + (tile_m - 1)) // tile_m
+        tiles_m = kit.tile_order.cdiv(height, tile_m)
         tiles_mn = tiles_m * tiles_n
         cluster = ptx.special.clusterid.x()
 
@@ -539,7 +539,7 @@ def build_gemm_persistent(
 
         def place(tile):
             """Return this CTA's first row of A and D, the tile's first column of D, and the matrix."""
-            matrix, within = (None, tile) if batch is None else (tile // tiles_mn, tile % tiles_mn)
+            matrix, within = (None, tile) if batch is None else kit.fast_divmod(tile, tiles_mn, limit=2**31)
             row, column = order(within, tiles_m, tiles_n)
             return row * tile_m + rank * BM, column * BN, matrix
 

@@ -13,6 +13,7 @@ from ..core.lazy import lazily
 if TYPE_CHECKING:
     from . import tcgen05_epilogue, tile_order, wgmma_epilogue
     from .accumulators import Accumulator, AccumulatorReader, Accumulators, AccumulatorWriter
+    from .division import fast_divmod
     from .groups import single_thread, single_warp, thread_group, warp_group, warp_index
     from .ring import Consumer, Producer, Ring, Slot
     from .stage_multiply import StageMultiply
@@ -37,6 +38,7 @@ __all__ = [
     "TileLoader",
     "TmaOperand",
     "Trace",
+    "fast_divmod",
     "single_thread",
     "single_warp",
     "tcgen05_epilogue",
@@ -54,6 +56,7 @@ __getattr__ = lazily(
         "tile_order": (),
         "wgmma_epilogue": (),
         "accumulators": ("Accumulator", "AccumulatorReader", "Accumulators", "AccumulatorWriter"),
+        "division": ("fast_divmod",),
         "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),
         "ring": ("Consumer", "Producer", "Ring", "Slot"),
         "stage_multiply": ("StageMultiply",),

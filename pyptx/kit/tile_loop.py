@@ -20,6 +20,7 @@ from ..core.types import b128, u32
 from ..dsl import Reg, ptx, reg, smem
 from ..dsl.choices import ClusterScope
 from ..dsl.loops import do_while, for_
+from .division import quotient
 from .ring import Consumer, Ring
 
 __all__ = ["LaunchControlTiles", "StaticTiles"]
@@ -157,8 +158,9 @@ class LaunchControlTiles:
 
         Records three ``mov`` before the body.  Records behind it :meth:`.ring.Consumer.acquire`, a
         ``mad.lo.u32``, ``ld.shared.b128``, the two ``clusterlaunchcontrol.query_cancel``, a guarded
-        ``div.u32`` (``mov.u32`` for one CTA), ``fence.proxy.async``, ``bar.warp.sync`` with ``leader``,
-        :meth:`.ring.Consumer.release` and a ``bra``.
+        :func:`.division.quotient` by the CTAs of a cluster (``mov.u32`` for one CTA, ``shr.u32`` for two),
+        ``fence.proxy.async``, ``bar.warp.sync`` with ``leader``, :meth:`.ring.Consumer.release` and
+        a ``bra``.
 
         Args:
             leader: None if one thread runs the loop. If a whole warp runs it, a predicate that is true in one
@@ -214,10 +216,7 @@ class _Taken:
         tiles = self._tiles
         self._canceled, answer = tiles._read(self._consumer)
         first = ptx.clusterlaunchcontrol.first_ctaid_x(answer, pred=self._canceled)
-        if tiles.cluster == 1:
-            ptx.inst.mov.u32(self._tile, first, pred=self._canceled)
-        else:
-            ptx.inst.div.u32(self._tile, first, tiles.cluster, pred=self._canceled)
+        quotient(first, tiles.cluster, limit=1 << 31, out=self._tile, pred=self._canceled)
         if self._leader is not None:
             ptx.warp.sync()
         self._consumer.release(cta=None if tiles.cluster == 1 else 0, scope=tiles._scope, pred=self._leader)

@@ -3,7 +3,11 @@
 CTAs with neighboring indices run at the same time, so the order decides which data they share in L2. Every
 function takes the index of a tile and the extents of the grid of tiles, and returns (row, column) in u32
 registers; different indices give different tiles. ``tiles_m`` and ``tiles_n`` are ints; if the docstring says
-so, they can also be u32 registers.
+so, they can also be u32 registers.  Indices are below 2**31, as a grid's.
+
+Divisions by ints are those of :mod:`.division`: a shift and a mask for a power of two, a multiplication for
+another number.  Where a docstring counts instructions, ints are powers of two above 1; another divisor adds
+one or two instructions.
 
 :func:`swizzle_2d` and :func:`swizzle_2d_from_bid` take the extents of the matrix and of a tile instead, as
 cuTile's examples have them.  :func:`cdiv` and :func:`num_tiles` count tiles.
@@ -11,12 +15,13 @@ cuTile's examples have them.  :func:`cdiv` and :func:`num_tiles` count tiles.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import overload
 
 from ..core.errors import SpecError
 from ..core.types import u32
 from ..dsl import Reg, TileParam, ptx, reg
+from .division import fast_divmod, quotient, remainder
 
 __all__ = [
     "boustrophedon",
@@ -31,6 +36,9 @@ __all__ = [
 ]
 
 Extent = Reg | int
+
+#: Indices of tiles are below this limit, and so are indices of CTAs in a grid's x.
+_TILES = 1 << 31
 
 
 def _positive(**values: Extent) -> None:
@@ -54,7 +62,7 @@ def cdiv(extent: Extent, size: int) -> Extent: ...
 def cdiv(extent: Extent, size: int) -> Extent:
     """Divide and round up: the number of pieces of ``size`` that cover ``extent``.
 
-    Records nothing for an int, ``add`` and ``div`` for a u32 register.
+    Records nothing for an int, ``add`` and :func:`.division.quotient` for a u32 register.
 
     Watch out: the sum of a register's value and ``size`` must be below 2**32.
 
@@ -63,14 +71,14 @@ def cdiv(extent: Extent, size: int) -> Extent:
     """
     _positive(extent=extent, size=size)
     if isinstance(extent, Reg):
-        return (extent + (size - 1)) // size
+        return quotient(extent + (size - 1), size)
     return -(-extent // size)
 
 
 def num_tiles(source: TileParam, axis: int, shape: Sequence[int]) -> Extent:
     """Return how many tiles of ``shape`` cover a tensor along ``axis``.
 
-    An int for a dim that is a number. For a named dim a u32 register, and :func:`cdiv` records its two
+    An int for a dim that is a number. For a named dim a u32 register, and :func:`cdiv` records its
     instructions.
 
     Raises:
@@ -86,15 +94,15 @@ def num_tiles(source: TileParam, axis: int, shape: Sequence[int]) -> Extent:
 
 
 def row_major(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
-    """Order the tiles by rows, from left to right. Records ``div`` and ``rem``. Extents may be registers.
+    """Order the tiles by rows, from left to right. Records :func:`.division.fast_divmod`, 2 instructions.
+
+    Extents may be registers.
 
     Raises:
         SpecError: an extent is below 1.
     """
     _positive(tiles_m=tiles_m, tiles_n=tiles_n)
-    row = tile // tiles_n
-    column = tile % tiles_n
-    return row, column
+    return fast_divmod(tile, tiles_n, limit=_TILES)
 
 
 def snake(tile: Reg, tiles_m: Extent, tiles_n: Extent) -> tuple[Reg, Reg]:
@@ -120,37 +128,73 @@ def _turned(forward: Reg, count: Extent, line: Reg) -> Reg:
     return column
 
 
-def _lowered(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> tuple[Reg, Reg, Reg, Reg]:
-    """Return a tile's band of ``group`` rows, the band's first row and height, and the tile's index in it."""
-    _positive(tiles_m=tiles_m, tiles_n=tiles_n, group=group)
-    span = tiles_n * group
-    band = tile // span
-    within = tile % span
-    first = band * group
-    height = reg.scalar(u32)
-    ptx.inst.sub.u32(height, tiles_m, first)
-    ptx.inst.min.u32(height, height, group)  # the last band may be lower
-    return band, first, height, within
+class _Band:
+    """The band of ``group`` rows in which a tile lies, for bands that are ordered by columns.
 
+    ``index`` is the band's number, ``first`` its first row, ``within`` the tile's index in it.  The last band
+    may be lower than the others.  If ``tiles_m`` is an int, both heights are numbers: the divisions by both
+    are recorded, and ``selp`` picks.  If all bands are equally high, the division by one number is enough.
 
-def _band(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> tuple[Reg, Reg, Reg]:
-    """Return the band, row and column of a tile, for bands of ``group`` rows that are ordered by columns."""
-    band, first, height, within = _lowered(tile, tiles_m, tiles_n, group)
-    column = within // height
-    row = first + within % height
-    return band, row, column
+    Records a division and a ``mul.lo``, and
+
+    * nothing if ``group`` divides ``tiles_m`` or is not below it,
+    * ``setp`` if ``tiles_m`` is another int,
+    * ``sub`` and ``min`` if ``tiles_m`` is a register.
+    """
+
+    def __init__(self, tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int) -> None:
+        _positive(tiles_m=tiles_m, tiles_n=tiles_n, group=group)
+        if not isinstance(tiles_m, Reg):
+            group = min(group, tiles_m)
+        self.index, self.within = fast_divmod(tile, tiles_n * group, limit=_TILES)
+        self.first = self.index * group
+        self._height: Extent = group
+        self._low = 0
+        if isinstance(tiles_m, Reg):
+            self._height = reg.scalar(u32)
+            ptx.inst.sub.u32(self._height, tiles_m, self.first)
+            ptx.inst.min.u32(self._height, self._height, group)
+        elif tiles_m % group:
+            self._low = tiles_m % group
+            self._is_last = self.index == tiles_m // group
+
+    def column(self) -> Reg:
+        """Return the tile's column. Records a division by the height."""
+        return self._pick(lambda height: quotient(self.within, height, limit=_TILES))
+
+    def row(self, index: Reg) -> Reg:
+        """Return the row for an index within the band. Records a remainder by the height, and ``add``."""
+        return self.first + self._pick(lambda height: remainder(index, height, limit=_TILES))
+
+    def place(self) -> tuple[Reg, Reg]:
+        """Return the tile's row and column. Records quotient and remainder by the height, and ``add``."""
+        column, row = fast_divmod(self.within, self._height, limit=_TILES)
+        if self._low:
+            others = fast_divmod(self.within, self._low, limit=_TILES)
+            column, row = self._choose(column, others[0]), self._choose(row, others[1])
+        return self.first + row, column
+
+    def _pick(self, divided: Callable[[Extent], Reg]) -> Reg:
+        result = divided(self._height)
+        return self._choose(result, divided(self._low)) if self._low else result
+
+    def _choose(self, result: Reg, low: Reg) -> Reg:
+        """Return ``low`` in the last band, else ``result``. Records ``selp``."""
+        chosen = reg.scalar(u32)
+        ptx.inst.selp.b32(chosen, low, result, self._is_last)
+        return chosen
 
 
 def grouped(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tuple[Reg, Reg]:
     """Order the tiles by bands of ``group`` rows, and within a band by columns from the left.
 
-    Records 8 instructions. Extents may be registers (one instruction more if ``tiles_n`` is one).
+    Records 6 instructions (11 if the last band is lower than the others). Extents may be registers: 8
+    instructions if ``tiles_m`` is one, one more if ``tiles_n`` is one.
 
     Raises:
         SpecError: an extent or the group is below 1.
     """
-    _, row, column = _band(tile, tiles_m, tiles_n, group)
-    return row, column
+    return _Band(tile, tiles_m, tiles_n, group).place()
 
 
 def swizzle_2d(M: Extent, N: Extent, tm: int, tn: int, GROUP_SIZE_M: int) -> tuple[Reg, Reg]:
@@ -173,7 +217,7 @@ def swizzle_2d_from_bid(
     the last band, if it is lower than the others, the tiles of a column may begin with another row: the row
     is ``bid % height``, not the remainder of the index within the band.
 
-    Records 8 instructions (one more if N is a register, and those of :func:`cdiv` for each register).
+    Records as many instructions as :func:`grouped`, and those of :func:`cdiv` for each register.
 
     Args:
         M, N: rows and columns of the matrix, ints or u32 registers.
@@ -185,10 +229,8 @@ def swizzle_2d_from_bid(
         SpecError: an extent, a tile's extent or the group is below 1.
     """
     tiles_m, tiles_n = cdiv(M, tm), cdiv(N, tn)
-    _, first, height, within = _lowered(bid, tiles_m, tiles_n, GROUP_SIZE_M)
-    row = first + bid % height
-    column = within // height
-    return row, column
+    band = _Band(bid, tiles_m, tiles_n, GROUP_SIZE_M)
+    return band.row(bid), band.column()
 
 
 def boustrophedon(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -> tuple[Reg, Reg]:
@@ -196,13 +238,14 @@ def boustrophedon(tile: Reg, tiles_m: Extent, tiles_n: Extent, group: int = 8) -
 
     So each band begins at the column where the band before it ended.
 
-    Records 12 instructions. Extents may be registers (two instructions more if ``tiles_n`` is one).
+    Records 4 instructions more than :func:`grouped` (5 if ``tiles_n`` is a register).
 
     Raises:
         SpecError: an extent or the group is below 1.
     """
-    band, row, forward = _band(tile, tiles_m, tiles_n, group)
-    return row, _turned(forward, tiles_n, band)
+    band = _Band(tile, tiles_m, tiles_n, group)
+    row, forward = band.place()
+    return row, _turned(forward, tiles_n, band.index)
 
 
 def hilbert(tile: Reg, tiles_m: int, tiles_n: int) -> tuple[Reg, Reg]:

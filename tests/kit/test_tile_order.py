@@ -151,17 +151,40 @@ def count(choose: Callable[[Reg], object]) -> int:
 
 
 def test_how_many_instructions() -> None:
-    assert count(lambda t: order.row_major(t, 4, 6)) == 2
-    assert count(lambda t: order.snake(t, 4, 6)) == 6
-    assert count(lambda t: order.grouped(t, 4, 6)) == 8
-    assert count(lambda t: order.boustrophedon(t, 4, 6)) == 12
-    assert count(lambda t: order.swizzle_2d_from_bid(512, 1536, 128, 256, 8, t)) == 8
-    assert count(lambda t: order.swizzle_2d(512, 1536, 128, 256, 8)) == 9
+    assert count(lambda t: order.row_major(t, 4, 8)) == 2
+    assert count(lambda t: order.row_major(t, t, t)) == 2
+    assert count(lambda t: order.snake(t, 4, 8)) == 6
+    assert count(lambda t: order.snake(t, t, t)) == 7
+    assert count(lambda t: order.grouped(t, 4, 8)) == 6
+    assert count(lambda t: order.grouped(t, 12, 8)) == 11
+    assert count(lambda t: order.grouped(t, t, 8)) == 8
+    assert count(lambda t: order.grouped(t, t, t)) == 9
+    assert count(lambda t: order.boustrophedon(t, 16, 8)) == 6 + 4
+    assert count(lambda t: order.boustrophedon(t, 12, 8)) == 11 + 4
+    assert count(lambda t: order.boustrophedon(t, t, t)) == 9 + 5
+    assert count(lambda t: order.swizzle_2d_from_bid(512, 2048, 128, 256, 8, t)) == 6
+    assert count(lambda t: order.swizzle_2d_from_bid(1280, 2048, 128, 256, 8, t)) == 11
+    assert count(lambda t: order.swizzle_2d(512, 2048, 128, 256, 8)) == 7
     assert count(lambda t: order.cdiv(t, 8)) == 2
     assert count(lambda t: order.swizzle_2d_from_bid(t, t, 128, 256, 8, t)) == 9 + 4
-    assert count(lambda t: order.hilbert(t, 4, 6)) == 13 + 13
+    assert count(lambda t: order.hilbert(t, 4, 8)) == 13 * 2 + 13
     assert count(lambda t: order.hilbert(t, 32, 64)) == 13 * 5 + 13
-    assert count(lambda t: order.hilbert(t, 3, 6)) == 6
+    assert count(lambda t: order.hilbert(t, 3, 8)) == 6
+
+
+def test_no_division_by_a_number() -> None:
+    """Only a register is divided by, for which there is no cheaper way."""
+
+    def opcodes(choose: Callable[[Reg], object]) -> set[str]:
+        def body() -> None:
+            choose(reg.scalar(u32))
+
+        return {s.opcode for s in recorded(body).module.functions[0].instructions()}
+
+    for m, n in GRIDS:
+        for choose in (order.row_major, order.snake, order.grouped, order.boustrophedon, order.hilbert):
+            assert not opcodes(lambda t, f=choose, m=m, n=n: f(t, m, n)) & {"div", "rem"}  # type: ignore[misc]
+    assert {"div", "rem"} < opcodes(lambda t: order.grouped(t, t, 8))
 
 
 def test_refusals() -> None:
