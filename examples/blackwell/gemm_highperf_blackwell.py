@@ -414,6 +414,8 @@ def build_gemm_persistent(
     stages=None,
     clusters=None,
     schedule="static",
+    answers=3,
+    ahead=1,
     order=kit.tile_order.boustrophedon,
     parts=1,
     dtype=bf16,
@@ -436,6 +438,8 @@ def build_gemm_persistent(
         clusters: number of clusters that share the tiles, by default as many as fill the 148 SMs of a B200.
         schedule: ``"static"``: a cluster takes every ``clusters``-th tile. ``"clc"``: the grid has a cluster
             for each tile, and clusters that run cancel others and take their tiles (cluster launch control).
+        answers, ahead: with ``"clc"``, the tiles that a cluster takes ahead of its slowest role, and the
+            requests that it has in flight; see :class:`pyptx.kit.LaunchControlTiles`.
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
         parts: number of parts in which the epilogue hands an accumulator back: 1, 2 or 4.
         dtype: type of A and B: bf16, f16, f32 (multiplied as tf32), e4m3 or e5m2.
@@ -535,7 +539,10 @@ def build_gemm_persistent(
             tiles = kit.StaticTiles(tiles_mn * matrices, first=cluster, step=clusters)
         else:
             # Readers: the producers, the thread that multiplies, and the warps of the epilogues.
-            tiles = kit.LaunchControlTiles(first=cluster, readers=ctas + 1 + ctas * WARPS, cluster=ctas)
+            readers = ctas + 1 + ctas * WARPS
+            tiles = kit.LaunchControlTiles(
+                first=cluster, readers=readers, answers=answers, ahead=ahead, cluster=ctas
+            )
 
         def place(tile):
             """Return this CTA's first row of A and D, the tile's first column of D, and the matrix."""

@@ -64,6 +64,18 @@ def test_the_epilogue_by_arithmetic() -> None:
     assert f"K = {-(-clocks // 8):.0f} an f32" in PAGE and f"K = {-(-clocks // 16):.0f}." in PAGE
 
 
+@pytest.mark.parametrize("tiles", [256, 222])
+def test_tiles_ahead(tiles: int) -> None:
+    control = load_module(ROOT / "benchmarks/launch_control.py")
+    alike = [control.Place()] * 74
+    assert control.static(tiles, alike) == control.launch_control(tiles, alike, 1, 1, 0) == -(-tiles // 74)
+    # The next tile is requested when one begins: only an answer that takes longer than a tile delays it.
+    assert control.launch_control(tiles, alike[:1], 1, 1, 0.25) == tiles
+    assert control.launch_control(tiles, alike[:1], 1, 1, 2) == 1 + 2 * (tiles - 1)
+    for row in control.rows(tiles, 74, 0.05):
+        assert f"\n| {' | '.join(row)} |\n" in PAGE, row
+
+
 @pytest.mark.full
 def test_main_loops(ptxas: Tool, nvdisasm: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Equal with the version of ptxas that the figures are of, close to them with others, and always below CUDA's."""

@@ -93,6 +93,7 @@ OPTIONS: list[dict[str, Any]] = [
     {"epilogue": "direct"},
     {"epilogue": "direct", "out_dtype": e5m2, "batch": 2, "ctas": 1},
     {"dependent": True},
+    {"answers": 4, "ahead": 3},
 ]
 
 
@@ -188,12 +189,13 @@ def test_two_launches_that_overlap() -> None:
 
 
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
-def test_clusters_that_cancel_others(schedule: str, seed: int) -> None:
+@pytest.mark.parametrize(("answers", "ahead"), [(3, 1), (3, 3), (2, 2)])
+def test_clusters_that_cancel_others(answers: int, ahead: int, schedule: str, seed: int) -> None:
     """Eight clusters, of which two or three run at once and take the tiles of the others."""
     shape = (1000, 512, 72)
     a, b = gemm.make_inputs(*shape)
     d = np.full(shape[:2], np.nan, np.float32)
-    kernel = gemm.build_gemm_persistent(*shape, schedule="clc")
+    kernel = gemm.build_gemm_persistent(*shape, schedule="clc", answers=answers, ahead=ahead)
     config = kernel.specialize().launch
     report = sim.load(kernel.module()).launch(
         grid=config.grid,
@@ -259,6 +261,7 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((256, 256, 64), {"batch": 0}, ("batch = 0",)),
         ((256, 256, 64), {"clusters": 0}, ("clusters = 0",)),
         ((256, 256, 64), {"schedule": "dynamic"}, ("'dynamic'", "'static' or 'clc'")),
+        ((256, 256, 64), {"schedule": "clc", "ahead": 4}, ("ahead is 4", "1 to 3")),
     ],
 )
 def test_refusals(arguments: tuple[int, ...], options: dict[str, Any], words: tuple[str, ...]) -> None:

@@ -10,6 +10,7 @@ import pytest
 from pyptx import Kernel, SpecError, Tile, kernel, kit, ptx, sim, u32
 from pyptx.core.errors import OperandError
 from pyptx.ir import Immediate, Instruction, Module
+from pyptx.sim.threads.grid import Grid
 from pyptx.toolchain import Tool
 from tests.dsl.helpers import body_of, in_kernel
 
@@ -72,7 +73,7 @@ def test_refuses_numbers_below_one(count: int, step: int) -> None:
 LITTLE = 96_000
 
 
-def taken(tiles: int, cluster: int, answers: int, arch: str = "sm_100a") -> Kernel:
+def taken(tiles: int, cluster: int, answers: int, ahead: int = 1, arch: str = "sm_100a") -> Kernel:
     """Every CTA counts its tiles: one thread in ``out[0]``, a warp in ``out[1]``; ``out[2]`` has who did it."""
 
     @kernel(
@@ -82,7 +83,9 @@ def taken(tiles: int, cluster: int, answers: int, arch: str = "sm_100a") -> Kern
         warp = ptx.special.tid.x() >> 5
         rank = ptx.cluster.rank()
         first = ptx.special.clusterid.x()
-        work = kit.LaunchControlTiles(first=first, readers=2 * cluster, answers=answers, cluster=cluster)
+        work = kit.LaunchControlTiles(
+            first=first, readers=2 * cluster, answers=answers, ahead=ahead, cluster=cluster
+        )
         with ptx.if_(warp == 0), ptx.if_(ptx.warp.elect()):
             work.init()
             ptx.fence.mbarrier_init()
@@ -101,7 +104,9 @@ def taken(tiles: int, cluster: int, answers: int, arch: str = "sm_100a") -> Kern
     return count
 
 
-def run(module: Module, tiles: int, cluster: int, schedule: str, seed: int) -> tuple[sim.Report, np.ndarray]:
+def run(
+    module: Module, tiles: int, cluster: int, schedule: str, seed: int, *, memory: int = LITTLE
+) -> tuple[sim.Report, np.ndarray]:
     out = np.zeros((3, tiles * cluster), np.uint32)
     report = sim.load(module).launch(
         grid=tiles * cluster,
@@ -110,7 +115,7 @@ def run(module: Module, tiles: int, cluster: int, schedule: str, seed: int) -> t
         args=[out],
         schedule=schedule,
         seed=seed,
-        memory=LITTLE,
+        memory=memory,
         sanitize="strict",
         max_steps=200_000,
     )
@@ -120,15 +125,71 @@ def run(module: Module, tiles: int, cluster: int, schedule: str, seed: int) -> t
 @pytest.mark.parametrize(
     ("schedule", "seed"), [("eager", 0), ("late", 0), ("starve:tma", 0), *(("random", n) for n in range(4))]
 )
-@pytest.mark.parametrize(("cluster", "answers"), [(1, 1), (1, 3), (2, 1), (2, 3), (4, 2)])
-def test_every_canceled_cluster_is_done_once(cluster: int, answers: int, schedule: str, seed: int) -> None:
+@pytest.mark.parametrize(
+    ("cluster", "answers", "ahead"),
+    [
+        (1, 1, 1),
+        (1, 3, 1),
+        (2, 1, 1),
+        (2, 3, 1),
+        (4, 2, 1),
+        (1, 3, 2),
+        (1, 3, 3),
+        (2, 3, 3),
+        (2, 4, 2),
+        (4, 2, 2),
+    ],
+)
+def test_every_canceled_cluster_is_done_once(
+    cluster: int, answers: int, ahead: int, schedule: str, seed: int
+) -> None:
     tiles = 13
-    report, out = run(taken(tiles, cluster, answers).module(), tiles, cluster, schedule, seed)
+    report, out = run(taken(tiles, cluster, answers, ahead).module(), tiles, cluster, schedule, seed)
     assert report.verdict == "clean", str(report)
     assert (out[0] == 1).all() and (out[1] == 32).all()
     started = np.unique(out[2])
     assert len(started) < tiles, "no cluster was canceled"
     assert (out[2][started * cluster] == started).all()
+
+
+@pytest.mark.parametrize("ahead", [1, 2, 3])
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_a_request_that_is_granted_after_a_refusal(
+    cluster: int, ahead: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The third request is refused though clusters wait; those in flight are granted, and their tiles computed."""
+    tiles, answers = 13, []
+    steal = Grid.steal
+
+    def refuse_the_third(grid: Grid) -> tuple[int, int, int] | None:
+        answers.append(None if len(answers) == 2 else steal(grid))
+        return answers[-1]
+
+    monkeypatch.setattr(Grid, "steal", refuse_the_third)
+    module = taken(tiles, cluster, 3, ahead).module()
+    report, out = run(module, tiles, cluster, "eager", 0, memory=24_000 * cluster)
+    assert report.verdict == "clean", str(report)
+    assert (out[0] == 1).all() and (out[1] == 32).all()
+    # One cluster runs at a time: the first one had its own tile, two, and those that were in flight.
+    assert np.count_nonzero(out[2] == 0) == cluster * (1 + 2 + ahead - 1)
+    assert answers[2] is None and None not in answers[3 : 2 + ahead]
+
+
+@pytest.mark.parametrize("cluster", [1, 2])
+def test_readers_that_do_not_wait_for_the_scheduler(cluster: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A role observes a refusal before the scheduler, which still requests: the CTA must not."""
+    read = kit.LaunchControlTiles._read
+
+    def at_once(tiles: kit.LaunchControlTiles, consumer: kit.Consumer, *, after_scheduler: bool = False):  # type: ignore[no-untyped-def]
+        return read(tiles, consumer)
+
+    monkeypatch.setattr(kit.LaunchControlTiles, "_read", at_once)
+    module = taken(5, cluster, 3, 3).module()
+    found = set()
+    for seed in range(20):
+        report, _ = run(module, 5, cluster, "random", seed)
+        found |= {finding.rule.name for finding in report.findings}
+    assert found == {"launch-control"}
 
 
 def test_one_reader_too_many_expected_is_a_deadlock() -> None:
@@ -161,9 +222,9 @@ def test_an_answer_handed_back_before_it_is_read() -> None:
 
 
 @pytest.mark.parametrize("arch", ["sm_100a", "sm_103a"])
-@pytest.mark.parametrize("cluster", [1, 2])
-def test_launch_control_assembles(cluster: int, arch: str, ptxas: Tool) -> None:
-    assembly = taken(13, cluster, 3, arch).assemble()
+@pytest.mark.parametrize(("cluster", "ahead"), [(1, 1), (2, 1), (1, 2), (2, 3)])
+def test_launch_control_assembles(cluster: int, ahead: int, arch: str, ptxas: Tool) -> None:
+    assembly = taken(13, cluster, 3, ahead, arch).assemble()
     assert not assembly.spills and not assembly.warnings and not assembly.notes
 
 
@@ -174,6 +235,9 @@ def test_launch_control_assembles(cluster: int, arch: str, ptxas: Tool) -> None:
         ({"cluster": 17}, "1..16"),
         ({"answers": 0}, "stages"),
         ({"readers": 0}, "0"),
+        ({"ahead": 0}, "ahead is 0: expected a number of requests, 1 to 3"),
+        ({"ahead": 4}, "ahead is 4"),
+        ({"answers": 2, "ahead": 3}, "1 to 2"),
     ],
 )
 def test_launch_control_refuses(options: dict[str, int], words: str) -> None:
