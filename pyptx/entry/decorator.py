@@ -454,6 +454,7 @@ class Kernel:
         waivers: Sequence[Waiver] = (),
         debug: bool | Debugger | Sequence[str] | Callable[[Stop], str | None] | None = None,
         timeline: bool | int = False,
+        launch_control: str | None = None,
         reference: Any = None,
         rtol: float | None = None,
         atol: float | None = None,
@@ -478,6 +479,9 @@ class Kernel:
             debug: True steps through the run at a prompt; a :class:`~pyptx.sim.Debugger`, a list of its
                 commands, or a function that gets each :class:`~pyptx.sim.Stop`.
             timeline: True, or the largest number of events: ``report.timeline`` then shows what happened.
+            launch_control: ``"every"`` runs a kernel with cluster launch control once for each assignment of
+                its clusters, at most ``max_runs``; the text of one assignment runs that one (see
+                :meth:`.LoadedModule.launch`).
             reference: what the outputs must be: an array or a sequence of arrays, or a function of the inputs
                 that returns them. A difference is the finding ``wrong-result``.
             rtol, atol: an element is right if it differs by at most ``atol + rtol * |reference|``. By default
@@ -511,6 +515,7 @@ class Kernel:
                 "waivers": waivers,
                 "debug": debug,
                 "timeline": timeline,
+                "launch_control": launch_control,
             }
         )
         wanted = outputs_of(reference, arrays)

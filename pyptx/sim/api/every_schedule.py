@@ -20,7 +20,15 @@ from ...core.records import dataclass
 from ..engine.events import Engine
 from .report import Report
 
-__all__ = ["EVERY_SCHEDULE", "Contents", "LaunchBuffer", "Outcome", "run_every_schedule"]
+__all__ = [
+    "EVERY_SCHEDULE",
+    "Contents",
+    "LaunchBuffer",
+    "Outcome",
+    "Results",
+    "complete",
+    "run_every_schedule",
+]
 
 #: The name that asks for a sample of the schedules.
 EVERY_SCHEDULE = "sampled"
@@ -39,10 +47,18 @@ class LaunchBuffer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """The outcome of a run under one schedule: a report for each launch, and the engines that acted."""
+    """The outcome of a run under one schedule.
+
+    Attributes:
+        reports: a report for each launch.
+        engines: the engines that acted.
+        impossible: True if the run was given an assignment that no schedule has: it has a cluster that no
+            request asked for.
+    """
 
     reports: list[Report]
     engines: frozenset[Engine]
+    impossible: bool = False
 
 
 class RunOne(Protocol):
@@ -83,7 +99,7 @@ class Contents:
             buffer.data[...] = data
 
 
-class _Results:
+class Results:
     """Compares the memory after each complete run with the memory after the first complete run."""
 
     def __init__(self, memory: Contents) -> None:
@@ -130,7 +146,7 @@ def run_every_schedule(run_one: RunOne, *, seed: int, seeds: int, timeout: float
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     memory = Contents()
-    results = _Results(memory)
+    results = Results(memory)
     runs: list[list[Report]] = []
     left_out: list[str] = []
     eager: list[Bytes] = []
@@ -147,7 +163,7 @@ def run_every_schedule(run_one: RunOne, *, seed: int, seeds: int, timeout: float
         if not runs:
             eager = memory.contents()
         runs.append(outcome.reports)
-        if all(_complete(report) for report in outcome.reports):
+        if all(complete(report) for report in outcome.reports):
             results.add(outcome.reports[0].schedule)
     memory.restore(eager)
     merged = [_merged(reports) for reports in zip(*runs, strict=True)]
@@ -172,7 +188,8 @@ def _schedules(seed: int, seeds: int, engines: set[Engine]) -> Iterator[tuple[st
         yield "random", number
 
 
-def _complete(report: Report) -> bool:
+def complete(report: Report) -> bool:
+    """True if a run went to its end without an error."""
     return verdict_of(report.findings) in (Verdict.CLEAN, Verdict.REVIEW)
 
 

@@ -144,6 +144,7 @@ class LoadedModule:
             seed: seed of the schedules ``random`` and ``weak``.
             seeds: number of random schedules in ``sampled``; their seeds start with ``seed``.
             max_runs: number of runs after which ``all`` ends; it then reports that this bound was reached.
+                With ``launch_control="every"``, the largest number of assignments.
             resume: path of a file in which ``all`` keeps what it has explored. If the file exists, ``all``
                 continues there.
             executor: a :class:`concurrent.futures.Executor` that does the runs of ``all``.
@@ -162,6 +163,12 @@ class LoadedModule:
                 of its commands, or a function that gets each :class:`~pyptx.sim.Stop` do so by a script.
             timeline: True, or the largest number of events: ``report.timeline`` then shows what happened.
                 Under ``sampled``, each report of ``runs`` has its own. It cannot be combined with ``all``.
+            launch_control: for a kernel with ``clusterlaunchcontrol.try_cancel``, None lets the schedule
+                decide which clusters are canceled. ``"every"`` runs each assignment of clusters to requests,
+                each time from the same memory, so that the report may hold for every schedule; what was run
+                is in ``assignments``. If there are more than ``max_runs``, the launch runs once, and the
+                report says so. ``"0,2,1/3"`` is one assignment: clusters 0 and 3 start, and the requests
+                of cluster 0 get cluster 2, then 1. Clusters are counted from 0, x fastest.
 
         Raises:
             SpecError: arguments or extents do not fit the entry. Mistakes of the kernel are not raised: they

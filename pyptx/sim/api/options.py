@@ -26,7 +26,9 @@ from ..debugger.stop import Stop
 from ..engine.stream import Observer
 from ..exploration.token import choices_of, is_token
 from ..machine.schedule import make_policy
+from ..threads.assignment import Assignment
 from ..threads.limits import Limits, Progress
+from .assignments import EVERY_ASSIGNMENT
 from .every_schedule import EVERY_SCHEDULE
 from .exploration import EXPLORED
 from .timeline import DEFAULT_EVENTS
@@ -54,6 +56,7 @@ class RunKeywords(TypedDict, total=False):
     waivers: Sequence[Waiver]
     debug: bool | Debugger | Sequence[str] | Callable[[Stop], str | None] | None
     timeline: bool | int
+    launch_control: str | None
 
 
 @dataclass(frozen=True)
@@ -78,6 +81,7 @@ class LaunchOptions:
     waivers: Sequence[Waiver] = ()
     debug: bool | Debugger | Sequence[str] | Callable[[Stop], str | None] | None = None
     timeline: bool | int = False
+    launch_control: str | None = None
 
     @classmethod
     def of(cls, keywords: RunKeywords) -> LaunchOptions:
@@ -132,6 +136,7 @@ class LaunchOptions:
                 f"schedule is {EXPLORED!r} and timeline is {self.timeline!r}: a timeline shows one run",
                 hint="replay one interleaving of the report: schedule='replay:...'",
             )
+        self._check_launch_control()
         # Python's own integers, since random.Random takes no others.
         return replace(
             self,
@@ -148,6 +153,39 @@ class LaunchOptions:
             timeline=_timeline(self.timeline),
         )
 
+    def _check_launch_control(self) -> None:
+        given = self.launch_control
+        if given is None:
+            return
+        if not isinstance(given, str):
+            raise SpecError(
+                f"launch_control is {given!r}: expected 'every', an assignment such as '0,1/2', or None"
+            )
+        every = given == EVERY_ASSIGNMENT
+        if not every:
+            Assignment.of(given)
+        if (
+            self.schedule == EXPLORED
+            or is_token(self.schedule)
+            or (every and self.schedule == EVERY_SCHEDULE)
+        ):
+            raise SpecError(
+                f"launch_control is {given!r} and schedule is {self.schedule!r}, which also runs the launch "
+                "several times or follows its own order",
+                hint="use eager, late, random, weak or starve:ENGINE",
+            )
+        if every and (self.timeline is not False or debugger_of(self.debug) is not None):
+            raise SpecError(
+                "launch_control is 'every', and debug or timeline is given: they show one run",
+                hint="give one assignment: launch_control='0,1/2'",
+            )
+
+    @property
+    def assignment(self) -> Assignment | None:
+        """The assignment that the caller gave, or None."""
+        given = self.launch_control
+        return None if given is None or given == EVERY_ASSIGNMENT else Assignment.of(given)
+
     @property
     def limits(self) -> Limits:
         steps = Limits.max_steps if self.max_steps is None else self.max_steps
@@ -156,7 +194,9 @@ class LaunchOptions:
     @property
     def name(self) -> str:
         """Name of the schedule in reports."""
-        return f"{self.schedule} (seed {self.seed})" if self.schedule in ("random", "weak") else self.schedule
+        seeded = self.schedule in ("random", "weak")
+        name = f"{self.schedule} (seed {self.seed})" if seeded else self.schedule
+        return name if self.assignment is None else f"{name}, launch control {self.assignment}"
 
 
 def shows_options(function: Function) -> Function:

@@ -13,7 +13,7 @@ from ...core.waivers import Waiver
 from ...timeline import Timeline
 from ..claims.competing import Claim, Competing
 
-__all__ = ["Exploration", "Report"]
+__all__ = ["Assignments", "Exploration", "Report"]
 
 
 @dataclass(frozen=True)
@@ -50,6 +50,40 @@ class Exploration:
         return f"explored: {self.interleavings} interleaving{many}{failed}, {end}; {memory}"
 
 
+@dataclass(frozen=True)
+class Assignments:
+    """What ``launch_control="every"`` has run.
+
+    Attributes:
+        clusters: number of clusters of the launch.
+        number: number of their assignments.
+        ran: number of assignments that were run.
+        impossible: number of those that no schedule has, since the kernel requests fewer clusters.
+        complete: whether all of them were run.
+        failed: number of assignments with an error, or whose run is incomplete.
+        failing: the first of them, as ``launch_control=`` takes it, or "".
+        canceled: in words, which clusters cancel which in that one, or "".
+    """
+
+    clusters: int
+    number: int
+    ran: int
+    impossible: int
+    complete: bool
+    failed: int
+    failing: str
+    canceled: str
+
+    def __str__(self) -> str:
+        many = "" if self.clusters == 1 else "s"
+        end = "complete" if self.complete else f"{self.ran:,} of them ran"
+        without = f", {self.impossible:,} of them impossible" if self.impossible else ""
+        text = f"launch control: {self.number:,} assignments of {self.clusters} cluster{many}{without}, {end}"
+        if self.failed:
+            text += f"; {self.failed:,} failed, the first is {self.failing} ({self.canceled})"
+        return text
+
+
 #: Number of competing things that the text of a report lists.
 _LISTED = 8
 
@@ -73,6 +107,7 @@ class Report:
         waived: findings that a waiver covers, each with its waiver. They are not in ``findings``.
         claim: whether the run holds for every schedule; None if it ran without the sanitizer.
         exploration: of a launch under ``schedule="all"``, what was explored; None under other schedules.
+        assignments: of a launch under ``launch_control="every"`` that cancels clusters, what was run.
         timeline: what happened in the run, if it was asked for; all launches of a stream share one.
     """
 
@@ -88,6 +123,7 @@ class Report:
     runs: tuple[Report, ...] = field(default=(), repr=False)
     claim: Claim | None = field(default=None, repr=False)
     exploration: Exploration | None = field(default=None, repr=False)
+    assignments: Assignments | None = field(default=None, repr=False)
     timeline: Timeline | None = field(default=None, repr=False)
     waived: list[tuple[Finding, Waiver]] = field(default_factory=list, repr=False)
 
@@ -126,7 +162,7 @@ class Report:
 
     def __str__(self) -> str:
         head = f"{self.entry} under {self.schedule}: {self.verdict} ({self.steps} warp-instructions)"
-        explored = [] if self.exploration is None else [str(self.exploration)]
+        explored = [str(each) for each in (self.exploration, self.assignments) if each is not None]
         found = [*map(str, self.findings), *self.waiver_lines()]
         return "\n".join([head, *explored, *found, *self.claim_lines()])
 

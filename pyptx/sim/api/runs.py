@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from contextlib import nullcontext
 from dataclasses import field, replace
 from functools import lru_cache
+from math import prod
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
@@ -36,10 +37,12 @@ from ..machine.schedule import make_policy
 from ..memory.segments import Fault
 from ..sanitizer.garbage import fewer_collections
 from ..sanitizer.sanitizer import Sanitizer
+from ..threads.assignment import Assignment
 from ..threads.grid import Grid
 from ..weak.reads import WeakReads, chooser
 from .arguments import Mapped, bind_arguments, unwritten_outputs
-from .every_schedule import EVERY_SCHEDULE, Contents, LaunchBuffer, Outcome, run_every_schedule
+from .assignments import EVERY_ASSIGNMENT, refused, run_every_assignment, too_many
+from .every_schedule import EVERY_SCHEDULE, Contents, LaunchBuffer, Outcome, complete, run_every_schedule
 from .exploration import EXPLORED, Explorer, Ran
 from .options import LaunchOptions
 from .reference import Expected, wrong_results
@@ -88,8 +91,17 @@ def _run_all(requests: Sequence[Request], options: LaunchOptions) -> list[Report
         return _explore(requests, options)
     if is_token(options.schedule):
         return _replay(requests, options)
+    if options.launch_control == EVERY_ASSIGNMENT:
+        return _run_assignments(requests, options)
     if options.schedule != EVERY_SCHEDULE:
-        return _run(requests, options).reports
+        outcome = _run(requests, options)
+        if outcome.impossible and all(map(complete, outcome.reports)):
+            raise SpecError(
+                f"launch_control is '{options.launch_control}': the launch cannot follow it, since its "
+                "clusters request fewer others",
+                hint="a cluster that no request gets starts by itself: give it a list of its own",
+            )
+        return outcome.reports
 
     def run_one(
         schedule: str, seed: int, timeout: float | None, begin: Callable[[list[LaunchBuffer]], None]
@@ -98,6 +110,41 @@ def _run_all(requests: Sequence[Request], options: LaunchOptions) -> list[Report
         return _run(requests, one, begin)
 
     return run_every_schedule(run_one, seed=options.seed, seeds=options.seeds, timeout=options.timeout)
+
+
+def _run_assignments(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
+    """Run the launches once for each assignment of the clusters that one of them cancels."""
+    plain = replace(options, launch_control=None)
+    interleaved = make_policy(plain.schedule, plain.seed).interleaves
+    programs, _ = _programs(requests, plain, time.monotonic(), interleaved=interleaved)
+    canceling = [
+        (request, program)
+        for request, program in zip(requests, programs, strict=True)
+        if program is not None and program.cancels_launches
+    ]
+    if not canceling or None in programs:
+        return _run(requests, plain).reports
+    clusters = _clusters(canceling[0][0].launch)
+    why = too_many(clusters, options.max_runs)
+    if len(canceling) > 1:
+        why = "launch control: several launches of the stream cancel clusters"
+    if any(request.dependent for request in requests):
+        why = "launch control: a launch of the stream depends on another one (programmatic dependent launch)"
+    if why:
+        return refused(_run(requests, plain).reports, why)
+
+    def run_one(
+        assignment: Assignment, timeout: float | None, begin: Callable[[list[LaunchBuffer]], None]
+    ) -> Outcome:
+        one = replace(plain, launch_control=str(assignment), timeout=timeout)
+        return _run(requests, one, begin)
+
+    return run_every_assignment(run_one, clusters, plain.name, timeout=options.timeout)
+
+
+def _clusters(launch: Launch) -> int:
+    """Return the number of clusters of a launch."""
+    return prod(launch.grid) // prod(launch.cluster)
 
 
 def _explore(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
@@ -231,25 +278,7 @@ def _run(
     """
     policy = Explored() if path is not None else make_policy(options.schedule, options.seed)
     started, began = time.perf_counter(), time.monotonic()
-
-    def check_time() -> None:
-        if options.timeout is not None and time.monotonic() - began > options.timeout:
-            why = (
-                f"stopped after timeout={options.timeout} s, before any thread ran, while preparing the code"
-            )
-            raise Fault(Finding(RULES["step-limit"], why))
-
-    programs: list[EntryProgram] = []
-    refused: dict[int, Finding] = {}
-    for index, request in enumerate(requests):
-        try:
-            programs.append(
-                request.module.program(
-                    request.function, request.launch, interleaved=policy.interleaves, check_time=check_time
-                )
-            )
-        except Fault as fault:
-            refused[index] = fault.finding
+    prepared, faults = _programs(requests, options, began, interleaved=policy.interleaves)
 
     def report(
         entry: str,
@@ -264,14 +293,15 @@ def _run(
             entry, options.name, findings, steps, events, seconds, strict=strict, printed=printed, claim=claim
         )
 
-    if refused:
+    if faults:
         stopped = Finding(RULES["stream-stopped"], "nothing ran: a launch of the stream cannot start")
-        refusals = [refused.get(index, stopped) for index in range(len(requests))]
+        refusals = [faults.get(index, stopped) for index in range(len(requests))]
         functions = [request.function for request in requests]
         return Outcome(
             [report(function.name, [why]) for function, why in zip(functions, refusals, strict=True)],
             frozenset(),
         )
+    programs = [program for program in prepared if program is not None]
     target = max((program.target for program in programs), key=lambda target: target.number)
     machine: Machine
     if path is not None:
@@ -304,12 +334,16 @@ def _run(
     recorder = TimelineRecorder(machine, options.timeline) if options.timeline else None
     if recorder is not None:
         machine.observe(recorder)
-    mapped = _fill(machine, requests, programs)
+    mapped = _fill(machine, requests, programs, options.assignment)
     if begin is not None:
         begin(_buffers(programs, mapped))
     with fewer_collections() if options.sanitize else nullcontext():
         machine.run()
+    impossible = any(grid.kept for grid in machine.grids)
     for grid, request in zip(machine.grids, requests, strict=True):
+        if impossible:
+            # No schedule leaves what is in memory now: the work of some clusters was not done.
+            continue
         found = grid.account.findings
         if verdict_of(found) not in (Verdict.ERROR, Verdict.INCOMPLETE):
             found += unwritten_outputs(mapped, request.args, request.outputs)
@@ -332,11 +366,68 @@ def _run(
         drawn = recorder.timeline(f"{names} under {options.name}", notes)
         for each in reports:
             each.timeline = drawn
-    return Outcome(reports, frozenset(machine.engines.used))
+    return Outcome(reports, frozenset(machine.engines.used), impossible)
 
 
-def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[EntryProgram]) -> Mapped:
+def _programs(
+    requests: Sequence[Request], options: LaunchOptions, began: float, *, interleaved: bool
+) -> tuple[list[EntryProgram | None], dict[int, Finding]]:
+    """Prepare the code of each launch. Return it, and a finding for each launch that cannot run, by position.
+
+    ``began`` is the time at which the run began. ``interleaved`` is True if blocks end wherever other threads
+    can act.
+    """
+
+    def check_time() -> None:
+        if options.timeout is not None and time.monotonic() - began > options.timeout:
+            why = (
+                f"stopped after timeout={options.timeout} s, before any thread ran, while preparing the code"
+            )
+            raise Fault(Finding(RULES["step-limit"], why))
+
+    programs: list[EntryProgram | None] = []
+    faults: dict[int, Finding] = {}
+    for index, request in enumerate(requests):
+        program: EntryProgram | None = None
+        try:
+            program = request.module.program(
+                request.function, request.launch, interleaved=interleaved, check_time=check_time
+            )
+        except Fault as fault:
+            faults[index] = fault.finding
+        programs.append(program)
+    return programs, faults
+
+
+def _check_assignment(
+    assignment: Assignment, requests: Sequence[Request], programs: Sequence[EntryProgram]
+) -> None:
+    """Raise :class:`SpecError` if an assignment is not one of the launch that cancels clusters."""
+    found = [
+        _clusters(request.launch)
+        for request, program in zip(requests, programs, strict=True)
+        if program.cancels_launches
+    ]
+    if found != [assignment.clusters]:
+        raise SpecError(
+            f"launch_control is '{assignment}', an assignment of {assignment.clusters} clusters: "
+            + (
+                f"the launch has {found[0]}"
+                if len(found) == 1
+                else f"expected one launch that cancels clusters, and {len(found)} of the stream do"
+            )
+        )
+
+
+def _fill(
+    machine: Machine,
+    requests: Sequence[Request],
+    programs: Sequence[EntryProgram],
+    assignment: Assignment | None,
+) -> Mapped:
     """Map the modules' variables and the arguments, and add the launches to the machine in order."""
+    if assignment is not None:
+        _check_assignment(assignment, requests, programs)
     images = {id(program.image): program.image for program in programs}
     if sum(bool(image.stored) for image in images.values()) > 1:
         raise SpecError("modules with global variables of their own cannot share a stream: merge the modules")
@@ -347,7 +438,10 @@ def _fill(machine: Machine, requests: Sequence[Request], programs: Sequence[Entr
         params = bind_arguments(machine.memory, mapped, program, request.args, request.uninitialized)
         before = machine.grids[-1] if machine.grids else None
         launch = request.launch
-        grid = Grid(machine, program, launch, params, before=before, dependent=request.dependent)
+        given = assignment if program.cancels_launches else None
+        grid = Grid(
+            machine, program, launch, params, before=before, dependent=request.dependent, assignment=given
+        )
         if launch.cooperative and (resident := grid.resident()) < grid.ctas:
             raise GridSizeError(
                 f"{program.function.name!r} is launched cooperatively: its {grid.ctas} CTAs must be resident "

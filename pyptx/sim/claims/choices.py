@@ -7,7 +7,7 @@ competes.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Literal
 from weakref import WeakKeyDictionary
@@ -21,17 +21,23 @@ from ..code.semantic import Semantic, semantic_of
 from .competing import Ledger
 from .retries import PureRetries
 
-__all__ = ["check_choices"]
+__all__ = ["Kind", "check_choices", "is_copy"]
 
 #: Special registers whose values hardware chooses when it runs the kernel.
 _CHOSEN = CLOCKS | {"smid", "warpid"}
-#: What was found in each function, by the statements that load open columns: launches share the functions.
-_FOUND: WeakKeyDictionary[FunctionCode, dict[frozenset[int], Ledger]] = WeakKeyDictionary()
+#: What was found in each function, by the statements whose loads are open: launches share the functions.
+_FOUND: WeakKeyDictionary[FunctionCode, dict[frozenset[tuple[int, Kind]], Ledger]] = WeakKeyDictionary()
 _ELECTED = "elect.sync takes the lowest lane of its member mask"
 
 
-#: What is chosen: the count in the state of an mbarrier, the number of a column, or anything.
-_Kind = Literal["any", "state", "column"]
+#: What is chosen: the count in the state of an mbarrier, the number of a column, the encoding of an answer of
+#: launch control, or anything.
+Kind = Literal["any", "state", "column", "answer"]
+_NAMES: dict[Kind, str] = {
+    "column": "tcgen05.alloc",
+    "answer": "clusterlaunchcontrol.try_cancel",
+    "any": "a part of an answer of clusterlaunchcontrol.try_cancel",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,14 +46,14 @@ class _Source:
 
     name: str
     instruction: Instruction
-    kind: _Kind = "any"
+    kind: Kind = "any"
 
 
 class _Function:
     """One function, whose chosen values are followed through its registers."""
 
-    def __init__(self, code: FunctionCode, columns: set[int], ledger: Ledger) -> None:
-        self._code, self._columns, self._ledger = code, columns, ledger
+    def __init__(self, code: FunctionCode, loads: Mapping[int, Kind], ledger: Ledger) -> None:
+        self._code, self._loads, self._ledger = code, loads, ledger
         self._statements = [
             (index, statement)
             for index, statement in enumerate(code.function.body)
@@ -61,7 +67,11 @@ class _Function:
         for index, instruction in self._statements:
             meaning = self._meaning(instruction)
             if meaning is not None and meaning.takes_launches:
-                self._ledger.competes(f"{instruction.name}: which clusters it cancels", instruction.source)
+                self._ledger.competes(
+                    f'{instruction.name}: which clusters it cancels (launch_control="every" runs all cases)',
+                    instruction.source,
+                    assigned=True,
+                )
             if meaning is not None and meaning.varies == "lane":
                 self._ledger.assume(_ELECTED)
             for leaf in self._names(instruction):
@@ -90,8 +100,9 @@ class _Function:
                 yield from leaves(operand)
 
     def _source(self, index: int, instruction: Instruction, meaning: Semantic | None) -> _Source | None:
-        if index in self._columns:
-            return _Source("tcgen05.alloc", instruction, "column")
+        if index in self._loads:
+            kind = self._loads[index]
+            return _Source(_NAMES[kind], instruction, kind)
         for leaf in self._names(instruction):
             if isinstance(leaf, Special) and leaf.name in _CHOSEN:
                 return _Source(f"%{leaf.name}", instruction)
@@ -113,6 +124,9 @@ class _Function:
                     continue
                 reads, writes = accesses(instruction)
                 for source in [self._chosen[r.name] for r in reads if r.name in self._chosen]:
+                    if source.kind == "answer" and not is_copy(instruction):
+                        # What the bits of an answer mean is the hardware's choice.
+                        source = replace(source, kind="any")
                     for register in writes:
                         changed |= self._mark(register.name, source)
 
@@ -155,13 +169,15 @@ class _Function:
         names = {register.name for register in registers_of(mask)} if mask is not None else set()
         return names | ({instruction.guard.register.name} if instruction.guard is not None else set())
 
-    def _allowed(self, instruction: Instruction, meaning: Semantic | None, kind: _Kind) -> set[str]:
+    def _allowed(self, instruction: Instruction, meaning: Semantic | None, kind: Kind) -> set[str]:
         """Return the registers that an instruction may use although their values are chosen.
 
         The state of an mbarrier names a phase, and a wait reads nothing else of it. The number of a column
-        says where an instruction accesses tensor memory.
+        says where an instruction accesses tensor memory. An answer of launch control is decoded.
         """
         if kind == "any" or meaning is None or (kind == "state" and meaning.varies != "answer"):
+            return set()
+        if kind == "answer" and not meaning.decodes_answer:
             return set()
         binding = self._code.program.image.bind(instruction)
         allowed: set[str] = set()
@@ -170,6 +186,8 @@ class _Function:
             spec = binding.specs[name]
             if kind == "state":
                 fits = name == "state"
+            elif kind == "answer":
+                fits = spec.access != "w"
             else:
                 fits = spec.space == "tensor" or name == "taddr"
             names = {register.name for register in registers_of(operand)}
@@ -178,14 +196,22 @@ class _Function:
         return allowed - others
 
 
-def check_choices(code: FunctionCode, columns: set[int], ledger: Ledger) -> None:
+def is_copy(instruction: Instruction) -> bool:
+    """True if an instruction copies one register to another."""
+    reads, writes = accesses(instruction)
+    return instruction.opcode == "mov" and instruction.guard is None and len(reads) == len(writes) == 1
+
+
+def check_choices(code: FunctionCode, loads: Mapping[int, Kind], ledger: Ledger) -> None:
     """List the values that hardware chooses in a function, if an effect depends on them.
 
-    ``columns`` has the statements that load the number of a column of tensor memory that is open.
+    ``loads`` has the statements that load bytes which hardware chooses, such as the number of a column of
+    tensor memory that is open.
     """
     known = _FOUND.setdefault(code, {})
-    found = known.get(frozenset(columns))
+    key = frozenset(loads.items())
+    found = known.get(key)
     if found is None:
-        found = known[frozenset(columns)] = Ledger()
-        _Function(code, columns, found).check()
+        found = known[key] = Ledger()
+        _Function(code, loads, found).check()
     ledger.add(found)

@@ -21,11 +21,13 @@ class Competing:
         what: what competes, and with what.
         location: the line of the instruction.
         other: the line of the instruction that it competes with, if there is one.
+        assigned: True if nothing of it is open in a run that was given its :class:`~.assignment.Assignment`.
     """
 
     what: str
     location: SourceLocation | None = None
     other: SourceLocation | None = None
+    assigned: bool = False
 
     def __str__(self) -> str:
         where = "" if self.location is None else f" at {self.location}"
@@ -50,10 +52,15 @@ class Ledger:
     assumptions: dict[str, None] = field(default_factory=dict)
 
     def competes(
-        self, what: str, location: SourceLocation | None = None, other: SourceLocation | None = None
+        self,
+        what: str,
+        location: SourceLocation | None = None,
+        other: SourceLocation | None = None,
+        *,
+        assigned: bool = False,
     ) -> None:
         """Record that something competes."""
-        self.competing[Competing(what, location, other)] = None
+        self.competing[Competing(what, location, other, assigned)] = None
 
     def assume(self, what: str, location: SourceLocation | None = None) -> None:
         """Record an assumption without which the claim would not hold."""

@@ -11,14 +11,15 @@ from collections.abc import Sequence
 from typing import Any
 
 from ...core.findings import Finding, Verdict
-from ..engine.events import AsyncOperation, Step
+from ..engine.events import AsyncOperation, Step, StepKind
 from ..engine.stream import Life, LifeKind, Observer, Sync
 from ..memory.access import Access, AccessKind
 from ..sanitizer.sanitizer import Sanitizer
 from ..threads.machine_state import MachineState
-from .choices import check_choices
+from .choices import Kind, check_choices
 from .columns import Columns
 from .competing import Claim, Ledger
+from .launch_control import LaunchControl
 from .phases import Phases
 from .polling import Polling
 from .resources import Resources
@@ -52,12 +53,15 @@ class Watch(Observer):
         self._polling = Polling(sanitizer.world, sanitizer.accesses, self._ledger)
         self._strong = StrongAccesses(sanitizer.world, self._polling, self._ledger)
         self._columns = Columns(self._ledger)
+        self._launch_control = LaunchControl(sanitizer.world, self._ledger)
         self._resources = Resources(sanitizer.world, self._columns, self._polling, self._ledger)
         self._step: Step | None = None
 
     # --- events ---------------------------------------------------------------------------------
 
     def access(self, access: Access) -> None:
+        if self._launch_control.watching:
+            self._launch_control.access(access)
         if access.kind is AccessKind.INIT:
             self._begin_barriers(access)
             return
@@ -66,7 +70,8 @@ class Watch(Observer):
             self._columns.access(access)
 
     def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
-        pass
+        if steps[0].kind is StepKind.CANCEL:
+            self._launch_control.request(operation, steps)
 
     def happens(self, step: Step) -> None:
         self._step = step
@@ -79,6 +84,9 @@ class Watch(Observer):
         if life.kind is LifeKind.TENSOR_MEMORY:
             assert life.cta is not None
             self._columns.begin(life.cta)
+        elif life.kind is LifeKind.GRID:
+            assert isinstance(life.key, int)
+            self._launch_control.begin(self._machine.grids[life.key])
 
     def end(self, life: Life) -> None:
         if life.kind is LifeKind.CTA:
@@ -87,6 +95,7 @@ class Watch(Observer):
             self._strong.end_cta(life.key)
             self._resources.end_cta(life.key)
             self._columns.end_cta(life.key)
+            self._launch_control.end_cta(life.key)
 
     def _begin_barriers(self, access: Access) -> None:
         actor: Any = access.actor
@@ -103,6 +112,7 @@ class Watch(Observer):
         self._phases.close()
         self._polling.close()
         self._resources.across(sorted(self._polling.across))
+        self._launch_control.close(self._polling.across)
         ledger = self._ledger
         for finding in findings:
             name = finding.rule.name
@@ -119,5 +129,10 @@ class Watch(Observer):
             for code in grid.program.codes():
                 if id(code) not in seen:
                     seen.add(id(code))
-                    check_choices(code, self._columns.loads.get(id(code), set()), ledger)
+                    answers = self._launch_control.loads(code)
+                    columns: dict[int, Kind] = dict.fromkeys(self._columns.loads.get(id(code), ()), "column")
+                    # A load of both kinds of numbers may be used for neither.
+                    both: dict[int, Kind] = dict.fromkeys(answers.keys() & columns.keys(), "any")
+                    check_choices(code, {**columns, **answers, **both}, ledger)
+                    self._launch_control.check(code, answers)
         return ledger.claim()

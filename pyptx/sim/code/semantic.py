@@ -24,13 +24,13 @@ these registers notify the warp (:class:`~.threads.units.RegisterOwner`). ``chec
 whose own function checks the registers that they hold. ``undefined`` says how the form passes on bits that
 come from unwritten memory (:mod:`.propagation`): by default from each operand of a value form to its results,
 while an operand of an effect form must be defined. ``takes_undefined`` marks forms that may copy registers
-that were never written (compilers pass structs with undefined bytes). ``takes_launches`` marks forms that
-try to cancel the launch of clusters that have not started. ``varies`` says what hardware chooses about the
-results: they may differ between two runs of one kernel. ``registers_only`` marks effects that no other
-warp can observe: they access only registers of the executing warp. ``control`` (:class:`Control`) marks forms
-that the machine itself executes, at the end of a block. ``traits`` holds facts about the form for the
-chapter's own function. ``collective`` marks forms that all live lanes of the warp (or of the member mask)
-execute together.
+that were never written (compilers pass structs with undefined bytes). ``takes_launches`` marks forms that try
+to cancel the launch of clusters that have not started, and ``decodes_answer`` those that read what such a
+form has answered. ``varies`` says what hardware chooses about the results: they may differ between two runs
+of one kernel. ``registers_only`` marks effects that no other warp can observe: they access only registers of
+the executing warp. ``control`` (:class:`Control`) marks forms that the machine itself executes, at the end of
+a block. ``traits`` holds facts about the form for the chapter's own function. ``collective`` marks forms that
+all live lanes of the warp (or of the member mask) execute together.
 """
 
 from __future__ import annotations
@@ -142,6 +142,7 @@ class Semantic:
     undefined: Propagation = USED
     takes_undefined: bool = False
     takes_launches: bool = False
+    decodes_answer: bool = False
     registers_only: bool = False
     varies: Varies = ""
     control: Control | None = None
@@ -248,6 +249,7 @@ def executes(
     undefined: Propagation | None = None,
     takes_undefined: bool = False,
     takes_launches: bool = False,
+    decodes_answer: bool = False,
     registers_only: bool = False,
     varies: Varies = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -282,6 +284,7 @@ def executes(
                 undefined=undefined or (EACH if per == "value" else USED),
                 takes_undefined=takes_undefined,
                 takes_launches=takes_launches,
+                decodes_answer=decodes_answer,
                 registers_only=registers_only,
                 varies=varies,
             )

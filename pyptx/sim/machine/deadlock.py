@@ -66,7 +66,7 @@ def deadlock(machine: Machine) -> Finding:
     if len(lines) > len(shown):
         shown.append(f"... and {len(lines) - len(shown)} more")
     for grid in machine.grids:
-        outside = len(grid.waiting) * grid.cluster_size
+        outside = grid.outside * grid.cluster_size
         of = f" of launch {grid.number}" if len(machine.grids) > 1 else ""
         if outside:
             shown.append(f"{outside} CTAs{of} have not started: {len(machine.residency.live)} run at once")

@@ -134,7 +134,8 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
         )
     operation = machine.operation(s, Engine.TMA)
     held: list[NDArray[np.uint8]] = []
-    steps = [Step(operation, StepKind.CANCEL, lambda: held.append(_answer(grid.steal())), [])]
+    number = cta.cluster.number
+    steps = [Step(operation, StepKind.CANCEL, lambda: held.append(_answer(grid.steal(number))), [])]
     for rank in range(grid.cluster_size) if "multicast" in op.chosen else (cta.rank,):
         there = (rank - cta.rank) << _RANK_BIT
         target = Range(StateSpace.SHARED, address + there, _ANSWER)
@@ -176,7 +177,7 @@ def _granted(response: Array) -> Array:
     return (response["hi"] & np.uint64(_CANCELED)).astype(np.bool_)
 
 
-@executes("clusterlaunchcontrol.query_cancel.is_canceled", per="warp", team=True)
+@executes("clusterlaunchcontrol.query_cancel.is_canceled", per="warp", team=True, decodes_answer=True)
 def is_canceled(s: Split, op: Op, lanes: Array, response: Array) -> Array:
     granted = _granted(response)
     if not granted.all():
@@ -184,7 +185,7 @@ def is_canceled(s: Split, op: Op, lanes: Array, response: Array) -> Array:
     return granted
 
 
-@executes("clusterlaunchcontrol.query_cancel.v4", per="warp", team=True)
+@executes("clusterlaunchcontrol.query_cancel.v4", per="warp", team=True, decodes_answer=True)
 def first_ctaid(s: Split, op: Op, lanes: Array, response: Array) -> Array:
     """Return x, y, z of the canceled cluster's first CTA, and zero as the fourth element."""
     granted = _granted(response)
@@ -205,7 +206,7 @@ def first_ctaid(s: Split, op: Op, lanes: Array, response: Array) -> Array:
     return np.stack([x, yz & np.uint32(0xFFFF), yz >> np.uint32(16), np.zeros_like(x)])
 
 
-@executes("clusterlaunchcontrol.query_cancel", per="warp", team=True)
+@executes("clusterlaunchcontrol.query_cancel", per="warp", team=True, decodes_answer=True)
 def first_ctaid_along(s: Split, op: Op, lanes: Array, response: Array) -> Array:
     axis = "xyz".index(op.chosen["dimension"][-1])
     along: Array = first_ctaid(s, op, lanes, response)[axis]

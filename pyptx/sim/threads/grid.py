@@ -11,6 +11,7 @@ Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-gridd
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..engine.accounts import LaunchAccount
 from ..engine.stream import Life, LifeKind
 from ..memory.access import StateSpace
 from ..memory.segments import Segment
+from .assignment import Assignment
 from .multiprocessor import REGISTERS, Demand, Multiprocessors
 
 if TYPE_CHECKING:
@@ -38,7 +40,9 @@ _REGISTER_STEP = 8
 class Grid:
     """The CTAs of one launch.
 
-    ``number`` is the launch's position in its stream; ``before`` is the previous one.
+    ``number`` is the launch's position in its stream; ``before`` is the previous one. With an ``assignment``,
+    only its clusters start, and their requests get what it says. Without one, the schedule decides when a
+    cluster starts, and a request gets the first cluster that has not started.
     """
 
     def __init__(
@@ -50,6 +54,7 @@ class Grid:
         *,
         before: Grid | None = None,
         dependent: bool = False,
+        assignment: Assignment | None = None,
     ) -> None:
         self.machine, self.program, self.launch, self.params = machine, program, launch, params
         self.before, self.dependent = before, dependent
@@ -70,8 +75,15 @@ class Grid:
         self.demand = Demand(32 * warps, self.shared_bytes + SHARED_START, self._registers(warps))
         #: Bytes of the host's memory that one CTA takes.
         self.held = program.host_bytes(warps, self.shared_bytes)
-        #: Numbers of the clusters that have not started.
-        self.waiting = range(self.ctas // self.cluster_size)
+        #: Numbers of the clusters that have not started, and that start unless a request cancels them.
+        self.waiting: Sequence[int] = range(self.ctas // self.cluster_size)
+        #: For each cluster that starts: the clusters that the assignment keeps for its requests.
+        self._kept: dict[int, list[int]] | None = None
+        if assignment is not None:
+            self.waiting = assignment.starting
+            self._kept = {first: others for first, *others in assignment.lists}
+        #: For each cluster that has requested others: what it got, in order; None for a refusal.
+        self.answers: dict[int, list[int | None]] = {}
         #: Number of live CTAs, and number of those that have not yet allowed dependent launches to start.
         self.live = self.holding = 0
         self.started = False
@@ -100,9 +112,19 @@ class Grid:
         return not self.waiting and not self.live
 
     @property
+    def kept(self) -> int:
+        """Number of clusters that an assignment keeps for requests, and that no request has got."""
+        return 0 if self._kept is None else sum(map(len, self._kept.values()))
+
+    @property
+    def outside(self) -> int:
+        """Number of clusters that have neither started nor been canceled."""
+        return len(self.waiting) + self.kept
+
+    @property
     def lets_go(self) -> bool:
         """True if a dependent launch may start: every CTA of this launch has allowed it or has ended."""
-        return self.started and not self.waiting and not self.holding
+        return self.started and not self.outside and not self.holding
 
     def life(self) -> Life:
         """Return the event record with which observers learn that the launch begins or ends."""
@@ -124,15 +146,22 @@ class Grid:
             cta.holds = False
             self.holding -= 1
 
-    def steal(self) -> tuple[int, int, int] | None:
-        """Cancel the next cluster that has not started.
+    def steal(self, cluster: int) -> tuple[int, int, int] | None:
+        """Cancel the next cluster for a request of cluster number ``cluster``.
 
-        Returns the coordinates of its first CTA, or None if all have started.
+        Returns the coordinates of the first CTA of the canceled cluster, or None if there is none.
         """
-        if not self.waiting:
+        canceled: int | None = None
+        if self._kept is not None:
+            kept = self._kept[cluster]
+            canceled = kept.pop(0) if kept else None
+        elif self.waiting:
+            canceled = self.waiting[0]
+            self.waiting = self.waiting[1:]
+        self.answers.setdefault(cluster, []).append(canceled)
+        if canceled is None:
             return None
-        place = self.place_of(self.waiting[0])
-        self.waiting = self.waiting[1:]
+        place = self.place_of(canceled)
         x, y, z = (place * size for place, size in zip(place, self.launch.cluster, strict=True))
         return x, y, z
 

@@ -238,7 +238,7 @@ class MachineState:
         if self.progress is not None and now - self._shown >= self.limits.progress_interval:
             self._shown = now
             ctas = sum(grid.ctas for grid in self.grids)
-            left = sum(len(grid.waiting) * grid.cluster_size + grid.live for grid in self.grids)
+            left = sum(grid.outside * grid.cluster_size + grid.live for grid in self.grids)
             self.progress(Progress(now - self._started, self.steps, ctas - left, ctas))
 
     def count_steps(self, steps: int) -> None:

@@ -112,7 +112,11 @@ def _say(error: PyptxError) -> None:
 @click.option(
     "--seeds", type=click.IntRange(0), help="Number of random runs under --schedule sampled. Default: 3."
 )
-@click.option("--max-runs", type=click.IntRange(1), help="Number of runs of --schedule all. Default: 1000.")
+@click.option(
+    "--max-runs",
+    type=click.IntRange(1),
+    help="Number of runs of --schedule all, or of --launch-control every. Default: 1000.",
+)
 @click.option(
     "--resume",
     metavar="FILE",
@@ -120,6 +124,12 @@ def _say(error: PyptxError) -> None:
 )
 @click.option(
     "--jobs", type=click.IntRange(1), help="Number of processes for --schedule all. Default: this one."
+)
+@click.option(
+    "--launch-control",
+    metavar="every|0,2,1/3",
+    help="For kernels that cancel clusters: run every assignment, or one: clusters 0 and 3 start, and the "
+    "requests of cluster 0 get cluster 2, then 1. Default: the schedule decides.",
 )
 @click.option("--strict", is_flag=True, default=None, help="Count findings for review as errors.")
 @click.option(
@@ -303,7 +313,10 @@ def run_launches(
             uninitialized=fresh,
             dependent=launch.settings.get("dependent", False),
         )
-    options = ("seeds", "max_steps", "timeout", "memory", "max_runs", "resume", "waivers", "timeline")
+    options = (
+        *("seeds", "max_steps", "timeout", "memory", "max_runs", "resume", "waivers", "timeline"),
+        "launch_control",
+    )
     given = {name: settings[name] for name in options if name in settings}
     with progress_line(shown) as progress, _processes(settings.get("jobs")) as executor:
         reports = stream.run(

@@ -89,6 +89,7 @@ _SETTINGS: _Kinds = {
     "seed": int,
     "seeds": int,
     "max_runs": int,
+    "launch_control": str,
     "resume": str,
     "jobs": int,
     "strict": bool,

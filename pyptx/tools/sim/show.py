@@ -43,6 +43,8 @@ def show_report(report: Report) -> None:
         click.echo(str(report.exploration))
         if report.exploration.failing:
             click.echo(f"the first that failed: --schedule {report.exploration.failing}")
+    if report.assignments is not None:
+        click.echo(str(report.assignments))
     width = max((len(one.schedule) for one in report.runs), default=0)
     for one in report.runs:
         click.echo(f"  {one.schedule:<{width}}  {_styled(one.verdict)}")
@@ -117,6 +119,7 @@ def report_object(report: Report) -> dict[str, Any]:
         "assumptions": list(report.assumptions),
         "runs": [{"schedule": one.schedule, "verdict": str(one.verdict)} for one in report.runs],
         "exploration": None if report.exploration is None else asdict(report.exploration),
+        "assignments": None if report.assignments is None else asdict(report.assignments),
     }
 
 

@@ -13,6 +13,7 @@ from pyptx import sim
 
 from .choice_misses import choice_misses
 from .flag_misses import flag_misses
+from .launch_misses import launch_misses
 from .near_miss import BLACKWELL, NearMiss, near_miss
 from .rings import defective
 
@@ -107,7 +108,16 @@ def _all() -> Iterator[NearMiss]:
             return ring.launch(sim.load(ring.text()), **how)[0]  # type: ignore[no-any-return]
 
         yield NearMiss(f"ring-{ring.name}", run)
-    for family in (_arrivals, _groups, _columns, _grids, _late_waits, flag_misses, choice_misses):
+    for family in (
+        _arrivals,
+        _groups,
+        _columns,
+        _grids,
+        _late_waits,
+        flag_misses,
+        choice_misses,
+        launch_misses,
+    ):
         yield from family()
 
 
