@@ -90,8 +90,8 @@ class LaunchControlTiles:
     The grid has one dimension, with a cluster for each tile.
 
     Watch out: each role must take all tiles.  No CTA may exit before the scheduler has ended (a cluster
-    barrier): the readers arrive at its mbarriers.  A run depends on which clusters are canceled, which the
-    simulator says in its report.
+    barrier): the readers arrive at its mbarriers.  A run depends on which clusters are canceled: a simulation
+    with ``launch_control="every"`` runs all cases of a small grid.
 
     With ``ahead`` above 1 the scheduler keeps that many requests in flight.  A CTA that has observed a
     refusal must not request any more, whichever of its threads did.  So readers look at an answer only after

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import ml_dtypes
@@ -27,18 +27,21 @@ class Product:
         inputs: returns A and B for M, N and K.
         error: of A, B and D, as a fraction of its bound.
         dtype: of D.
-        shape: M, N and K of the simulated run: small, with several tiles and tiles that are not full.
+        shape: M, N and K of the simulated run: small, with several tiles and tiles that are not full. With cluster
+            launch control, for three clusters: they have 13 assignments, of which each is run.
+        small: further options of ``build`` for the simulated run.
         mutants: name of the kernel in ``tests.mutants``; empty if no bugs are planted into it.
     """
 
     name: str
     file: str
-    build: Callable[[int, int, int], Any]
+    build: Callable[..., Any]
     inputs: Callable[[int, int, int], tuple[Any, Any]]
     error: Callable[[Any, Any, Any], float]
     dtype: Any
     shape: Shape
     mutants: str = ""
+    small: Mapping[str, int] = field(default_factory=dict)
 
 
 def _gemms() -> list[Product]:
@@ -63,7 +66,11 @@ def _gemms() -> list[Product]:
         made("gemm-2sm", gemm.build_gemm_2sm, (512, 256, 192), "blackwell-gemm-2sm"),
         made("persistent", gemm.build_gemm_persistent, uneven, "blackwell-persistent"),
         made(
-            "launch-control", gemm.build_gemm_persistent, uneven, "blackwell-launch-control", schedule="clc"
+            "launch-control",
+            gemm.build_gemm_persistent,
+            (513, 100, 72),
+            "blackwell-launch-control",
+            schedule="clc",
         ),
         made("persistent-1sm", gemm.build_gemm_persistent, uneven, "", ctas=1),
     ]
@@ -84,8 +91,10 @@ def _ladder() -> list[Product]:
                 parts.make_inputs,
                 parts.worst_error,
                 ml_dtypes.bfloat16,
-                (300, 264, 256),
+                (600, 200, 128) if rung == "v7" else (300, 264, 256),
                 planted.get(rung, ""),
+                # Three whole tiles: without this, the tiles are cut into six halves.
+                {"pairs": 3} if rung == "v7" else {},
             )
         )
     return found
@@ -96,9 +105,11 @@ def _tilus() -> list[Product]:
     tiles = {"block_m": 128, "block_n": 64, "block_k": 32}
     found = []
 
+    three = {"v5": (260, 72, 80), "v6": (600, 72, 80)}
+
     def add(name: str, file: str, build: Callable[..., Any], mutants: str = "", **chosen: int) -> None:
         made = lambda M, N, K: build(N, K, **chosen)  # noqa: E731
-        shape = (200, 72, 80)
+        shape = three.get(name.removeprefix("tilus-"), (200, 72, 80))
         found.append(
             Product(name, file, made, harness.make_inputs, harness.worst_error, np.float16, shape, mutants)
         )

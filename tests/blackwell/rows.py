@@ -42,7 +42,7 @@ class Row:
         shared_bytes: shared memory of a CTA.
         columns: columns of tensor memory that a CTA allocates.
         lines: lines of its PTX.
-        report: of the simulated run.
+        report: of the simulated run; with cluster launch control, of one run for each assignment.
         error: of its result, as a fraction of the bound.
         planted: number of mutants that must be found to be wrong; None if there are none of this kernel.
     """
@@ -59,6 +59,8 @@ class Row:
     def cells(self) -> tuple[str, ...]:
         """Return the cells of the table."""
         holds = self.report.holds if self.report.verdict == "clean" else f"{self.report.verdict}!"
+        if self.report.assignments is not None:
+            holds += f", {self.report.assignments.ran} assignments"
         return (
             self.product.name,
             "x".join(map(str, self.product.shape)),
@@ -86,11 +88,11 @@ def row(product: Product) -> Row:
         if isinstance(each, Instruction) and each.opcode == "tcgen05" and each.modifiers[:1] == ("alloc",)
     ]
     columns = max(int(str(each.operands[1])) for each in allocations)
-    kernel = product.build(*product.shape)
+    kernel = product.build(*product.shape, **product.small)
     a, b = product.inputs(*product.shape)
     name = product.mutants
     d = np.full(product.shape[:2], np.nan, product.dtype)
-    report = kernel.simulate(a, b, out=d, sanitize="strict")
+    report = kernel.simulate(a, b, out=d, sanitize="strict", launch_control="every")
     assembly = big.assemble(**dims)
     return Row(
         product,

@@ -366,6 +366,19 @@ def test_launch_control(schedule: str) -> None:
     assert {one.what.split(".")[0] for one in report.competing} == {"clusterlaunchcontrol"}
 
 
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("shape", "pairs", "count"),
+    [((200, 200, 136), 74, 3), pytest.param((600, 200, 64), 2, 73, marks=pytest.mark.slow)],
+)
+def test_launch_control_holds_for_every_schedule(shape: tuple[int, int, int], pairs: int, count: int) -> None:
+    """Two halves of a tile; two whole tiles beside two halves."""
+    kernel = build("v7", *shape, pairs=pairs)
+    report, error = parts().simulate(kernel, shape, launch_control="every")
+    assert report.verdict == "clean" and report.holds == "every schedule" and error <= 1, str(report)
+    assert report.assignments.ran == count
+
+
 def test_a_schedule_that_does_not_exist() -> None:
     with pytest.raises(SpecError, match="'dynamic'"):
         build("v7", 256, 256, 256, schedule="dynamic")

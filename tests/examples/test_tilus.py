@@ -104,7 +104,7 @@ def test_an_all_zero_output_is_wrong() -> None:
 
 # --- V2 to V6, options of one builder ----------------------------------------------------------------
 
-#: From V5 on the hardware chooses which CTAs are canceled: a run holds for its own schedule.
+#: From V5 on the hardware chooses which CTAs are canceled: a plain run holds for its own schedule.
 SCHEDULES = {"v5": ("eager", "late", "random"), "v6": ("eager", "late", "random")}
 
 

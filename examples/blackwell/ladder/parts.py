@@ -164,11 +164,11 @@ def worst_error(a, b, d):
     return np.inf if np.isnan(error).any() else float(np.max(error / bound))
 
 
-def simulate(gemm, shape, schedule="eager", seed=0):
+def simulate(gemm, shape, schedule="eager", seed=0, **options):
     """Run a kernel in the simulator. Return the report and the error as a fraction of the bound."""
     a, b = make_inputs(*shape, seed)
     d = np.full(shape[:2], np.nan, ml_dtypes.bfloat16)  # elements that are not written stay NaN
-    report = gemm.simulate(a, b, out=d, schedule=schedule, seed=seed, sanitize="strict")
+    report = gemm.simulate(a, b, out=d, schedule=schedule, seed=seed, sanitize="strict", **options)
     return report, worst_error(a, b, d)
 
 

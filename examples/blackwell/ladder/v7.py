@@ -21,8 +21,8 @@ one lane
 A tile of 64 columns of K is one slab, so the tensor maps have two dimensions, and K may be a multiple of 8.
 
 Run it: ``python examples/blackwell/ladder/v7.py``; ``--profile FILE.html`` records a timeline.  In the
-simulator the program gives out tiles by ``schedule="static"``, so that one run holds for every schedule:
-which clusters are canceled is the hardware's choice.  On a B200 it measures launch control.
+simulator the program gives out tiles by ``schedule="static"``, so that one run holds for every schedule;
+launch control takes one run for each assignment of the clusters.  On a B200 it measures launch control.
 """
 
 from __future__ import annotations

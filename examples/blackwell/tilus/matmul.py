@@ -346,7 +346,7 @@ def main(bench=True):
     good = True
     for version, chosen in CHOSEN.items():
         print(version)
-        # From V5 on the hardware chooses which CTAs are canceled, so a run holds for its own schedule only.
+        # From V5 on the hardware chooses which CTAs are canceled. Nine CTAs have too many cases to run all.
         schedules = ("eager", "late", "random") if version in ("v5", "v6") else ("eager",)
         good &= harness.verify(tuned(version), [SHAPE], [chosen], schedules)
     print(f"\nThe kernels were not launched on a GPU: {why}. The simulator has run all versions.")

@@ -178,6 +178,28 @@ def test_pairs_claim(tiles: int, answers: int) -> None:
     assert report.outputs[0][0].tolist() == [n // 2 + 1 for n in range(2 * tiles)]
 
 
+@pytest.mark.sample(1)
+@pytest.mark.parametrize("seed", range(3))
+def test_claims_of_pairs_are_true(seed: int) -> None:
+    one = pairs(3, 2)
+    assignment = str(Random(seed).choice(list(every_assignment(3))))
+    traces, outs = [], []
+    for schedule, sanitize in (("eager", True), ("random", False), ("random", False)):
+        traces.append(Trace())
+        outs.append(np.zeros((4, 6), np.uint32))
+        with preempting():
+            one.simulate(
+                out=outs[-1],
+                schedule=schedule,
+                seed=seed + len(outs),
+                sanitize=sanitize,
+                observers=[traces[-1]],
+                launch_control=assignment,
+            ).check()
+    assert all((out == outs[0]).all() for out in outs)
+    assert not any(traces[0].difference(trace) for trace in traces)
+
+
 @pytest.mark.parametrize("wrong", ["owner", "reader"])
 def test_wrong_pairs_do_not(wrong: str) -> None:
     report = pairs(3, 1, wrong).simulate(

@@ -27,6 +27,7 @@ from pyptx.tools.sim.arguments import (
 from pyptx.tools.sim.bind import bind
 from pyptx.tools.sim.config import read_config
 from pyptx.tools.sim.target import KernelParameter
+from tests.sanitizer.claims.launch_misses import ONE_REQUEST
 
 ROOT = Path(__file__).parents[3]
 HEADER = ".version 8.0\n.target sm_90a\n.address_size 64\n"
@@ -425,6 +426,27 @@ def test_every_interleaving(folder: Path) -> None:
         assert again["schedule"] == name and again["exploration"] is None
         values.add(tuple(again["arrays"][0]["first"]))
     assert len(values) == 2
+
+
+def test_every_assignment(folder: Path) -> None:
+    text = ONE_REQUEST.format(who=0, end="")
+    launch = ("-", "--grid", "3", "--block", "1", "--arg", "out=zeros:u32[3]")
+    result = run(*launch, "--launch-control", "every", text=text)
+    assert result.exit_code == 0, result.output
+    assert "launch control: 13 assignments of 3 clusters, 6 of them impossible, complete" in result.output
+    assert "holds: every schedule" in result.output
+    found = json.loads(run(*launch, "--launch-control", "every", "--json", text=text).stdout)
+    assert found["holds"] == "every schedule" and found["assignments"]["number"] == 13
+    bounded = run(*launch, "--launch-control", "every", "--max-runs", "12", text=text)
+    assert "3 clusters have 13 assignments, and max_runs is 12" in bounded.output
+    one = json.loads(run(*launch, "--launch-control", "0,2/1", "--json", text=text).stdout)
+    assert one["schedule"] == "eager, launch control 0,2/1" and one["assignments"] is None
+    wrong = run(*launch, "--launch-control", "0,2", text=text)
+    assert wrong.exit_code == 3 and "expected 'every', or an assignment" in wrong.output
+    Path("once.ptx").write_text(text)
+    config = 'file = "once.ptx"\n[launch]\ngrid = 3\nblock = 1\nlaunch_control = "every"\n[args]\nout = "zeros:u32[3]"\n'
+    Path("launch.toml").write_text(config)
+    assert "13 assignments" in run("--config", "launch.toml").output
 
 
 # --- parameters by value and tensor maps -----------------------------------------------------------
