@@ -15,7 +15,9 @@ if TYPE_CHECKING:
     from .accumulators import Accumulator, AccumulatorReader, Accumulators, AccumulatorWriter
     from .division import fast_divmod
     from .groups import single_thread, single_warp, thread_group, warp_group, warp_index
+    from .operand_a import a_fragments, store_a
     from .ring import Consumer, Producer, Ring, Slot
+    from .row_reductions import across_lanes, row_reduce
     from .stage_multiply import StageMultiply
     from .tile_loader import Padding, TileLoader
     from .tile_loop import LaunchControlTiles, StaticTiles
@@ -38,9 +40,13 @@ __all__ = [
     "TileLoader",
     "TmaOperand",
     "Trace",
+    "a_fragments",
+    "across_lanes",
     "fast_divmod",
+    "row_reduce",
     "single_thread",
     "single_warp",
+    "store_a",
     "tcgen05_epilogue",
     "thread_group",
     "tile_order",
@@ -58,7 +64,9 @@ __getattr__ = lazily(
         "accumulators": ("Accumulator", "AccumulatorReader", "Accumulators", "AccumulatorWriter"),
         "division": ("fast_divmod",),
         "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),
+        "operand_a": ("a_fragments", "store_a"),
         "ring": ("Consumer", "Producer", "Ring", "Slot"),
+        "row_reductions": ("across_lanes", "row_reduce"),
         "stage_multiply": ("StageMultiply",),
         "tile_loader": ("Padding", "TileLoader"),
         "tile_loop": ("LaunchControlTiles", "StaticTiles"),

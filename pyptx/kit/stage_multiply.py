@@ -1,5 +1,7 @@
 """The products of one stage: every ``tcgen05.mma`` along K on a stage of shared memory, of any kind.
 
+A may be in tensor memory.
+
 Owns the instruction descriptor, the descriptors of the operands, and their steps from stage to stage and
 along K.
 """
@@ -11,10 +13,14 @@ from collections.abc import Callable
 from ..core.errors import SpecError
 from ..core.types import ScalarType, u64
 from ..dsl import Buffer, NotPred, Reg, ptx, reg
+from ..dsl.operands import Addr
 from ..layout import InstructionDescriptor, OperandTile
 from ..layout.tcgen05_smem_descriptor import Major
 
 __all__ = ["StageMultiply"]
+
+#: Columns of tensor memory that A takes for one product: 32 bytes of K in each lane.
+_A_COLUMNS = 8
 
 
 class StageMultiply:
@@ -32,11 +38,12 @@ class StageMultiply:
     Args:
         a, b: the operands with their stages and swizzle, as TMA writes them
             (:class:`pyptx.layout.OperandTile`). With ``cta_group=2`` each CTA holds ``m / 2`` rows of A and
-            ``n / 2`` rows of B.
+            ``n / 2`` rows of B. ``a=None``: A is in tensor memory, as :func:`.operand_a.store_a` writes it.
         m, n: rows and columns of D; with ``cta_group=2``, of the pair.
         k: elements of K in one stage.
         kind: ``"f16"``, ``"tf32"``, ``"f8f6f4"`` or ``"i8"``.
-        a_type, b_type: types of the elements; default: those of the buffers.
+        a_type, b_type: types of the elements; default: those of the buffers. A in tensor memory needs its
+            type.
         d_type: type of D; default: f32, or s32 for i8.
         a_major, b_major: ``"K"`` or ``"MN"``.
         cta_group: 1, or 2 for a pair of CTAs.
@@ -56,7 +63,7 @@ class StageMultiply:
 
     def __init__(
         self,
-        a: Buffer,
+        a: Buffer | None,
         b: Buffer,
         *,
         m: int,
@@ -73,6 +80,13 @@ class StageMultiply:
     ) -> None:
         if type(parts) is not int or parts < 1 or n % parts:
             raise SpecError(f"parts is {parts!r}: expected a number that divides the {n} columns of D")
+        if a is not None:
+            a_type = a_type or a.dtype
+        elif a_type is None:
+            raise SpecError(
+                "A is in tensor memory, and a_type is None: expected the type of its elements",
+                see="tcgen05-mma-instructions-mma",
+            )
         self.kind = kind
         self.cta_group = cta_group
         self.parts = parts
@@ -81,32 +95,28 @@ class StageMultiply:
             m=m,
             n=self.columns,
             kind=kind,
-            a_type=a_type or a.dtype,
+            a_type=a_type,
             b_type=b_type or b.dtype,
             d_type=d_type,
             a_major=a_major,
             b_major=b_major,
             cta_group=cta_group,
+            a_in_tensor_memory=a is None,
         )
         step = InstructionDescriptor.decode(self.idesc, kind, cta_group=cta_group).k
         if k < step or k % step:
             raise SpecError(f"k is {k}: expected a multiple of {step}, K of one product of kind {kind}")
         self.steps = k // step
-        self._stages = (_stage_step("a", a), _stage_step("b", b))
-        tiles = (
-            _tile("a", a, m // cta_group, k, a_major),
-            _tile("b", b, n // cta_group, k, b_major),
-        )
-        if parts > 1 and (b_major != "K" or tiles[1].k * tiles[1].element_bits != 8 * tiles[1].span):
+        tile_a = None if a is None else _tile("a", a, m // cta_group, k, a_major)
+        tile_b = _tile("b", b, n // cta_group, k, b_major)
+        if parts > 1 and (b_major != "K" or tile_b.k * tile_b.element_bits != 8 * tile_b.span):
             raise SpecError(
-                f"parts is {parts}, and B is {tiles[1]}: expected a K-major tile as wide as its swizzle"
+                f"parts is {parts}, and B is {tile_b}: expected a K-major tile as wide as its swizzle"
             )
         self._part_bytes = b.nbytes // parts
-        self._offsets = [[tile.k_offset(step * i) for i in range(self.steps)] for tile in tiles]
-        self._first = [
-            ptx.tcgen05.smem_descriptor(buffer[0] if buffer.stages else buffer, tile)
-            for buffer, tile in zip((a, b), tiles, strict=True)
-        ]
+        along_k = range(0, k, step)
+        self._a = None if a is None or tile_a is None else _Operand("a", a, tile_a, along_k)
+        self._b = _Operand("b", b, tile_b, along_k)
 
     def __call__(
         self,
@@ -114,35 +124,41 @@ class StageMultiply:
         stage: Reg | int,
         accumulate: bool | Reg | NotPred = True,
         *,
+        a_tmem: Reg | None = None,
         idesc: Reg | int | None = None,
         before: Callable[[int], None] | None = None,
     ) -> None:
         """Record the products of one stage.
 
-        Records two ``mad.wide.u32``, ``steps`` ``tcgen05.mma`` for each part, an ``add`` for each further
-        descriptor of A and of B, and one for the address of each further part.
+        Records two ``mad.wide.u32`` (one with A in tensor memory), ``steps`` ``tcgen05.mma`` for each part,
+        an ``add`` for each further descriptor of A and of B, and one for the address of each further part.
 
         Args:
             d_tmem: address of D in tensor memory.
             stage: number of the stage, an int or a u32 register.
+            a_tmem: address of A in tensor memory, if the constructor got ``a=None``.
             accumulate: whether the first product of each part adds to what D holds; False overwrites D.
             idesc: the instruction descriptor, if it is not :attr:`idesc`: a b32 register for products whose
                 ``n`` is smaller in some tiles. Their B fills the first rows of the stage.
             before: records what precedes the products of each part; gets the number of the part.
         """
-        descriptors = [reg.scalar(u64), reg.scalar(u64)]
-        for descriptor, first, step in zip(descriptors, self._first, self._stages, strict=True):
-            if isinstance(stage, Reg):
-                ptx.inst.mad.wide.u32(descriptor, stage, step // 16, first)
-            else:
-                ptx.inst.add.u64(descriptor, first, stage * step // 16)
-        a, b = descriptors
-        lefts = [_moved(a, offset) for offset in self._offsets[0]]
+        if (a_tmem is None) != (self._a is not None):
+            raise SpecError(
+                f"a_tmem is {a_tmem!r}, and A is in {'tensor' if self._a is None else 'shared'} memory",
+                hint="the address of A in tensor memory is for a StageMultiply that was made with a=None",
+            )
+        a = None if self._a is None else self._a.descriptor(stage)
+        b = self._b.descriptor(stage)
+        if self._a is not None and a is not None:
+            lefts: list[Reg | Addr] = [_moved(a, offset) for offset in self._a.offsets]
+        else:
+            assert a_tmem is not None
+            lefts = [ptx.addr(a_tmem, _A_COLUMNS * step) for step in range(self.steps)]
         for part in range(self.parts):
             if before is not None:
                 before(part)
             place = d_tmem + part * self.columns if part else d_tmem
-            for i, (left, offset) in enumerate(zip(lefts, self._offsets[1], strict=True)):
+            for i, (left, offset) in enumerate(zip(lefts, self._b.offsets, strict=True)):
                 ptx.tcgen05.mma(
                     place,
                     left,
@@ -154,15 +170,33 @@ class StageMultiply:
                 )
 
 
+class _Operand:
+    """An operand in shared memory: its descriptor in stage 0, and the steps from there."""
+
+    __slots__ = ("_first", "_stage_bytes", "offsets")
+
+    def __init__(self, name: str, buffer: Buffer, tile: OperandTile, along_k: range) -> None:
+        if buffer.stage_bytes % 16:
+            raise SpecError(f"a stage of {name} has {buffer.stage_bytes} bytes: expected a multiple of 16")
+        self._stage_bytes = buffer.stage_bytes
+        #: Bytes from the first product's place in a stage to that of each product.
+        self.offsets = [tile.k_offset(at) for at in along_k]
+        desc = ptx.tcgen05.smem_descriptor(buffer[0] if buffer.stages else buffer, tile)
+        self._first = desc
+
+    def descriptor(self, stage: Reg | int) -> Reg:
+        """Return the descriptor in a stage. Records a ``mad.wide.u32``, or an ``add`` for a known stage."""
+        desc = reg.scalar(u64)
+        if isinstance(stage, Reg):
+            ptx.inst.mad.wide.u32(desc, stage, self._stage_bytes // 16, self._first)
+        else:
+            ptx.inst.add.u64(desc, self._first, stage * self._stage_bytes // 16)
+        return desc
+
+
 def _moved(descriptor: Reg, nbytes: int) -> Reg:
     """Return the descriptor of a place ``nbytes`` further. Records an ``add`` unless it is the same place."""
     return ptx.tcgen05.advance(descriptor, nbytes) if nbytes else descriptor
-
-
-def _stage_step(name: str, buffer: Buffer) -> int:
-    if buffer.stage_bytes % 16:
-        raise SpecError(f"a stage of {name} has {buffer.stage_bytes} bytes: expected a multiple of 16")
-    return buffer.stage_bytes
 
 
 def _tile(name: str, buffer: Buffer, rows: int, k: int, major: Major) -> OperandTile:

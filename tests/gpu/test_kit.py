@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 
 from pyptx import f16, kit
+from tests.kit import attention
 from tests.kit.test_ring import BOX, sums
+from tests.kit.test_row_reductions import OPERATIONS, rows_of_fragments, rows_of_threads
 from tests.kit.test_tile_loader import copies_of
 from tests.kit.test_tile_order import tiles_of
 
@@ -53,3 +55,22 @@ def test_tiles_by_cp_async(columns: int, height: int, padding: kit.Padding, torc
         assert np.array_equal(found[chosen], inside.view(np.uint16)[chosen])
     else:
         assert np.array_equal(found, expected.view(np.uint16))
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+def test_rows_are_reduced(operation: str, torch: Any) -> None:
+    x = np.random.default_rng(3).standard_normal((64, 40)).astype(np.float32)
+    for built, rows in (
+        (rows_of_threads(operation, 40, 4), 32),
+        (rows_of_fragments(operation, 40, True), 64),
+    ):
+        (expected,) = built.simulate(x[:rows]).outputs
+        assert np.array_equal(built(torch.from_numpy(x[:rows]).cuda()).cpu().numpy(), expected)
+
+
+@pytest.mark.parametrize("softmax", [False, True])
+def test_an_accumulator_as_operand_a(softmax: bool, torch: Any) -> None:
+    arrays = attention.inputs(64, softmax)
+    tensors = [torch.from_numpy(each.astype(np.float32)).to(torch.bfloat16).cuda() for each in arrays]
+    found = attention.on_hopper(softmax)(*tensors)
+    assert attention.wrong(arrays, found.cpu().numpy(), softmax) <= 1

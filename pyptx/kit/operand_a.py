@@ -1,0 +1,101 @@
+"""An accumulator as operand A of the next product, without a way through shared memory.
+
+Owns how f32 values of D become elements of A: on Hopper in the registers of the same thread, on Blackwell in
+the same lane of tensor memory.  Attention multiplies so twice: P, made of S = Q K^T, is A of P V.
+"""
+
+from __future__ import annotations
+
+from ..core.errors import SpecError
+from ..core.types import ScalarType, b32, bf16, e4m3, e5m2, f16, f32
+from ..dsl import Reg, RegArray, ptx, reg
+from ..dsl.operands import Addr
+from ..dsl.units.fragments import Fragment
+from .outputs import pack, rounded
+
+__all__ = ["a_fragments", "store_a"]
+
+_WORD = 4
+#: Elements of K of one wgmma on 16-bit types.
+_WGMMA_K = 16
+_PAIRS = (bf16, f16)
+_CELLS = (*_PAIRS, e4m3, e5m2, f32)
+
+
+def a_fragments(acc: Fragment, dtype: ScalarType = bf16) -> list[Fragment]:
+    """Round an accumulator of ``wgmma`` to fragments of A, one for each 16 of its columns.
+
+    A thread's elements of D in 16 columns are its elements of A for those 16 of K, two in each register. So
+    ``a_fragments(s)[i]`` is A of the product with rows ``16 * i`` and on of B.
+
+    Records a ``cvt.rn`` for each two elements. The registers are new: they may be written while a product
+    still reads those of an earlier call.
+
+    Args:
+        acc: a whole accumulator in f32, of ``ptx.wgmma.accumulator``, with a multiple of 16 columns.
+        dtype: bf16 or f16. 8-bit types need an exchange between lanes, and are refused.
+
+    Raises:
+        SpecError: another type, or an accumulator that is not whole or has other columns.
+
+    PTX ISA: `#asynchronous-warpgroup-level-matrix-register-fragment`.
+    """
+    if dtype not in _PAIRS:
+        raise SpecError(
+            f"dtype is {dtype!r}: expected bf16 or f16",
+            hint="elements of 8 bits lie in other lanes as A than as D",
+        )
+    if acc.operand != "d" or acc.type is not f32 or acc.layout.thread_count != 128 or not acc.whole:
+        raise SpecError(f"acc is {acc!r}: expected a whole f32 accumulator of wgmma")
+    columns = acc.layout.columns
+    if columns % _WGMMA_K:
+        raise SpecError(f"the accumulator has {columns} columns: expected a multiple of {_WGMMA_K}")
+    each = _WGMMA_K // 2
+    found = []
+    for first in range(0, len(acc), each):
+        a = ptx.wgmma.fragment(dtype)
+        for number, register in enumerate(a):
+            low = first + 2 * number
+            pack(register, acc[low], acc[low + 1], dtype)
+        found.append(a)
+    return found
+
+
+def store_a(tmem: Reg | Addr, values: RegArray, dtype: ScalarType = bf16) -> None:
+    """Round a thread's row of values and store it to tensor memory as elements of A, asynchronously.
+
+    Elements of A lie packed along K in the cells of their row's lane: two of 16 bits or four of 8 in a
+    column. So ``len(values)`` elements take ``len(values) * dtype.nbytes / 4`` columns from ``tmem`` on, and
+    K = 16 of a 16-bit type is 8 columns further.
+
+    Records what :func:`.outputs.rounded` does, a ``cvt.rna.tf32`` for each value of f32, and one
+    ``tcgen05.st``. Before another thread issues the product: ``ptx.tcgen05.wait_st()``, a barrier, and a
+    ``tcgen05.fence`` on both sides of it.
+
+    Args:
+        tmem: tensor-memory address of the warp's first lane and the first column.
+        values: f32 registers, the elements of this thread's row in the order of K.
+        dtype: bf16, f16, e4m3, e5m2, or f32, which is rounded to tf32 (to nearest, ties away from zero).
+
+    Raises:
+        SpecError: another type, or values that do not fill 1, 2, 4 ... or 128 columns.
+
+    PTX ISA: `#tcgen05-instructions-tcgen05-st`.
+    """
+    if dtype not in _CELLS:
+        raise SpecError(f"dtype is {dtype!r}: expected {', '.join(map(str, _CELLS))}")
+    if values.type is not f32:
+        raise SpecError(f"values are {values!r}: expected f32 registers", hint="words.view(f32)")
+    columns, rest = divmod(len(values) * dtype.nbytes, _WORD)
+    if rest or columns & (columns - 1) or not 1 <= columns <= 128:
+        raise SpecError(
+            f"{len(values)} values of {dtype} are {len(values) * dtype.nbytes / _WORD:g} columns: "
+            "expected a power of two, 1..128"
+        )
+    if dtype is f32:
+        words = reg.array(b32, len(values))
+        for word, value in zip(words, values, strict=True):
+            ptx.inst.cvt.rna.tf32.f32(word, value)
+    else:
+        words = rounded(values.view(b32), dtype)
+    ptx.tcgen05.st(tmem, words, shape="32x32b", count=columns)
