@@ -443,7 +443,7 @@ def build_gemm_persistent(
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
         parts: number of parts in which the epilogue hands an accumulator back: 1, 2 or 4.
         dtype: type of A and B: bf16, f16, f32 (multiplied as tf32), e4m3 or e5m2.
-        a_major, b_major: ``"MN"`` for A[K, M] and B[K, N]; not for f32.
+        a_major, b_major: ``"MN"`` for A[K, M] and B[K, N].
         batch: number of independent products, of A[batch, M, K], B[batch, N, K] and D[batch, M, N].
         out_dtype: type of D: f32, bf16, f16, e4m3 or e5m2.
         epilogue: ``"tma"`` stores D through swizzled shared memory; ``"direct"`` stores D from registers.
@@ -530,7 +530,7 @@ def build_gemm_persistent(
         cluster = ptx.special.clusterid.x()
 
         tile_a = a.stages(stages)
-        tile_b = smem.alloc((b_rows, tile_k), dtype, swizzle="128B", stages=stages)
+        tile_b = smem.alloc((b_rows, tile_k), dtype, swizzle=b.swizzle, stages=stages)
         if epilogue == "tma":
             staging = smem.alloc((BM, 128 // out_dtype.nbytes), out_dtype, swizzle="128B", stages=2)
         ring = kit.Ring(stages)  # the leader's full expects one arrive.expect_tx, each empty one commit

@@ -18,7 +18,6 @@ from ..core.errors import OperandError, SpecError, TraceError
 from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType, b8, pred, u8, u32, u64
 from ..ir import Address, Immediate, Param, Register, Symbol
-from ..layout import SWIZZLE_BYTES
 from .dims import Dims, Shape
 from .operands import Addr
 from .registers import Reg, owned, result
@@ -46,6 +45,7 @@ class Layout(enum.Enum):
     TMA_32B = "32B"
     TMA_64B = "64B"
     TMA_128B = "128B"
+    TMA_128B_ATOM_32B = "128B_ATOM_32B"
 
     @property
     def is_tma(self) -> bool:
@@ -53,8 +53,8 @@ class Layout(enum.Enum):
 
     @property
     def swizzle(self) -> str:
-        """The tensor map's swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``."""
-        return self.value if self.value in SWIZZLE_BYTES else "none"
+        """The tensor map's swizzle: ``"none"``, ``"32B"``, ``"64B"``, ``"128B"`` or ``"128B_ATOM_32B"``."""
+        return self.value if self.is_tma else "none"
 
 
 class Tile:

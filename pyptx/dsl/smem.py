@@ -166,7 +166,8 @@ class Buffer:
         nbytes: bytes of one stage (of the whole buffer if it has no stages).
         stages: number of stages, or None.
         stage_bytes: bytes from one stage to the next.
-        swizzle: ``"none"``, ``"32B"``, ``"64B"`` or ``"128B"``: how TMA and the tensor cores permute it.
+        swizzle: ``"none"``, ``"32B"``, ``"64B"``, ``"128B"`` or ``"128B_ATOM_32B"``: how TMA and the tensor
+            cores permute it.
         offset: constant bytes from the base of shared memory. For a stage or part that a register selects, it
             counts from the address in a register.
     """
@@ -361,9 +362,10 @@ def alloc(
     Args:
         shape: elements along each axis, innermost last; a number is a single axis (bytes, by default).
         dtype: element type.
-        align: bytes, a power of two up to 1024; a swizzle raises the alignment to its period (1024 for 128B,
-            512 for 64B, 256 for 32B). TMA needs 128.
-        swizzle: how TMA and the tensor cores permute the buffer.
+        align: bytes, a power of two up to 1024; a swizzle raises the alignment to its period (1024 for 128B
+            and 128B_ATOM_32B, 512 for 64B, 256 for 32B). TMA needs 128.
+        swizzle: how TMA and the tensor cores permute the buffer: a name of
+            :data:`pyptx.layout.SWIZZLE_PERIOD`. ``"128B_ATOM_32B"`` is that of MN-major tf32.
         stages: number of equal stages, each aligned; then ``buf[i]`` is stage ``i``.
         name: name in messages, findings of the simulator and register names; default: the Python variable.
 
@@ -382,7 +384,9 @@ def alloc(
         raise OperandError(f"align is {align}: expected a power of two up to {ALIGNMENT}")
     if stages is not None and (as_whole(stages) or 0) < 1:
         raise OperandError(f"stages is {stages!r}: expected a positive number")
-    period = SWIZZLE_PERIOD[check_swizzle(swizzle)] if swizzle != "none" else 1
+    if swizzle not in SWIZZLE_PERIOD:
+        check_swizzle(swizzle)  # raises the error
+    period = SWIZZLE_PERIOD[swizzle] if swizzle != "none" else 1
     alignment = max(align, period, dtype.nbytes)
     nbytes = math.prod(extents) * dtype.nbytes
     stage_bytes = -(-nbytes // alignment) * alignment if stages is not None else nbytes

@@ -93,8 +93,6 @@ class TileLoader:
         ragged: for each axis, True if a tile may reach past the matrix there. Without it no guard is
             recorded.
         padding: what the tile holds outside of the matrix.
-        mode: the swizzle, if ``tile`` has none because only a matrix descriptor knows it: "128B_ATOM_32B", of
-            MN-major tf32, which needs ``smem.alloc(..., align=1024)``. Default: that of ``tile``.
 
     Attributes:
         width: bytes of one copy: the largest of 16, 8 and 4 that divides the pitch, or the bytes of an
@@ -116,13 +114,11 @@ class TileLoader:
         threads: int,
         ragged: tuple[bool, bool] = (True, True),
         padding: Padding = Padding.ZERO,
-        mode: str | None = None,
     ) -> None:
         self.tile, self.along, self.ragged, self.padding = tile, along, ragged, padding
-        self._mode = tile.swizzle if mode is None else mode
-        self._mask, self._shift = swizzle_pattern(self._mode)
-        self._span = COPY_SWIZZLES[self._mode]
-        self._period = SWIZZLE_PERIOD.get(self._mode, SWIZZLE_PERIOD["128B"])
+        self._mask, self._shift = swizzle_pattern(tile.swizzle)
+        self._span = COPY_SWIZZLES[tile.swizzle]
+        self._period = SWIZZLE_PERIOD[tile.swizzle]
         self._check(source, threads)
         nbytes = source.dtype.nbytes
         extent = source.extent(1)
@@ -173,23 +169,15 @@ class TileLoader:
                 f"{source.name} is {source.dtype} and {tile.name!r} is {tile.dtype}: expected one type, "
                 "of 2 or 4 bytes"
             )
-        if self._mode != tile.swizzle and tile.swizzle != "none":
-            raise SpecError(f"mode is {self._mode!r} and {tile.name!r} has the swizzle {tile.swizzle!r}")
         span = self._span
         if len(tile.shape) != 2 or not span or tile.shape[1] * tile.dtype.nbytes % span:
             raise SpecError(
-                f"{tile.name!r} has shape {tile.shape} and swizzle {self._mode!r}: expected "
+                f"{tile.name!r} has shape {tile.shape} and swizzle {tile.swizzle!r}: expected "
                 "(rows, columns), a swizzle, and rows that fill whole widths of it",
                 hint='smem.alloc((128, 64), f16, swizzle="128B")',
             )
         if tile.shape[0] * span % self._period or tile.stage_bytes % self._period:
             raise SpecError(f"{tile.name!r} has {tile.shape[0]} rows: expected a multiple of 8")
-        if (tile.known_offset or 0) % self._period:
-            raise SpecError(
-                f"{tile.name!r} begins at byte {tile.known_offset} of shared memory: swizzle {self._mode!r} "
-                f"needs a multiple of {self._period}",
-                hint=f"allocate it with align={self._period}",
-            )
         if threads < 1 or threads & (threads - 1):
             raise SpecError(f"threads is {threads}: expected a power of two")
         if self.along not in (0, 1):
@@ -201,7 +189,7 @@ class TileLoader:
         span, period = self._span, self._period
         panel, within = divmod(place * self.width, span)
         upper, lower = divmod(row * span + within, period)
-        flip = swizzle(lower, self._mode)
+        flip = swizzle(lower, self.tile.swizzle)
         return _Piece(
             row, place * self.width // self._element, flip, panel * self.tile.shape[0] * span + upper * period
         )

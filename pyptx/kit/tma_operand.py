@@ -12,11 +12,11 @@ from ..core.types import ScalarType
 from ..dsl import Buffer, Layout, Reg, Tile, TileParam, ptx, smem
 from ..dsl.operands import Addr
 from ..layout import OperandTile
-from ..layout.tcgen05_smem_descriptor import Major
+from ..layout.tcgen05_smem_descriptor import ATOM_32B, Major
 
 __all__ = ["TmaOperand"]
 
-_SWIZZLES = {layout.swizzle: layout for layout in (Layout.TMA_32B, Layout.TMA_64B, Layout.TMA_128B)}
+_SWIZZLES = {layout.swizzle: layout for layout in Layout if layout.swizzle != "none"}
 #: TMA needs rows of global memory that are multiples of so many bytes.
 _PITCH = 16
 
@@ -38,11 +38,13 @@ class TmaOperand:
         k: elements of K of the tile.
         dtype: element type.
         major: ``"K"`` for an array ``[rows, K]``, ``"MN"`` for ``[K, rows]``.
-        swizzle: ``"32B"``, ``"64B"`` or ``"128B"``.
+        swizzle: ``"32B"``, ``"64B"``, ``"128B"`` or ``"128B_ATOM_32B"``; default: ``"128B"``, and
+            ``"128B_ATOM_32B"`` for MN-major elements of 32 bits, which take no other.
         batch: True if the array has one more dimension in front, of independent matrices.
 
     Attributes:
         nbytes: bytes of one tile, which a load announces on its mbarrier.
+        swizzle: the swizzle of the boxes and of :meth:`stages`.
 
     Raises:
         SpecError: a tile that does not consist of whole boxes, or a box that TMA does not have.
@@ -57,9 +59,11 @@ class TmaOperand:
         dtype: ScalarType,
         *,
         major: Major = "K",
-        swizzle: str = "128B",
+        swizzle: str | None = None,
         batch: bool = False,
     ) -> None:
+        if swizzle is None:
+            swizzle = ATOM_32B if major == "MN" and dtype.bits == 32 else "128B"
         if swizzle not in _SWIZZLES:
             raise SpecError(f"swizzle is {swizzle!r}: expected {', '.join(map(repr, _SWIZZLES))}")
         tile = OperandTile(rows, k, dtype.bits, major, swizzle)

@@ -126,7 +126,7 @@ class OperandTile:
     @property
     def alignment(self) -> int:
         """Alignment in bytes with which the tile's base offset is 0."""
-        return SWIZZLE_PERIOD["128B" if self.swizzle == ATOM_32B else self.swizzle]
+        return SWIZZLE_PERIOD[self.swizzle]
 
     @property
     def _box_rows(self) -> int:

@@ -32,8 +32,9 @@ __all__ = [
 #: permutation).
 SWIZZLE_BYTES: dict[str, int] = {"none": 0, "32B": 32, "64B": 64, "128B": 128}
 
-#: Bytes after which a mode's pattern repeats. A tile with this alignment starts at row 0 of the pattern.
-SWIZZLE_PERIOD: dict[str, int] = {"none": 16, "32B": 256, "64B": 512, "128B": 1024}
+#: Alignment in bytes with which a tile starts at row 0 of a mode's pattern, for the modes that operands in
+#: shared memory have. The pattern repeats after so many bytes (with 32-byte atoms after half of them).
+SWIZZLE_PERIOD: dict[str, int] = {"none": 16, "32B": 256, "64B": 512, "128B": 1024, "128B_ATOM_32B": 1024}
 
 #: Span of each mode of tensor copies, including the modes that permute atoms of more than 16 bytes.
 COPY_SWIZZLES: dict[str, int] = {

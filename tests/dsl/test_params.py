@@ -205,7 +205,8 @@ def test_tiles() -> None:
     assert repr(Tile("M", f16)) == "Tile('M', f16, Layout.ROW_MAJOR)"
     viewed = repr(Tile(*_VIEWED, Layout.TMA_NONE, **_VIEW))
     assert "tma_shape=(4, 16, 8), tma_strides=(16, 64, 2)" in viewed
-    assert [layout.swizzle for layout in Layout] == ["none", "none", "32B", "64B", "128B"]
+    modes = ["none", "none", "32B", "64B", "128B", "128B_ATOM_32B"]
+    assert [layout.swizzle for layout in Layout] == modes
 
 
 @pytest.mark.parametrize("kind", [pred, TYPES["b128"], object, "nothing"], ids=str)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pyptx.core.errors import OperandError, SharedMemoryError, SpecError, TraceError
+from pyptx.core.errors import OperandError, SharedMemoryError, SpecError, TraceError, UnsupportedError
 from pyptx.core.types import b8, b16, b32, b64, bf16, f16, f32, pred, u8, u32, u64
 from pyptx.dsl import Buffer, current, ptx, reg, smem
 from pyptx.ir import SharedRange, parse_module, print_module
@@ -128,6 +128,7 @@ def test_alignment_follows_the_swizzle() -> None:
         assert offsets == {"none": 16, "32B": 256, "64B": 512, "128B": 1024}
         assert smem.alloc(4, b64, align=1).offset == 1032
         assert smem.alloc(4, align=128).offset == 1152
+        assert smem.alloc(4, swizzle="128B_ATOM_32B").offset == 2048
 
     in_kernel(check)
 
@@ -264,6 +265,8 @@ def test_alloc_refuses() -> None:
             smem.alloc(4, stages=0)  # rejected
         with rejected(SpecError, "'256B'"):
             smem.alloc(4, swizzle="256B")  # rejected
+        with rejected(UnsupportedError, "'128B_ATOM_64B'"):
+            smem.alloc(4, swizzle="128B_ATOM_64B")  # rejected
 
     in_kernel(check)
 

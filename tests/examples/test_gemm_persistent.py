@@ -74,6 +74,14 @@ def test_sizes_that_fill_no_tile(shape: tuple[int, int, int], schedule: str) -> 
     assert _run(shape, schedule, 2, clusters=2).holds == EVERY
 
 
+@pytest.mark.parametrize("ctas", [1, 2])
+@pytest.mark.parametrize("shape", [(260, 132, 7), (36, 516, 41), (4, 4, 1)])
+def test_tf32_of_both_majors_with_any_k(shape: tuple[int, int, int], ctas: int) -> None:
+    """K counts rows of A and B, and need not be a multiple of anything."""
+    majors = {"a_major": "MN", "b_major": "MN", "dtype": f32}
+    assert _run(shape, "late", 1, ctas=ctas, clusters=2, **majors).holds == EVERY
+
+
 OPTIONS: list[dict[str, Any]] = [
     {"stages": 1},
     {"stages": 3, "order": kit.tile_order.hilbert},
@@ -82,6 +90,9 @@ OPTIONS: list[dict[str, Any]] = [
     {"parts": 4, "ctas": 1},
     {"dtype": f16, "out_dtype": f16},
     {"dtype": f32},
+    {"dtype": f32, "a_major": "MN", "b_major": "MN"},
+    {"dtype": f32, "b_major": "MN", "ctas": 1, "batch": 2},
+    {"dtype": f32, "a_major": "MN", "parts": 4},
     {"dtype": e4m3, "out_dtype": bf16},
     {"dtype": e5m2, "out_dtype": e5m2},
     {"out_dtype": e4m3},
@@ -251,7 +262,7 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((256, 256, 64), {"ctas": 4}, ("ctas = 4", "1 or 2")),
         ((256, 256, 64), {"parts": 3}, ("parts = 3",)),
         ((256, 256, 64), {"parts": 2, "b_major": "MN"}, ("parts is 2", "K-major")),
-        ((256, 256, 64), {"dtype": f32, "a_major": "MN"}, ("32-bit elements",)),
+        ((258, 256, 64), {"dtype": f32, "a_major": "MN"}, ("rows is 258", "pad it to 260")),
         ((256, 256, 64), {"epilogue": "smem"}, ("'smem'",)),
         ((256, 256, 64), {"out_dtype": u8}, ("u8",)),
         ((256, 256, 64), {"out_dtype": "f32"}, ("out_dtype = 'f32'", "expected f32 or")),

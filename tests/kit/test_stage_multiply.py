@@ -33,6 +33,7 @@ from tests.dsl.helpers import body_of, in_kernel
 s8, s32 = TYPES["s8"], TYPES["s32"]
 M, N = 128, 48
 LAYOUTS = {"32B": (Layout.TMA_32B, 32), "64B": (Layout.TMA_64B, 64), "128B": (Layout.TMA_128B, 128)}
+LAYOUTS["128B_ATOM_32B"] = (Layout.TMA_128B_ATOM_32B, 128)
 NUMPY = {
     bf16: ml_dtypes.bfloat16,
     f16: np.float16,
@@ -61,7 +62,7 @@ def product(
     a_type: ScalarType | None = None,
     a_major: str = "K",
     b_major: str = "K",
-    swizzle: str = "128B",
+    swizzle: str | tuple[str, str] = "128B",
     stage: int | str = 1,
     n: int = N,
     parts: int = 1,
@@ -70,13 +71,14 @@ def product(
     """D[128, n] = A @ B.T, with all of K in one stage, the second of two."""
     b = b or a
     out = s32 if kind == "i8" else f32
-    specs = [_operand(M, k, a, a_major, swizzle), _operand(n, k, b, b_major, swizzle)]
+    swizzles = (swizzle, swizzle) if isinstance(swizzle, str) else swizzle
+    specs = [_operand(M, k, a, a_major, swizzles[0]), _operand(n, k, b, b_major, swizzles[1])]
 
     @kernel(in_specs=[spec for spec, _ in specs], out_specs=(Tile(M, n, out),), block=128, arch=arch)
     def one(A, B, D):  # type: ignore[no-untyped-def]
         warp = ptx.warp.shfl_idx(ptx.special.tid.x() >> 5, 0)
         tiles = [
-            smem.alloc((count * rows, spec.tma_box[1]), spec.dtype, swizzle=swizzle, stages=2)
+            smem.alloc((count * rows, spec.tma_box[1]), spec.dtype, swizzle=spec.layout.swizzle, stages=2)
             for spec, (count, rows) in specs
         ]
         loaded, done, slot = smem.alloc(1, b64), smem.alloc(1, b64), smem.alloc(1, b32)
@@ -137,6 +139,7 @@ def product(
     return one
 
 
+TF32 = {"kind": "tf32", "a": f32, "a_type": tf32}
 CASES: list[dict[str, Any]] = [
     {"k": 64},
     {"k": 64, "n": 96, "parts": 3},
@@ -144,7 +147,7 @@ CASES: list[dict[str, Any]] = [
     {"k": 128, "a": f16},
     {"k": 64, "swizzle": "64B"},
     {"k": 32, "swizzle": "32B"},
-    {"k": 32, "kind": "tf32", "a": f32, "a_type": tf32},
+    {"k": 32, **TF32},
     {"k": 128, "kind": "f8f6f4", "a": e4m3},
     {"k": 256, "kind": "f8f6f4", "a": e5m2, "b": e4m3, "n": 32},
     {"k": 128, "kind": "i8", "a": s8},
@@ -153,6 +156,9 @@ CASES: list[dict[str, Any]] = [
     {"k": 48, "a_major": "MN", "b_major": "MN", "n": 64, "a": f16},
     {"k": 32, "a_major": "MN", "b_major": "MN", "n": 96, "swizzle": "64B"},
     {"k": 64, "kind": "f8f6f4", "a": e4m3, "a_major": "MN", "b_major": "MN", "n": 128},
+    {"k": 40, "a_major": "MN", "b_major": "MN", "n": 96, "swizzle": "128B_ATOM_32B", **TF32},
+    {"k": 32, "a_major": "MN", "n": 64, "swizzle": ("128B_ATOM_32B", "128B"), **TF32},
+    {"k": 64, "b_major": "MN", "n": 64, "swizzle": ("64B", "128B_ATOM_32B"), **TF32},
 ]
 
 

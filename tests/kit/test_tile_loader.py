@@ -42,7 +42,6 @@ def copies_of(
     padding: kit.Padding = kit.Padding.ZERO,
     ragged: tuple[bool, bool] = (True, True),
     stages: int | None = None,
-    mode: str | None = None,
 ) -> Any:
     """A kernel that loads ``count`` tiles from an element on, and dumps the bytes of each as they lie in memory."""
     rows, width = tile
@@ -55,7 +54,7 @@ def copies_of(
     )
     def dump(source: Any, row: Reg, column: Reg, out: Any) -> None:
         tid = ptx.special.tid.x()
-        buffer = smem.alloc(tile, dtype, swizzle=swizzle, stages=stages, align=16 if mode is None else 1024)
+        buffer = smem.alloc(tile, dtype, swizzle=swizzle, stages=stages)
         load = kit.TileLoader(
             source,
             buffer,
@@ -65,7 +64,6 @@ def copies_of(
             threads=THREADS,
             ragged=ragged,
             padding=padding,
-            mode=mode,
         )
         with ptx.for_(0, count) as number:
             stage = None if stages is None else number % stages
@@ -147,10 +145,10 @@ def test_bytes_lie_where_tma_puts_them(
 
 @pytest.mark.parametrize("columns", [128, 70])
 def test_atoms_of_32_bytes(columns: int) -> None:
-    """The swizzle of MN-major tf32, which only the matrix descriptor names."""
+    """The swizzle of MN-major tf32."""
     a = np.random.default_rng(3).standard_normal((40, columns)).astype(np.float32)
     mode = "128B_ATOM_32B"
-    dump = copies_of(columns, f32, (16, 64), "none", along=0, count=3, stages=2, mode=mode)
+    dump = copies_of(columns, f32, (16, 64), mode, along=0, count=3, stages=2)
     report = dump.simulate(a, 0, 0, sanitize="strict")
     assert report.verdict == "clean", str(report)
     for found, whole in zip(report.outputs[0], expected(a, 0, 0, (16, 64), 0, 3, 0.0), strict=True):
@@ -231,7 +229,6 @@ def test_refusals() -> None:
                 along=options["along"],
                 thread=ptx.special.tid.x(),
                 threads=options["threads"],
-                mode=options.get("mode"),
             )
 
         with pytest.raises(error, match=words):
@@ -246,9 +243,6 @@ def test_refusals() -> None:
     attempt("threads is 48: expected a power of two", threads=48)
     attempt(r"along is 2: expected 0 \(rows\) or 1", along=2)
     attempt("a multiple of 512 threads", threads=512)
-    attempt("begins at byte 16 of shared memory", swizzle="none", mode="128B")
-    attempt("mode is '128B' and 'buffer' has the swizzle '64B'", swizzle="64B", mode="128B")
-    attempt("exchanges halves", swizzle="none", mode="128B_ATOM_32B_FLIP_8B")
     attempt("2 GiB or more", dims=("M", 1 << 27))
 
 

@@ -20,6 +20,7 @@ from tests.dsl.helpers import in_kernel
         (kit.TmaOperand(128, 64, bf16, major="MN"), (72, 504), (64, 64)),
         (kit.TmaOperand(64, 32, f32, swizzle="64B"), (500, 72), (64, 16)),
         (kit.TmaOperand(128, 128, e4m3, major="MN", batch=True), (3, 72, 512), (1, 128, 128)),
+        (kit.TmaOperand(128, 40, f32, major="MN"), (72, 500), (40, 32)),
     ],
 )
 def test_specs(operand: kit.TmaOperand, dims: tuple[int, ...], box: tuple[int, ...]) -> None:
@@ -74,12 +75,34 @@ def test_bytes_lie_where_the_descriptor_says(options: dict[str, Any], row: int, 
             assert words[swizzle(byte, operand.swizzle) // 2] == expected
 
 
+@pytest.mark.parametrize(("row", "at"), [(0, 0), (96, 8), (60, 68)])
+def test_atoms_of_32_bytes(row: int, at: int) -> None:
+    """CUTLASS's layout of MN-major tf32: Swizzle<2,5,2> of bytes, over atoms of 32 elements of M by 4 of K."""
+    rows, k, extents = 64, 24, (140, 72)
+    operand = kit.TmaOperand(rows, k, f32, major="MN")
+    assert operand.swizzle == "128B_ATOM_32B"
+    values = np.arange(1, 1 + extents[0] * extents[1], dtype=np.uint32).reshape(extents)
+    report = copied(operand, *extents, row, at).simulate(
+        np.ascontiguousarray(values.T).view(np.float32), schedule="late", sanitize="strict"
+    )
+    assert report.verdict == "clean", str(report)
+    words = report.outputs[0].view(np.uint32)
+    for m in range(rows):
+        for j in range(k):
+            byte = 4 * (m % 32) + 128 * j + 128 * k * (m // 32)  # (32, k, boxes):(1, 32, 32 k) elements
+            byte ^= (byte >> 7 & 3) << 5  # Swizzle<2,5,2>: bits [7, 9) onto bits [5, 7)
+            inside = row + m < extents[0] and at + j < extents[1]
+            assert words[byte // 4] == (values[row + m, at + j] if inside else 0), (m, j)
+
+
 def test_refusals() -> None:
     for arguments, options, words in (
         ((128, 64, bf16), {"swizzle": "none"}, "swizzle is 'none'"),
         ((128, 48, bf16), {}, "K = 48"),
         ((512, 64, bf16), {}, "512 rows: TMA has at most 256"),
-        ((128, 32, f32), {"major": "MN"}, "32-bit elements"),
+        ((128, 32, f32), {"major": "MN", "swizzle": "128B"}, "32-bit elements"),
+        ((128, 64, bf16), {"major": "MN", "swizzle": "128B_ATOM_32B"}, "16-bit elements"),
+        ((128, 64, bf16), {"swizzle": "128B_ATOM_64B"}, "expected '32B', '64B', '128B', '128B_ATOM_32B'"),
     ):
         with pytest.raises(SpecError, match=words):
             kit.TmaOperand(*arguments, **options)  # type: ignore[arg-type]

@@ -117,7 +117,7 @@ def build_matmul(
         m_base, n_base = bidx * tm, bidy * tn
 
         s_a = smem.alloc((tm, tk), dtype, swizzle="128B", stages=stages)
-        s_b = smem.alloc((tk, tn), dtype, align=tile_b.alignment, stages=stages)
+        s_b = smem.alloc((tk, tn), dtype, swizzle=tile_b.swizzle, stages=stages)
         # The barrier of the CTA says that a stage is full. A commit to its mbarrier says that it is empty.
         empty = smem.alloc(stages, b64)
         done = smem.alloc(1, b64)
@@ -125,9 +125,7 @@ def build_matmul(
         k_tail = K % tk != 0
         group = {"thread": tid, "threads": THREADS, "padding": padding}
         load_a = kit.TileLoader(A, s_a, (m_base, 0), along=1, ragged=(True, k_tail), **group)
-        load_b = kit.TileLoader(
-            B, s_b, (0, n_base), along=0, ragged=(k_tail, N % tn != 0), mode=tile_b.swizzle, **group
-        )
+        load_b = kit.TileLoader(B, s_b, (0, n_base), along=0, ragged=(k_tail, N % tn != 0), **group)
 
         with kit.single_warp(warp, 0):
             ptx.tcgen05.alloc(tmem_slot, tn)

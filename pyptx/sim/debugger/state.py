@@ -14,7 +14,7 @@ from ...core.source import SourceLocation
 from ...core.types import ScalarType, b8, f32
 from ...flow.graph import EXIT
 from ...ir import SharedRange
-from ...layout.swizzle import check_swizzle, swizzle
+from ...layout.swizzle import check_copy_swizzle, swizzle
 from ..engine.events import Step
 from ..machine.machine import Machine
 from ..memory.segments import BARRIER_BYTES
@@ -235,7 +235,7 @@ def tile(
     count = int(np.prod(extents))
     if count * kind.nbytes > nbytes:
         raise SpecError(f"{name} has {nbytes} bytes, but {extents} of {kind} are {count * kind.nbytes}")
-    chosen = check_swizzle(mode or where.swizzle)
+    chosen = check_copy_swizzle(mode or where.swizzle)
     program = cta.grid.program
     base = program.symbols[where.variable][1] + where.offset + (stage or 0) * where.stage_bytes
     addresses = np.arange(base, base + count * kind.nbytes, dtype=np.int64)

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx import Kernel, SpecError, Tile, Verdict, kernel, ptx, reg, sim, smem
-from pyptx.core.types import bf16, f32, u32, u64
+from pyptx import Kernel, SpecError, Tile, Verdict, kernel, kit, ptx, reg, sim, smem
+from pyptx.core.types import b64, bf16, f32, u32, u64
 from pyptx.isa import target
 from pyptx.sim import Debugger, Stop
 from pyptx.sim.machine.machine import Machine
@@ -232,6 +232,34 @@ def test_a_swizzled_tile_and_events_of_a_copy() -> None:
     assert (tile.swizzle, tile.type, tile.values.shape) == ("128B", bf16, (64, 64))
     assert repr(tile).startswith("tile bf16[64x64], swizzle 128B\n")
     assert tile.written.all() and np.array_equal(tile.values, a)
+
+
+def test_a_tile_with_atoms_of_32_bytes() -> None:
+    operand = kit.TmaOperand(64, 8, f32, major="MN")
+
+    @kernel(in_specs=(operand.spec(64, 8),), block=32, arch="sm_90a")
+    def copy(A):  # type: ignore[no-untyped-def]
+        tile, full = operand.stages(1, "tile"), smem.alloc(1, b64)
+        with ptx.if_(ptx.warp.elect()):
+            ptx.mbarrier.init(full, 1)
+            ptx.fence.mbarrier_init()
+            ptx.mbarrier.arrive_expect_tx(full, operand.nbytes)
+            operand.load(tile[0], A, row=0, k=0, mbar=full)
+            ptx.mbarrier.wait(full, 0)
+
+    found: list[Any] = []
+
+    def look(stop: Stop) -> str | None:
+        if stop.barriers() and stop.barriers()[0].phase == 1 and not found:
+            found.append(stop.tile("tile"))
+            return "continue"
+        return "step"
+
+    a = np.arange(8 * 64, dtype=np.float32).reshape(8, 64)
+    copy.simulate(a, debug=look)
+    (tile,) = found
+    assert tile.swizzle == "128B_ATOM_32B"
+    assert np.array_equal(tile.values, np.concatenate([a[:, :32], a[:, 32:]]))
 
 
 def test_the_event_command() -> None:

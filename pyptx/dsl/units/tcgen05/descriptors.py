@@ -21,7 +21,7 @@ from ....layout import (
     ZeroColumnMask,
 )
 from ....layout.tcgen05_instruction_descriptor import mma_kind
-from ....layout.tcgen05_smem_descriptor import ATOM_32B, Major, check_operand_swizzle
+from ....layout.tcgen05_smem_descriptor import Major, check_operand_swizzle
 from ...call_sites import here
 from ...operands import operand
 from ...registers import Reg, new_register, owned, result
@@ -304,7 +304,7 @@ def _base_offset(source: Reg | Buffer, swizzle: str, given: int | None) -> int:
             hint=f"allocate it with swizzle={swizzle!r}, or align={grain}",
             see=_SMEM,
         )
-    period = SWIZZLE_PERIOD["128B" if swizzle == ATOM_32B else swizzle]
+    period = SWIZZLE_PERIOD[swizzle]
     due = 0 if swizzle == "none" or offset % period == 0 else offset >> 7 & 7
     if given is not None and given != due:
         raise OperandError(
