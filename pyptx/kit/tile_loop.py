@@ -96,7 +96,12 @@ class LaunchControlTiles:
     With ``ahead`` above 1 the scheduler keeps that many requests in flight.  A CTA that has observed a
     refusal must not request any more, whichever of its threads did.  So readers look at an answer only after
     the scheduler has (an mbarrier more for each answer).  The requests that are in flight when one is refused
-    may still cancel clusters: every role takes these tiles, too.
+    may still cancel clusters: every role takes these tiles, too.  A simulated run then holds for its schedule
+    alone.
+
+    Tiles that a cluster holds ahead are lost to others, so the last round can be less even: more requests in
+    flight take them earlier, before clusters that start later have asked.  One request, as in CUTLASS, is
+    enough where a tile takes longer than an answer; hence the default (``benchmarks/launch_control.py``).
 
     Args:
         first: number of this cluster's own tile, a u32 register: its number in the grid.
