@@ -46,4 +46,4 @@ def test_a_row(product: Product) -> None:
     assert found.report.holds == "every schedule", str(found.report)
     assignments = found.report.assignments
     assert (assignments is not None) is (product.name in CANCELING)
-    assert assignments is None or (assignments.complete and assignments.number == 13)
+    assert assignments is None or (assignments.complete and assignments.ran == 13)

@@ -8,13 +8,14 @@ is in docs/every-schedule.md. Afterwards the memory holds the results of the fir
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Protocol
 
 from ...core.findings import RULES, Finding
 from ..claims.competing import EVERY_SCHEDULE, THIS_SCHEDULE, Claim, Competing
-from ..threads.assignment import MANY, Assignment, every_assignment, number_of_assignments
+from ..threads.assignment import MANY, Assignment, number_of_assignments
 from .every_schedule import Contents, LaunchBuffer, Outcome, Results, complete
 from .report import Assignments, Report
 
@@ -58,14 +59,17 @@ def refused(reports: Iterable[Report], why: str) -> list[Report]:
 
 
 def run_every_assignment(
-    run_one: RunAssignment, clusters: int, name: str, *, timeout: float | None
+    run_one: RunAssignment, clusters: int, name: str, *, max_runs: int, timeout: float | None
 ) -> list[Report]:
     """Run each assignment, and merge what the runs have shown into one report for each launch.
+
+    The first one cancels no cluster. Each run shows requests that were refused; in others they get clusters.
 
     Args:
         run_one: runs the launches once.
         clusters: number of clusters of the launch that cancels them.
         name: the name of the schedule in the reports.
+        max_runs: number of runs after which the rest is left out.
         timeout: seconds for all runs together.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
@@ -73,18 +77,29 @@ def run_every_assignment(
     results = Results(memory)
     shown = _Shown(clusters)
     left = timeout
-    for assignment in every_assignment(clusters):
+    pending = deque([Assignment.none_canceled(clusters)])
+    known = set(pending)
+    while pending:
+        if shown.ran >= max_runs:
+            shown.bound = f"max_runs={max_runs}"
+            break
         if deadline is not None and shown.ran:
             left = round(deadline - time.monotonic(), 3)
             if left <= 0:
-                shown.late = f"timeout={timeout} s"
+                shown.bound = f"timeout={timeout} s"
                 break
+        assignment = pending.popleft()
         outcome = run_one(assignment, left, memory.begin)
         if not shown.ran:
             first = memory.contents()
         shown.add(assignment, outcome)
         if not outcome.impossible and all(map(complete, outcome.reports)):
             results.add(outcome.reports[0].schedule)
+        for request, got in sorted(outcome.answers.items()):
+            if got is None:
+                new = [each for each in assignment.granting(*request) if each not in known]
+                known.update(new)
+                pending += new
     memory.restore(first)
     return shown.reports(name, results.findings())
 
@@ -94,11 +109,9 @@ class _Shown:
 
     def __init__(self, clusters: int) -> None:
         self.clusters = clusters
-        self.number = number_of_assignments(clusters)
         self.ran = 0
         #: The bound that ended the runs, or "".
-        self.late = ""
-        self._impossible = 0
+        self.bound = ""
         self._failed: list[Assignment] = []
         self._first: Sequence[Report] = ()
         self._findings: list[dict[tuple[object, ...], Finding]] = []
@@ -125,7 +138,8 @@ class _Shown:
         if failed:
             self._failed.append(assignment)
         elif outcome.impossible:
-            self._impossible += 1
+            # The run before, in which the request was refused, would then not hold for every schedule either.
+            self._compete(f"launch control: no request asks for a cluster of the assignment {assignment}")
         else:
             self._print(assignment, reports)
         for number, report in enumerate(reports):
@@ -158,20 +172,20 @@ class _Shown:
 
     def reports(self, name: str, differences: list[Finding]) -> list[Report]:
         """Return a report for each launch. ``differences`` are those between what the runs have left."""
-        whole = self.ran == self.number
         differences = [replace(each, schedules=each.schedules[:1]) for each in differences]
         for each in differences:
             self._compete(f"launch control: results depend on the assignment: {each.message}")
-        if not whole:
-            self._compete(f"launch control: {self.ran:,} of {self.number:,} assignments ran ({self.late})")
+        if self.bound:
+            self._compete(
+                f"launch control: after {self.ran:,} assignments the bound {self.bound} was reached"
+            )
         claim = None if self._unclaimed else _claim(self._competing.values(), self._assumptions)
         worst = self._failed[0] if self._failed else None
         assignments = Assignments(
             self.clusters,
-            self.number,
             self.ran,
-            self._impossible,
-            whole,
+            not self.bound,
+            self.bound,
             len(self._failed),
             "" if worst is None else str(worst),
             "" if worst is None else worst.described(),
@@ -190,8 +204,8 @@ class _Shown:
             for number, report in enumerate(self._first)
         ]
         merged[-1].findings += differences
-        if not whole:
-            why = f"stopped after {self.late}: {self.number - self.ran:,} assignments did not run"
+        if self.bound:
+            why = f"stopped at {self.bound}, after {self.ran:,} assignments: others did not run"
             merged[-1].findings.append(Finding(RULES["step-limit"], why))
         return merged
 

@@ -8,7 +8,7 @@ Afterwards the memory holds the results of the eager run.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from typing import Protocol
 
@@ -54,11 +54,13 @@ class Outcome:
         engines: the engines that acted.
         impossible: True if the run was given an assignment that no schedule has: it has a cluster that no
             request asked for.
+        answers: what each request of cluster launch control got, by the cluster and the request's position.
     """
 
     reports: list[Report]
     engines: frozenset[Engine]
     impossible: bool = False
+    answers: Mapping[tuple[int, int], int | None] = field(default_factory=dict)
 
 
 class RunOne(Protocol):

@@ -166,9 +166,9 @@ class LoadedModule:
             launch_control: for a kernel with ``clusterlaunchcontrol.try_cancel``, None lets the schedule
                 decide which clusters are canceled. ``"every"`` runs each assignment of clusters to requests,
                 each time from the same memory, so that the report may hold for every schedule; what was run
-                is in ``assignments``. If there are more than ``max_runs``, the launch runs once, and the
-                report says so. ``"0,2,1/3"`` is one assignment: clusters 0 and 3 start, and the requests
-                of cluster 0 get cluster 2, then 1. Clusters are counted from 0, x fastest.
+                is in ``assignments``. The report says if there are more than ``max_runs``. ``"0,2,1/3"`` is
+                one assignment: clusters 0 and 3 start, and the requests of cluster 0 get cluster 2, then 1.
+                Clusters are counted from 0, x fastest.
 
         Raises:
             SpecError: arguments or extents do not fit the entry. Mistakes of the kernel are not raised: they

@@ -56,29 +56,26 @@ class Assignments:
 
     Attributes:
         clusters: number of clusters of the launch.
-        number: number of their assignments.
         ran: number of assignments that were run.
-        impossible: number of those that no schedule has, since the kernel requests fewer clusters.
-        complete: whether all of them were run.
+        complete: whether these are all.
+        bound: the bound that was reached, or "".
         failed: number of assignments with an error, or whose run is incomplete.
         failing: the first of them, as ``launch_control=`` takes it, or "".
         canceled: in words, which clusters cancel which in that one, or "".
     """
 
     clusters: int
-    number: int
     ran: int
-    impossible: int
     complete: bool
+    bound: str
     failed: int
     failing: str
     canceled: str
 
     def __str__(self) -> str:
-        many = "" if self.clusters == 1 else "s"
-        end = "complete" if self.complete else f"{self.ran:,} of them ran"
-        without = f", {self.impossible:,} of them impossible" if self.impossible else ""
-        text = f"launch control: {self.number:,} assignments of {self.clusters} cluster{many}{without}, {end}"
+        many, clusters = ("" if number == 1 else "s" for number in (self.ran, self.clusters))
+        end = "complete" if self.complete else f"bound reached ({self.bound})"
+        text = f"launch control: {self.ran:,} assignment{many} of {self.clusters} cluster{clusters}, {end}"
         if self.failed:
             text += f"; {self.failed:,} failed, the first is {self.failing} ({self.canceled})"
         return text

@@ -139,7 +139,9 @@ def _run_assignments(requests: Sequence[Request], options: LaunchOptions) -> lis
         one = replace(plain, launch_control=str(assignment), timeout=timeout)
         return _run(requests, one, begin)
 
-    return run_every_assignment(run_one, clusters, plain.name, timeout=options.timeout)
+    return run_every_assignment(
+        run_one, clusters, plain.name, max_runs=options.max_runs, timeout=options.timeout
+    )
 
 
 def _clusters(launch: Launch) -> int:
@@ -366,7 +368,8 @@ def _run(
         drawn = recorder.timeline(f"{names} under {options.name}", notes)
         for each in reports:
             each.timeline = drawn
-    return Outcome(reports, frozenset(machine.engines.used), impossible)
+    answers = {request: got for grid in machine.grids for request, got in grid.answers.items()}
+    return Outcome(reports, frozenset(machine.engines.used), impossible, answers)
 
 
 def _programs(

@@ -1,8 +1,9 @@
 """Requests of cluster launch control, and where their answers go.
 
 A run that was given its :class:`~..threads.assignment.Assignment` has decided what each request gets. It may
-stand for all runs with this assignment if the requests of each cluster are made one after another, none after
-a refusal, and if the kernel does with an answer nothing but decode it: its encoding is the hardware's choice.
+stand for all runs with this assignment if the requests of each cluster are ordered, all of them before a
+thread of the cluster observes a refusal, and if the kernel does with an answer nothing but decode it: its
+encoding is the hardware's choice.
 
 Owns the order of the requests, and the bytes of shared memory that hold answers, with the instructions that
 load them.
@@ -16,22 +17,21 @@ from dataclasses import field
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from numpy.typing import NDArray
-
 from ...core.records import dataclass
+from ...core.source import SourceLocation
 from ...flow import accesses
 from ...ir import Instruction
 from ..code.function import FunctionCode
 from ..code.semantic import semantic_of
-from ..engine.events import AsyncOperation, Step
+from ..engine.events import AsyncOperation
 from ..memory.access import Access, AccessKind
 from ..memory.segments import Segment
-from ..sanitizer.operations import Token
+from ..sanitizer.agents import LaneGroup
 from ..sanitizer.world import World
 from ..threads.grid import Grid
 from .choices import Kind, is_copy
 from .competing import Ledger
-from .moments import execution, groups_of
+from .moments import Moment, execution, groups_of, known_lanes, moment
 
 __all__ = ["LaunchControl"]
 
@@ -53,12 +53,22 @@ class _Loads:
 
 
 @dataclass(eq=False, slots=True)
+class _Request:
+    """One request: its launch, its cluster with its position there, and the moment of its issue."""
+
+    launch: int
+    place: tuple[int, int]
+    moments: list[Moment]
+    location: SourceLocation | None
+
+
+@dataclass(eq=False, slots=True)
 class _Places:
-    """The answers in one shared memory: by offset, True as long as all bytes are those of the answer."""
+    """The answers in one shared memory, by offset: the request, and whether all bytes are of the answer."""
 
     segment: Segment
     owner: tuple[int, int] | None
-    whole: dict[int, bool] = field(default_factory=dict)
+    answers: dict[int, tuple[_Request, bool]] = field(default_factory=dict)
 
 
 #: For each function: its queries, each with the statements that may have written its answer.
@@ -106,9 +116,10 @@ class LaunchControl:
         self._world, self._ledger = world, ledger
         #: True if accesses must be told to :meth:`access`.
         self.watching = False
-        #: For each cluster: the steps of its last request.
-        self._last: dict[tuple[int, int], Sequence[Step]] = {}
-        self._operations: set[AsyncOperation] = set()
+        #: For each cluster: its last request, and the line at which a thread has observed a refusal.
+        self._last: dict[tuple[int, int], _Request] = {}
+        self._refused: dict[tuple[int, int], SourceLocation | None] = {}
+        self._requests: dict[AsyncOperation, _Request] = {}
         #: By identity of the segment.
         self._places: dict[int, _Places] = {}
         self._loads: dict[int, _Loads] = {}
@@ -117,36 +128,35 @@ class LaunchControl:
         """Begin a launch."""
         self.watching = self.watching or grid.gives_away
 
-    def request(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
-        """Add a request that is being issued: it must come after the answer to the one before."""
-        self._operations.add(operation)
-        cta = self._world.ctas[operation.cta_key]
-        before = self._last.get(cta.cluster)
-        self._last[cta.cluster] = list(steps)
-        if before is None:
-            return
-        last = before[0].operation
-        if not self._answered(operation, before):
+    def request(self, operation: AsyncOperation) -> None:
+        """Add a request that is being issued."""
+        cluster = self._world.ctas[operation.cta_key].cluster
+        before = self._last.get(cluster)
+        place = 0 if before is None else before.place[1] + 1
+        groups = list(groups_of(self._world, operation.cta_key, operation.issuing_threads()))
+        if before is not None and not self._follow(groups, before):
             self._ledger.competes(
-                f"{operation.name}: a cluster requests others, and the answer to its request before "
-                "may not be there yet",
+                f"{operation.name}: the order of two requests of a cluster",
                 operation.location,
-                last.location,
+                before.location,
             )
-        elif self._world.machine.grids[cta.launch].answers[cta.cluster[1]][-1] is None:
+        if cluster in self._refused:
             self._ledger.competes(
-                f"{operation.name}: a request after a refusal, whose answer is undefined",
+                f"{operation.name}: a request after a thread of the cluster has observed a refusal",
                 operation.location,
-                last.location,
+                self._refused[cluster],
             )
+        moments = [moment(self._world, group.warp, mask, operation.location) for group, mask in groups]
+        mine = _Request(cluster[0], (cluster[1], place), moments, operation.location)
+        self._last[cluster] = self._requests[operation] = mine
 
-    def _answered(self, operation: AsyncOperation, before: Sequence[Step]) -> bool:
-        """True if all threads that issue ``operation`` know of the answer to the request before."""
-        keys = [step.observed.own() for step in before if isinstance(step.observed, Token)]
-        groups = [each for each, _ in groups_of(self._world, operation.cta_key, operation.issuing_threads())]
-        return bool(groups) and all(
-            any(all(execution(group).get(key, 0) >= time for key, time in own.items()) for own in keys)
-            for group in groups
+    @staticmethod
+    def _follow(groups: Sequence[tuple[LaneGroup, int]], request: _Request) -> bool:
+        """True if what the lanes do now is ordered after the issue of a request."""
+        return all(
+            known_lanes(execution(group), then, group.warp.key, mask) == then.mask
+            for group, mask in groups
+            for then in request.moments
         )
 
     # --- bytes of answers -----------------------------------------------------------------------
@@ -156,25 +166,23 @@ class LaunchControl:
         actor: Any = access.actor
         segment, kind = access.segment, access.kind
         starts, size = access.footprint.starts, access.footprint.size
-        if isinstance(actor, AsyncOperation) and actor in self._operations:
+        if isinstance(actor, AsyncOperation) and actor in self._requests:
             owner = self._world.owner_of(segment, actor.cta_key)
             found = self._places.setdefault(id(segment), _Places(segment, owner))
-            found.whole.update(dict.fromkeys(starts.tolist(), True))
+            found.answers.update(dict.fromkeys(starts.tolist(), (self._requests[actor], True)))
             return
         known = self._places.get(id(segment))
-        whole = {} if known is None else known.whole
-        touched = [p for p in whole if ((starts < p + _BYTES) & (starts > p - size)).any()]
+        answers = {} if known is None else known.answers
+        touched = [p for p in answers if ((starts < p + _BYTES) & (starts > p - size)).any()]
         if kind in (AccessKind.READ, AccessKind.RMW):
-            self._read(access, starts, size, whole, bool(touched))
+            self._read(access, answers, touched)
         if kind in (AccessKind.WRITE, AccessKind.RMW, AccessKind.INIT):
             for place in touched:
-                whole[place] = False
+                answers[place] = answers[place][0], False
                 if ((starts <= place) & (starts >= place + _BYTES - size)).any():
-                    del whole[place]
+                    del answers[place]
 
-    def _read(
-        self, access: Access, starts: NDArray[Any], size: int, whole: Mapping[int, bool], touched: bool
-    ) -> None:
+    def _read(self, access: Access, answers: Mapping[int, tuple[_Request, bool]], touched: list[int]) -> None:
         actor: Any = access.actor
         if isinstance(actor, AsyncOperation) or not hasattr(actor, "frame"):
             if touched:
@@ -182,16 +190,38 @@ class LaunchControl:
                     f"{actor.name}: a copy of an answer of clusterlaunchcontrol.try_cancel", actor.location
                 )
             return
-        op = actor.op
-        alone = access.kind is AccessKind.READ and size == _BYTES and len(op.written_places()) == 1
+        op, starts = actor.op, access.footprint.starts.tolist()
+        alone = (
+            access.kind is AccessKind.READ
+            and access.footprint.size == _BYTES
+            and len(op.written_places()) == 1
+        )
         if not touched and not alone:
             return
         loads = self._loads.setdefault(id(actor.frame.code), _Loads())
         if touched:
-            exact = alone and all(whole.get(start, False) for start in starts.tolist())
+            exact = alone and all(start in answers and answers[start][1] for start in starts)
             loads.whole[op.statement] = loads.whole.get(op.statement, True) and exact
+            for place in touched:
+                self._observe(access, answers[place][0])
         else:
             loads.others.add(op.statement)
+
+    def _observe(self, access: Access, request: _Request) -> None:
+        """Check that no request of a cluster comes after threads have observed a refusal."""
+        cluster = request.launch, request.place[0]
+        if self._world.machine.grids[request.launch].answers[request.place] is not None:
+            return
+        actor: Any = access.actor
+        last = self._last[cluster]
+        self._refused.setdefault(cluster, actor.location)
+        threads = access.threads
+        if threads is None or not self._follow(list(groups_of(self._world, actor.cta_key, threads)), last):
+            self._ledger.competes(
+                f"{actor.op.name}: a refusal is observed, and the cluster may still request others",
+                actor.location,
+                last.location,
+            )
 
     def end_cta(self, cta: tuple[int, int]) -> None:
         """Forget the shared memory of a CTA."""

@@ -71,7 +71,7 @@ class Watch(Observer):
 
     def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
         if steps[0].kind is StepKind.CANCEL:
-            self._launch_control.request(operation, steps)
+            self._launch_control.request(operation)
 
     def happens(self, step: Step) -> None:
         self._step = step

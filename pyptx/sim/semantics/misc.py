@@ -134,8 +134,8 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
         )
     operation = machine.operation(s, Engine.TMA)
     held: list[NDArray[np.uint8]] = []
-    number = cta.cluster.number
-    steps = [Step(operation, StepKind.CANCEL, lambda: held.append(_answer(grid.steal(number))), [])]
+    request = grid.request(cta.cluster.number)
+    steps = [Step(operation, StepKind.CANCEL, lambda: held.append(_answer(grid.steal(request))), [])]
     for rank in range(grid.cluster_size) if "multicast" in op.chosen else (cta.rank,):
         there = (rank - cta.rank) << _RANK_BIT
         target = Range(StateSpace.SHARED, address + there, _ANSWER)

@@ -77,13 +77,13 @@ class Grid:
         self.held = program.host_bytes(warps, self.shared_bytes)
         #: Numbers of the clusters that have not started, and that start unless a request cancels them.
         self.waiting: Sequence[int] = range(self.ctas // self.cluster_size)
-        #: For each cluster that starts: the clusters that the assignment keeps for its requests.
-        self._kept: dict[int, list[int]] | None = None
+        #: The clusters that the assignment keeps for requests, by the cluster and the request's position.
+        self._kept: dict[tuple[int, int], int] | None = None
         if assignment is not None:
-            self.waiting = assignment.starting
-            self._kept = {first: others for first, *others in assignment.lists}
-        #: For each cluster that has requested others: what it got, in order; None for a refusal.
-        self.answers: dict[int, list[int | None]] = {}
+            self.waiting, self._kept = assignment.starting, assignment.grants
+        #: What each request got, by the same; None for a refusal.
+        self.answers: dict[tuple[int, int], int | None] = {}
+        self._requests: dict[int, int] = {}
         #: Number of live CTAs, and number of those that have not yet allowed dependent launches to start.
         self.live = self.holding = 0
         self.started = False
@@ -114,7 +114,7 @@ class Grid:
     @property
     def kept(self) -> int:
         """Number of clusters that an assignment keeps for requests, and that no request has got."""
-        return 0 if self._kept is None else sum(map(len, self._kept.values()))
+        return 0 if self._kept is None else len(self._kept)
 
     @property
     def outside(self) -> int:
@@ -146,19 +146,24 @@ class Grid:
             cta.holds = False
             self.holding -= 1
 
-    def steal(self, cluster: int) -> tuple[int, int, int] | None:
-        """Cancel the next cluster for a request of cluster number ``cluster``.
+    def request(self, cluster: int) -> tuple[int, int]:
+        """Begin a request of cluster number ``cluster``; return the cluster and the request's position."""
+        place = self._requests.get(cluster, 0)
+        self._requests[cluster] = place + 1
+        return cluster, place
+
+    def steal(self, request: tuple[int, int]) -> tuple[int, int, int] | None:
+        """Cancel a cluster for a request.
 
         Returns the coordinates of the first CTA of the canceled cluster, or None if there is none.
         """
         canceled: int | None = None
         if self._kept is not None:
-            kept = self._kept[cluster]
-            canceled = kept.pop(0) if kept else None
+            canceled = self._kept.pop(request, None)
         elif self.waiting:
             canceled = self.waiting[0]
             self.waiting = self.waiting[1:]
-        self.answers.setdefault(cluster, []).append(canceled)
+        self.answers[request] = canceled
         if canceled is None:
             return None
         place = self.place_of(canceled)

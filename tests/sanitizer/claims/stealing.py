@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
+from itertools import permutations, product
 from random import Random
 from typing import Any
 
@@ -16,8 +17,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyptx import sim
+from pyptx.sim.threads.assignment import Assignment
 
-__all__ = ["DEFECTS", "Stealing", "defective", "random_stealing"]
+__all__ = ["DEFECTS", "Stealing", "defective", "every_assignment", "random_stealing"]
 
 _TEXT = """
 .version 8.6
@@ -109,7 +111,7 @@ DEFECTS = {
     "blind": "the coordinates are read before the refusal is tested",
     "by hand": "the answer is decoded by its bits",
     "fake": "bits that are no answer are decoded",
-    "two in flight": "two requests at once: if the first is refused, nothing says what the second gets",
+    "two in flight": "two requests at once: if the first is refused, the tile that the second gets is not done",
     "after refusal": "one more request after a refusal",
     "canceled": "a tile gets another value if its cluster was canceled instead of launched",
     "own": "tile 0 gets another value if another worker does it",
@@ -336,6 +338,16 @@ class Stealing:
 @cache
 def _loaded(text: str) -> sim.LoadedModule:
     return sim.load(text)
+
+
+def every_assignment(clusters: int) -> Iterator[Assignment]:
+    """Yield the assignments without refusals between grants: each order of the clusters, cut at each set of places."""
+    found = set()
+    for order in permutations(range(clusters)):
+        for cuts in product(("/", ","), repeat=clusters - 1):
+            text = "".join(f"{number}{cut}" for number, cut in zip(order, (*cuts, ""), strict=True))
+            found.add(Assignment.of(text))
+    yield from sorted(found, key=str)
 
 
 def defective() -> Iterator[Stealing]:

@@ -1,32 +1,40 @@
-"""Assignments of clusters to requests: all of them, and their texts."""
+"""Assignments of clusters to requests: their texts, how one leads to others, and their number."""
 
 from __future__ import annotations
-
-from itertools import permutations, product
 
 import pytest
 
 from pyptx.core.errors import SpecError
-from pyptx.sim.threads.assignment import MANY, Assignment, every_assignment, number_of_assignments
+from pyptx.sim.threads.assignment import MANY, Assignment, number_of_assignments
+from tests.sanitizer.claims.stealing import every_assignment
 
 
 @pytest.mark.parametrize("clusters", range(1, 6))
-def test_every_assignment_is_there_once(clusters: int) -> None:
-    """Against a search: each order of the clusters, cut at each set of places."""
-    wanted = set()
-    for order in permutations(range(clusters)):
-        for cuts in product((False, True), repeat=clusters - 1):
-            lists, one = [], [order[0]]
-            for number, cut in zip(order[1:], cuts, strict=True):
-                if cut:
-                    lists.append(tuple(one))
-                    one = []
-                one.append(number)
-            wanted.add(frozenset([*lists, tuple(one)]))
-    found = list(every_assignment(clusters))
-    assert len(found) == len({frozenset(each.lists) for each in found}) == number_of_assignments(clusters)
-    assert {frozenset(each.lists) for each in found} == wanted
-    assert found[0].starting == tuple(range(clusters))
+def test_one_leads_to_all_others(clusters: int) -> None:
+    """If the requests of each cluster end with the first refusal: each set of lists, once."""
+    found = {Assignment.none_canceled(clusters)}
+    pending = list(found)
+    while pending:
+        one = pending.pop()
+        for first, *others in one.lists:
+            assert first is not None
+            new = set(one.granting(first, len(others))) - found
+            found |= new
+            pending += new
+    assert found == set(every_assignment(clusters))
+    assert len(found) == number_of_assignments(clusters)
+
+
+def test_a_refusal_between_grants() -> None:
+    one = Assignment.of("0,-,1/2")
+    assert one.lists == ((0, None, 1), (2,)) and str(one) == "0,-,1/2" and one.clusters == 3
+    assert one.grants == {(0, 1): 1} and one.starting == (0, 2)
+    assert one.described() == "cluster 0 cancels none, then 1"
+    assert [str(each) for each in one.granting(0, 0)] == ["0,2,1"]
+    assert [str(each) for each in one.granting(0, 3)] == ["0,-,1,-,2"]
+    # Cluster 0 starts, and requests others: no request gets it.
+    assert one.granting(2, 0) == []
+    assert Assignment.of("0,1,-,-") == Assignment.of("0,1")
 
 
 def test_their_number_is_bounded() -> None:
@@ -43,7 +51,9 @@ def test_texts() -> None:
     assert all(Assignment.of(str(each)) == each for each in every_assignment(4))
 
 
-@pytest.mark.parametrize("text", ["", "1", "0,0", "0,2", "0/1/1", "0,1/", "a", "0;1", "-1,0,1"])
+@pytest.mark.parametrize(
+    "text", ["", "1", "0,0", "0,2", "0/1/1", "0,1/", "a", "0;1", "-1,0,1", "-", "-,0", "0/-,1"]
+)
 def test_texts_of_no_assignment(text: str) -> None:
     with pytest.raises(SpecError, match="an assignment that has each cluster once"):
         Assignment.of(text)
