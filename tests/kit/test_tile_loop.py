@@ -161,7 +161,7 @@ def test_a_request_that_is_granted_after_a_refusal(
     tiles, answers = 13, []
     steal = Grid.steal
 
-    def refuse_the_third(grid: Grid, asking: int) -> tuple[int, int, int] | None:
+    def refuse_the_third(grid: Grid, asking: tuple[int, int]) -> tuple[int, int, int] | None:
         answers.append(None if len(answers) == 2 else steal(grid, asking))
         return answers[-1]
 

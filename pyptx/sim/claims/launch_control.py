@@ -210,7 +210,7 @@ class LaunchControl:
     def _observe(self, access: Access, request: _Request) -> None:
         """Check that no request of a cluster comes after threads have observed a refusal."""
         cluster = request.launch, request.place[0]
-        if self._world.machine.grids[request.launch].answers[request.place] is not None:
+        if self._world.machine.grids[request.launch].answers.get(request.place) is not None:
             return
         actor: Any = access.actor
         last = self._last[cluster]
