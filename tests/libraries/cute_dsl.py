@@ -66,6 +66,7 @@ sm_100a cute/blackwell/kernel/mixed_input_gemm/mixed_input_gemm.py
 sm_100a cute/blackwell/kernel/mixed_input_gemm/mixed_input_gemm.py --a_dtype Int8 --use_tma_store
 sm_100a cute/blackwell/kernel/mixed_input_gemm/grouped_mixed_input_gemm.py --mnkl 128,128,128,2
 sm_100a cute/blackwell/kernel/mixed_input_gemm/grouped_mixed_input_gemm_acc_scale.py --mnkl 128,128,128,2
+sm_100a cute/blackwell/kernel/attention/fmha/fmha.py --q_shape 1,128,1,32 --k_shape 1,128,1,32
 sm_100a cute/blackwell/kernel/attention/fmha/fmha.py --q_shape 1,256,1,64 --k_shape 1,256,1,64
 sm_100a cute/blackwell/kernel/attention/fmha/fmha.py --q_shape 1,256,1,128 --k_shape 1,256,1,128 --is_causal --is_persistent
 sm_100a cute/blackwell/kernel/attention/fmha/fmha_bwd.py --s_q 128 --s_k 128 --d 64 --h_q 1 --h_k 1
