@@ -1,24 +1,31 @@
 """Every matrix product of ``examples/blackwell`` in one table: ``python -m tests.blackwell [NAME ...]``.
 
-Each kernel is assembled for 4096 x 4096 x 4096 and sm_100a, and run in the simulator at a small size.
+Each kernel is assembled for 4096 x 4096 x 4096 and sm_100a, and run in the simulator at a small size.  Below the table
+stands which forms and fields no other kernel proves (docs/evidence.md), with the kernels that have them.
 """
 
 from __future__ import annotations
 
 import click
 
+from .evidence.listing import listing
 from .registry import PRODUCTS
 from .rows import HEADS, row
 
 
 @click.command()
 @click.argument("names", nargs=-1, type=click.Choice([product.name for product in PRODUCTS]))
-def main(names: tuple[str, ...]) -> None:
-    """Print a row for each kernel, or for those that are named."""
-    click.echo(f"| {' | '.join(HEADS)} |\n|{'---|' * 2}{'--:|' * 7}{'---|--:|'}")
+@click.option("--every", is_flag=True, help="Also list what is proven, with the kernels that prove it.")
+def main(names: tuple[str, ...], every: bool) -> None:
+    """Print a row for each kernel, or for those that are named, and the list of what is unproven."""
+    click.echo(f"| {' | '.join(HEADS)} |\n|{'---|' * 2}{'--:|' * 7}{'---|--:|--:|'}")
+    rows = []
     for product in PRODUCTS:
         if not names or product.name in names:
-            click.echo(f"| {' | '.join(row(product).cells())} |")
+            rows.append(row(product))
+            click.echo(f"| {' | '.join(rows[-1].cells())} |")
+    for line in listing({each.product.name: each.facts for each in rows}, every):
+        click.echo(line)
 
 
 if __name__ == "__main__":

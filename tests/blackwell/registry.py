@@ -11,7 +11,7 @@ import numpy as np
 
 from tests.examples.loading import load_example
 
-__all__ = ["PRODUCTS", "Product"]
+__all__ = ["PRODUCTS", "Product", "Shape"]
 
 Shape = tuple[int, int, int]
 
@@ -30,6 +30,7 @@ class Product:
         shape: M, N and K of the simulated run: small, with several tiles and tiles that are not full. With cluster
             launch control, for three clusters: they have 13 assignments, of which each is run.
         small: further options of ``build`` for the simulated run.
+        also: a further size, for tiles that the simulated run does not have; its run is for evidence alone.
         mutants: name of the kernel in ``tests.mutants``; empty if no bugs are planted into it.
     """
 
@@ -42,6 +43,7 @@ class Product:
     shape: Shape
     mutants: str = ""
     small: Mapping[str, int] = field(default_factory=dict)
+    also: Shape | None = None
 
 
 def _gemms() -> list[Product]:
@@ -95,6 +97,7 @@ def _ladder() -> list[Product]:
                 planted.get(rung, ""),
                 # Three whole tiles: without this, the tiles are cut into six halves.
                 {"pairs": 3} if rung == "v7" else {},
+                (300, 264, 256) if rung == "v7" else None,
             )
         )
     return found

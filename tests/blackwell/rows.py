@@ -1,17 +1,19 @@
-"""What the table says of one kernel: resources from ptxas, a simulated run, the bugs that are planted into it."""
+"""What the table says of one kernel: resources from ptxas, a simulated run, the bugs that are planted into it, evidence."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-
-import numpy as np
 
 from pyptx.ir import Instruction
 from pyptx.sim import Report
 from pyptx.toolchain import Assembly
 from tests.mutants.mutants import mutants
 
+from .evidence.facts import Fact
+from .evidence.forms import facts_of_text
+from .evidence.proof import unproven
 from .registry import Product
+from .runs import simulated
 
 __all__ = ["HEADS", "Row", "row"]
 
@@ -29,6 +31,7 @@ HEADS = (
     "error / bound",
     "holds for",
     "planted errors",
+    "unproven forms",
 )
 
 
@@ -45,6 +48,8 @@ class Row:
         report: of the simulated run; with cluster launch control, of one run for each assignment.
         error: of its result, as a fraction of the bound.
         planted: number of mutants that must be found to be wrong; None if there are none of this kernel.
+        facts: its instruction forms, for 4096 and for the simulated size, and the fields of its descriptors and tensor
+            maps in the simulated run.
     """
 
     product: Product
@@ -55,6 +60,12 @@ class Row:
     report: Report
     error: float
     planted: int | None
+    facts: frozenset[Fact]
+
+    @property
+    def unproven(self) -> list[Fact]:
+        """The facts that no kernel of others, and none that ran on a GPU, has."""
+        return unproven(self.facts)
 
     def cells(self) -> tuple[str, ...]:
         """Return the cells of the table."""
@@ -73,6 +84,7 @@ class Row:
             f"{self.error:.3f}",
             holds,
             "-" if self.planted is None else str(self.planted),
+            str(len(self.unproven)),
         )
 
 
@@ -88,19 +100,18 @@ def row(product: Product) -> Row:
         if isinstance(each, Instruction) and each.opcode == "tcgen05" and each.modifiers[:1] == ("alloc",)
     ]
     columns = max(int(str(each.operands[1])) for each in allocations)
-    kernel = product.build(*product.shape, **product.small)
-    a, b = product.inputs(*product.shape)
-    name = product.mutants
-    d = np.full(product.shape[:2], np.nan, product.dtype)
-    report = kernel.simulate(a, b, out=d, sanitize="strict", launch_control="every")
+    run = simulated(product, sanitize="strict", launch_control="every")
+    facts = run.facts | facts_of_text(special.module)
     assembly = big.assemble(**dims)
+    name = product.mutants
     return Row(
         product,
         assembly,
         special.launch.dynamic_smem + sum(each.shared for each in assembly.resources),
         columns,
         big.ptx(**dims).count("\n"),
-        report,
-        float(product.error(a, b, d)),
+        run.report,
+        run.error,
         sum(mutant.expected.kind == "error" for mutant in mutants([name])) if name else None,
+        facts,
     )

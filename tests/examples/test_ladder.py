@@ -29,10 +29,11 @@ from pyptx import (
     smem,
     u32,
 )
-from pyptx.ir import Instruction
 from pyptx.timeline import TrackKind
 from pyptx.toolchain import Tool
 from pyptx.tools.load import load_module
+from tests.blackwell.evidence.forms import facts_of_text
+from tests.blackwell.evidence.proof import proofs, unproven
 
 from .loading import EXAMPLES, load_example
 
@@ -282,45 +283,10 @@ def test_a_wait_of_all_threads_may_be_lapped() -> None:
 
 # --- what speaks for silicon -----------------------------------------------------------------------
 
-#: Forms of asynchronous instructions and of synchronization in the article's kernels v1 to v6, as nvcc 13.0
-#: compiles them. They have run on a B200.
-ARTICLE = {
-    "bar.sync",
-    "barrier.cluster.arrive.release.aligned",
-    "barrier.cluster.wait.acquire.aligned",
-    "cp.async.bulk.tensor.2d.shared::cta.global.mbarrier::complete_tx::bytes",
-    "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.cta_group::1",
-    "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes.cta_group::2",
-    "elect.sync",
-    "fence.mbarrier_init.release.cluster",
-    "mbarrier.arrive.expect_tx.release.cta.shared::cluster.b64",
-    "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64",
-    "mbarrier.arrive.release.cta.shared::cluster.b64",
-    "mbarrier.init.shared::cta.b64",
-    "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64",
-    "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32",
-    "tcgen05.alloc.cta_group::2.sync.aligned.shared::cta.b32",
-    "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64",
-    "tcgen05.commit.cta_group::2.mbarrier::arrive::one.shared::cluster.multicast::cluster.b64",
-    "tcgen05.dealloc.cta_group::1.sync.aligned.b32",
-    "tcgen05.dealloc.cta_group::2.sync.aligned.b32",
-    "tcgen05.fence::after_thread_sync",
-    "tcgen05.ld.sync.aligned.32x32b.x8.b32",
-    "tcgen05.mma.cta_group::1.kind::f16",
-    "tcgen05.mma.cta_group::2.kind::f16",
-    "tcgen05.wait::ld.sync.aligned",
-}
-#: The ISA's defaults: what a form without these modifiers means.
-DEFAULTS = {
-    "barrier.cluster.arrive.aligned": "barrier.cluster.arrive.release.aligned",
-    "barrier.cluster.wait.aligned": "barrier.cluster.wait.acquire.aligned",
-    "mbarrier.arrive.expect_tx.shared::cta.b64": "mbarrier.arrive.expect_tx.release.cta.shared::cta.b64",
-    "mbarrier.arrive.shared::cluster.b64": "mbarrier.arrive.release.cta.shared::cluster.b64",
-    "mbarrier.try_wait.parity.shared::cta.b64": "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64",
-}
 #: Forms that the article's kernels do not have, with the reason why they are safe.
 OTHERS = {
     "bar.warp.sync": "ordinary synchronization of a warp, which an H200 runs",
+    "mbarrier.try_wait.parity.acquire.cta.shared::cta.b64": "theirs has a hint, which only bounds the suspension",
     "tcgen05.fence::before_thread_sync": "no machine instruction",
     "tcgen05.relinquish_alloc_permit.cta_group::2.sync.aligned": "CUTLASS's kernels for pairs have it",
 }
@@ -331,14 +297,15 @@ _FAMILIES = ("bar", "barrier", "cp", "elect", "fence", "mbarrier", "tcgen05")
 @pytest.mark.parametrize("name", RUNGS[:-1])
 def test_forms_that_have_run_on_a_b200(name: str) -> None:
     """v1 to v6 consist of forms that the article's kernels have, and of a few others that are listed."""
-    (function,) = build(name, 4096, 4096, 4096).module().functions
     forms = {
-        ".".join((statement.opcode, *statement.modifiers))
-        for statement in function.body
-        if isinstance(statement, Instruction) and statement.opcode in _FAMILIES
+        fact
+        for fact in facts_of_text(build(name, 4096, 4096, 4096).module())
+        if fact.name.partition(".")[0] in _FAMILIES
     }
     assert len(forms) > 10
-    assert {DEFAULTS.get(form, form) for form in forms} <= ARTICLE | OTHERS.keys()
+    other = {fact for fact in forms if all(use.project != "learn_cuda" for use in proofs(fact))}
+    assert {fact.name for fact in other} <= OTHERS.keys()
+    assert unproven(other) == []
 
 
 # --- the last rung: even waves and cluster launch control ------------------------------------------
