@@ -122,8 +122,9 @@ class _Shown:
         self._unclaimed = False
         self._competing: dict[Competing, Competing] = {}
         self._assumptions: dict[str, None] = {}
-        #: What the first possible run printed, by launch, in sorted lines, and its assignment.
+        #: What the first complete run printed, by launch, in sorted lines, and its assignment.
         self._printed: tuple[list[list[str]], Assignment] | None = None
+        self._prints_differ = False
 
     def add(self, assignment: Assignment, outcome: Outcome) -> None:
         """Add one run."""
@@ -164,7 +165,8 @@ class _Shown:
         lines = [sorted(report.printed.splitlines()) for report in reports]
         if self._printed is None:
             self._printed = lines, assignment
-        elif lines != self._printed[0]:
+        elif lines != self._printed[0] and not self._prints_differ:
+            self._prints_differ = True
             self._compete(f"launch control: {self._printed[1]} and {assignment} print different lines")
 
     def _compete(self, what: str) -> None:

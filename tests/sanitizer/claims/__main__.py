@@ -12,7 +12,7 @@ from itertools import count
 import click
 
 from .near_misses import NEAR_MISSES
-from .truth import claims, first_untrue
+from .truth import claims, first_untrue, first_untrue_assignment
 
 #: Schedules that one task runs: a kernel's schedules are spread over the processes.
 _SCHEDULES = 50
@@ -52,6 +52,23 @@ def true(wanted: int, seeds: int, first: int, jobs: int) -> None:
                 click.echo(f"FALSE: {false[seed]}")
             progress.add(min(_SCHEDULES, seeds - begin), len(false))
     click.echo(f"{wanted} kernels under {seeds} schedules each: {len(false)} false claims")
+    raise SystemExit(bool(false))
+
+
+@main.command("assignments", help="Run kernels with launch control with random assignments.")
+@click.option("--kernels", "wanted", default=20, show_default=True, help="Number of kernels.")
+@click.option("--seeds", default=100, show_default=True, help="Number of schedules for each.")
+@_JOBS
+def assignments(wanted: int, seeds: int, jobs: int) -> None:
+    with _processes(jobs) as pool:
+        tasks = [pool.submit(first_untrue_assignment, seed, range(seeds)) for seed in range(wanted)]
+        progress, false = _Progress("kernels", wanted), 0
+        for task in as_completed(tasks):
+            if task.result():
+                false += 1
+                click.echo(f"FALSE: {task.result()}")
+            progress.add(1, false)
+    click.echo(f"{wanted} kernels under {seeds} schedules each: {false} false claims")
     raise SystemExit(bool(false))
 
 

@@ -19,10 +19,22 @@ from tests.sanitizer.reference.printing import to_ptx
 
 from .preempting import preempting
 from .rings import random_ring
+from .stealing import Stealing, every_assignment, random_stealing
 from .trace import Trace
 from .waiting import random_waiting
 
-__all__ = ["Kernel", "Run", "claiming", "claims", "first_untrue", "kernel_of", "kernels", "untrue"]
+__all__ = [
+    "Kernel",
+    "Run",
+    "claiming",
+    "claims",
+    "first_untrue",
+    "first_untrue_assignment",
+    "kernel_of",
+    "kernels",
+    "untrue",
+    "untrue_assignment",
+]
 
 #: Runs a kernel with fresh arguments under options of a run; returns the report and the arrays afterwards.
 Launch = Callable[..., tuple[sim.Report, list[NDArray[Any]]]]
@@ -134,3 +146,39 @@ def untrue(kernel: Kernel, run: Run, seed: int) -> str:
     if any(not np.array_equal(one, another) for one, another in zip(run.arrays, arrays, strict=True)):
         return "other outputs"
     return run.trace.difference(other)
+
+
+@lru_cache(maxsize=100)
+def _under_eager(one: Stealing, assignment: str) -> Trace:
+    trace = Trace()
+    one.launch(launch_control=assignment, observers=[trace])
+    return trace
+
+
+def untrue_assignment(one: Stealing, assignment: str, seed: int) -> str:
+    """Run a kernel with launch control with one assignment under a schedule that preempts.
+
+    Return how the run differs from that under eager, or from the result that the kernel should have; or "".
+    """
+    other = Trace()
+    with preempting():
+        report, out = one.launch(
+            launch_control=assignment, observers=[other], schedule="random", seed=seed, sanitize=False
+        )
+    if report.verdict in ("error", "incomplete"):
+        return str(report)
+    if not one.right(out):
+        return "other outputs"
+    return _under_eager(one, assignment).difference(other)
+
+
+def first_untrue_assignment(seed: int, schedules: range) -> str:
+    """Run a random kernel with launch control with random assignments until a run differs; return how, or ""."""
+    one = random_stealing(seed)
+    assignments = [str(each) for each in every_assignment(one.clusters)]
+    for schedule in schedules:
+        assignment = Random(f"{seed} {schedule}").choice(assignments)
+        difference = untrue_assignment(one, assignment, schedule)
+        if difference:
+            return f"{one.name}, launch control {assignment}, schedule {schedule}: {difference}"
+    return ""
