@@ -1,6 +1,6 @@
 """Every matrix product of ``examples/blackwell`` in one table: ``python -m tests.blackwell [NAME ...]``.
 
-Each kernel is assembled for 4096 x 4096 x 4096 and sm_100a, and run in the simulator at a small size.  Below the table
+Each kernel is assembled for 4096 x 4096 x 4096 and B200, B300 and both by one text, and run in the simulator at a small size.  Below the table
 stands which forms and fields no other kernel proves (docs/evidence.md), with the kernels that have them.
 """
 
@@ -18,7 +18,7 @@ from .rows import HEADS, row
 @click.option("--every", is_flag=True, help="Also list what is proven, with the kernels that prove it.")
 def main(names: tuple[str, ...], every: bool) -> None:
     """Print a row for each kernel, or for those that are named, and the list of what is unproven."""
-    click.echo(f"| {' | '.join(HEADS)} |\n|{'---|' * 2}{'--:|' * 7}{'---|--:|--:|'}")
+    click.echo(f"| {' | '.join(HEADS)} |\n|{'---|' * 3}{'--:|' * 7}{'---|--:|--:|'}")
     rows = []
     for product in PRODUCTS:
         if not names or product.name in names:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from pyptx.ir import Instruction
+from pyptx.ir import Instruction, Module, print_module
+from pyptx.isa import KNOWN_TARGETS
 from pyptx.sim import Report
-from pyptx.toolchain import Assembly
+from pyptx.toolchain import Assembly, assemble
 from tests.mutants.mutants import mutants
 
 from .evidence.facts import Fact
@@ -19,9 +20,12 @@ __all__ = ["HEADS", "Row", "row"]
 
 #: Size for which a kernel is assembled: M = N = K.
 SIZE = 4096
+#: What a kernel is assembled for: B200, B300, and one text for both.
+TARGETS = ("sm_100a", "sm_103a", "sm_100f")
 HEADS = (
     "kernel",
     "simulated",
+    "targets",
     "registers",
     "spills",
     "shared KiB",
@@ -41,7 +45,7 @@ class Row:
 
     Attributes:
         product: the kernel.
-        assembly: what ptxas made of it.
+        assemblies: what ptxas made of it for each of :data:`TARGETS`.
         shared_bytes: shared memory of a CTA.
         columns: columns of tensor memory that a CTA allocates.
         lines: lines of its PTX.
@@ -53,7 +57,7 @@ class Row:
     """
 
     product: Product
-    assembly: Assembly
+    assemblies: dict[str, Assembly]
     shared_bytes: int
     columns: int
     lines: int
@@ -67,16 +71,27 @@ class Row:
         """The facts that no kernel of others, and none that ran on a GPU, has."""
         return unproven(self.facts)
 
+    @property
+    def clean(self) -> list[str]:
+        """The targets for which ptxas spills nothing, and has neither warnings nor notes."""
+        return [
+            target
+            for target, each in self.assemblies.items()
+            if not (each.spills or each.warnings or each.notes)
+        ]
+
     def cells(self) -> tuple[str, ...]:
         """Return the cells of the table."""
+        assemblies = self.assemblies.values()
         holds = self.report.holds if self.report.verdict == "clean" else f"{self.report.verdict}!"
         if self.report.assignments is not None:
             holds += f", {self.report.assignments.ran} assignments"
         return (
             self.product.name,
             "x".join(map(str, self.product.shape)),
-            str(self.assembly.registers),
-            str(self.assembly.spills),
+            " ".join(target.removeprefix("sm_") for target in self.clean),
+            str(max(each.registers for each in assemblies)),
+            str(max(each.spills for each in assemblies)),
             f"{self.shared_bytes / 1024:.1f}",
             str(self.columns),
             str(self.lines),
@@ -86,6 +101,11 @@ class Row:
             "-" if self.planted is None else str(self.planted),
             str(len(self.unproven)),
         )
+
+
+def _assembled(module: Module, target: str) -> Assembly:
+    version = max(module.version, KNOWN_TARGETS[target])
+    return assemble(print_module(replace(module, target=target, version=version)))
 
 
 def row(product: Product) -> Row:
@@ -102,12 +122,12 @@ def row(product: Product) -> Row:
     columns = max(int(str(each.operands[1])) for each in allocations)
     run = simulated(product, sanitize="strict", launch_control="every")
     facts = run.facts | facts_of_text(special.module)
-    assembly = big.assemble(**dims)
+    assemblies = {target: _assembled(special.module, target) for target in TARGETS}
     name = product.mutants
     return Row(
         product,
-        assembly,
-        special.launch.dynamic_smem + sum(each.shared for each in assembly.resources),
+        assemblies,
+        special.launch.dynamic_smem + sum(each.shared for each in assemblies["sm_100a"].resources),
         columns,
         big.ptx(**dims).count("\n"),
         run.report,
