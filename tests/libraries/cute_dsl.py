@@ -49,6 +49,15 @@ sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm.py --mnkl 256,256,128,1 --ab
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm.py --mnkl 256,256,128,1 --ab_dtype Float16 --use_tma_store --use_2cta_instrs --mma_tiler_mn 256,128 --cluster_shape_mn 2,1
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 512,256,128,1 --ab_dtype BFloat16 --use_tma_store --use_2cta_instrs --mma_tiler_mn 256,128 --cluster_shape_mn 2,1
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 256,256,64,1
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 256,256,64,1 --ab_dtype TFloat32 --c_dtype Float32 --use_tma_store --use_2cta_instrs --mma_tiler_mn 256,256 --cluster_shape_mn 2,1
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 256,256,64,1 --ab_dtype TFloat32 --c_dtype Float32 --a_major m --b_major n --use_tma_store --use_2cta_instrs --mma_tiler_mn 256,256 --cluster_shape_mn 2,1
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 256,256,256,1 --ab_dtype Float8E4M3FN --c_dtype BFloat16 --use_tma_store --use_2cta_instrs --mma_tiler_mn 256,256 --cluster_shape_mn 2,1
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 256,256,256,1 --ab_dtype Float8E4M3FN --c_dtype BFloat16 --a_major m --b_major n --use_tma_store --use_2cta_instrs --mma_tiler_mn 256,256 --cluster_shape_mn 2,1
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 256,256,256,1 --ab_dtype Float8E5M2 --c_dtype Float8E5M2 --use_tma_store --use_2cta_instrs --mma_tiler_mn 256,256 --cluster_shape_mn 2,1
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 256,256,128,1 --ab_dtype BFloat16 --c_dtype BFloat16 --a_major m --use_tma_store --use_2cta_instrs --mma_tiler_mn 256,256 --cluster_shape_mn 2,1
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 256,256,128,1 --ab_dtype BFloat16 --c_dtype BFloat16 --b_major n --use_tma_store --use_2cta_instrs --mma_tiler_mn 256,256 --cluster_shape_mn 2,1
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 128,256,64,1 --ab_dtype TFloat32 --c_dtype Float32 --b_major n --use_tma_store --mma_tiler_mn 128,256
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 128,256,128,2 --ab_dtype BFloat16 --c_dtype BFloat16 --a_major m --use_tma_store --mma_tiler_mn 128,128
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent_dynamic.py --mnkl 512,512,64,1 --ab_dtype Float16 --use_tma_store
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent_prefetch.py --mnkl 256,256,128,1 --ab_dtype Float16 --use_tma_store
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_software_pipeline.py --mnkl 256,256,128,1 --ab_dtype Float16 --use_tma_store
