@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from pyptx import bf16, e4m3, e5m2, f16, f32
 from tests.examples.loading import load_example
 
-__all__ = ["PRODUCTS", "Product", "Shape"]
+__all__ = ["PRODUCTS", "VARIANTS", "Product", "Shape"]
 
 Shape = tuple[int, int, int]
 
@@ -145,5 +147,47 @@ def _cutile() -> list[Product]:
     ]
 
 
+def _variants() -> list[Product]:
+    """Types, majors and epilogues of the persistent GEMM, and the GEMM that spells its memory out."""
+    file = "gemm_highperf_blackwell.py"
+    gemm = load_example(f"blackwell/{file}")
+    shape = (304, 528, 160)
+    found = []
+    for options in (
+        {"dtype": f16, "out_dtype": f16},
+        {"dtype": f32},
+        {"dtype": f32, "a_major": "MN", "b_major": "MN"},
+        {"dtype": f32, "b_major": "MN", "ctas": 1},
+        {"dtype": e4m3, "out_dtype": bf16},
+        {"dtype": e4m3, "a_major": "MN", "b_major": "MN"},
+        {"dtype": e5m2, "out_dtype": e5m2},
+        {"a_major": "MN"},
+        {"b_major": "MN"},
+        {"out_dtype": e4m3},
+        {"parts": 4},
+        {"epilogue": "direct"},
+        {"dependent": True},
+    ):
+        majors = {key: value for key, value in options.items() if key.endswith("_major")}
+        found.append(
+            Product(
+                "persistent " + " ".join(f"{key}={value}" for key, value in options.items()),
+                file,
+                partial(gemm.build_gemm_persistent, **options),
+                partial(gemm.make_inputs, dtype=options.get("dtype", bf16), **majors),
+                partial(gemm.worst_error, **majors),
+                gemm.NUMPY[options.get("out_dtype", f32)],
+                shape,
+                small={"clusters": 2},
+            )
+        )
+    spelled = "gemm_spelled_out.py"
+    build = load_example(f"blackwell/{spelled}").build_gemm
+    made = (gemm.make_inputs, gemm.worst_error, np.float32, (256, 256, 192))
+    return [*found, Product("spelled-out", spelled, build, *made)]
+
+
 #: The kernels, in the order of the table.
 PRODUCTS = (*_gemms(), *_ladder(), *_tilus(), *_cutile())
+#: Further kernels, of which the evidence alone is looked at.
+VARIANTS = tuple(_variants())

@@ -12,7 +12,7 @@ import pytest
 from pyptx import sim
 from pyptx.ir import parse_module
 from pyptx.layout import OperandTile, TensorMap
-from tests.blackwell.registry import PRODUCTS
+from tests.blackwell.registry import PRODUCTS, VARIANTS
 from tests.blackwell.runs import Run, simulated
 from tests.conformance.collect import kernel_cases
 from tests.sim.compiled.blackwell.triton_cases import TRITON_CASES
@@ -45,7 +45,7 @@ ret;
 # --- our kernels ------------------------------------------------------------------------------------
 
 
-_BY_NAME = {product.name: product for product in PRODUCTS}
+_BY_NAME = {product.name: product for product in (*PRODUCTS, *VARIANTS)}
 
 
 @cache
@@ -289,8 +289,8 @@ def test_the_page_has_every_project_and_what_is_unproven() -> None:
     page = (Path(__file__).resolve().parents[3] / "docs" / "evidence.md").read_text()
     for reference in REFERENCES.values():
         assert reference.row in page, reference.row
-    for fact in REASONS:
-        assert fact.name in page, fact
+    for fact, reason in REASONS.items():
+        assert f"| {fact.kind.value}: `{fact.text}` | {reason} |" in page
 
 
 def test_no_tcgen05_is_known_from_an_h200() -> None:

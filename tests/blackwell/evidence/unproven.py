@@ -6,5 +6,48 @@ from .facts import Fact
 
 __all__ = ["REASONS"]
 
+_NO_MASK = (
+    "CuTe DSL always gives a mask of disabled lanes; the ISA makes the mask optional for every kind, and kind::f16 "
+    "without it ran on a B200 in learn-cuda's v5"
+)
+_ONE_GROUP = (
+    "an operand of 128 bytes along M or N is one group, so the leading offset, which leads to the next group, is not used; "
+    "CuTe DSL has 0 there"
+)
+
 #: By fact. A test fails if one of them is proven, or if no kernel has it.
-REASONS: dict[Fact, str] = {}
+REASONS: dict[Fact, str] = {
+    Fact.read(kind, text): reason
+    for kind, text, reason in (
+        (
+            "copy",
+            "cp.async.bulk.tensor.load; element f32; rank 2; row 128; swizzle 128B; begins 0",
+            "an H200 loads f32 with this swizzle through a map of rank 3; CuTe DSL's map says tf32, which rounds, with rank 3",
+        ),
+        (
+            "copy",
+            "cp.async.bulk.tensor.load; element f32; rank 2; row 128; swizzle 128B_ATOM_32B; begins 0",
+            "CuTe DSL has it for tf32 through a map of rank 3; the swizzle moves bytes, whatever their type is",
+        ),
+        (
+            "copy",
+            "cp.async.bulk.tensor.store; element u8; rank 2; row 128; swizzle 128B; begins 0",
+            "an H200 stores u8 with this swizzle through a map of rank 3; f16 of rank 2 ran on a B200 in Tilus' V1",
+        ),
+        ("form", "tcgen05.mma.cta_group::2.kind::f8f6f4; form tcgen05.mma.ss", _NO_MASK),
+        ("form", "tcgen05.mma.cta_group::2.kind::tf32; form tcgen05.mma.ss", _NO_MASK),
+        (
+            "operand",
+            "first row in the pattern; swizzle 128B_ATOM_32B; row 0",
+            "CuTe DSL's tiles happen to begin at rows 1 and 2; a tile at the start of the pattern is what the ISA describes",
+        ),
+        *(
+            (
+                "operand",
+                f"tcgen05.mma.cta_group::2; side {side}; bits 8; major MN; swizzle 128B; leading 16384; stride 1024; base 0; step 0",
+                _ONE_GROUP,
+            )
+            for side in "AB"
+        ),
+    )
+}
