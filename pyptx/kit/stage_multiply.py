@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..core.errors import SpecError
-from ..core.types import ScalarType, u64
+from ..core.types import ScalarType, u32, u64
 from ..dsl import Buffer, NotPred, Reg, ptx, reg
 from ..dsl.operands import Addr
 from ..layout import InstructionDescriptor, OperandTile
@@ -26,7 +26,7 @@ _A_COLUMNS = 8
 class StageMultiply:
     """The products of one stage, ``D += A @ B.T``, with A and B in stages of shared memory.
 
-    The constructor records the descriptors of stage 0, 8 instructions. A call records the products of one
+    The constructor records the descriptors of stage 0, 10 instructions. A call records the products of one
     stage.  Make it in the thread that issues them::
 
         multiply = kit.StageMultiply(tile_a, tile_b, m=128, n=256, k=64)
@@ -130,8 +130,9 @@ class StageMultiply:
     ) -> None:
         """Record the products of one stage.
 
-        Records two ``mad.wide.u32`` (one with A in tensor memory), ``steps`` ``tcgen05.mma`` for each part,
-        an ``add`` for each further descriptor of A and of B, and one for the address of each further part.
+        Records ``mad.lo`` and ``mov`` for A and for B (for B alone with A in tensor memory), ``steps``
+        ``tcgen05.mma`` for each part, an ``add`` for each further descriptor of A and of B, and one for the
+        address of each further part.
 
         Args:
             d_tmem: address of D in tensor memory.
@@ -173,7 +174,7 @@ class StageMultiply:
 class _Operand:
     """An operand in shared memory: its descriptor in stage 0, and the steps from there."""
 
-    __slots__ = ("_first", "_stage_bytes", "offsets")
+    __slots__ = ("_lower", "_stage_bytes", "_upper", "offsets")
 
     def __init__(self, name: str, buffer: Buffer, tile: OperandTile, along_k: range) -> None:
         if buffer.stage_bytes % 16:
@@ -182,15 +183,19 @@ class _Operand:
         #: Bytes from the first product's place in a stage to that of each product.
         self.offsets = [tile.k_offset(at) for at in along_k]
         desc = ptx.tcgen05.smem_descriptor(buffer[0] if buffer.stages else buffer, tile)
-        self._first = desc
+        # The address is in the lower word, so 32 bits suffice for the step to another stage.  The upper word
+        # is a constant, which ptxas keeps out of the arithmetic.
+        lower, upper = ptx.unpack(desc, u32)
+        self._lower, self._upper = lower, upper
 
     def descriptor(self, stage: Reg | int) -> Reg:
-        """Return the descriptor in a stage. Records a ``mad.wide.u32``, or an ``add`` for a known stage."""
-        desc = reg.scalar(u64)
+        """Return the descriptor in a stage. Records ``mad.lo`` (``add`` for a known stage) and ``mov``."""
+        lower = reg.scalar(u32)
         if isinstance(stage, Reg):
-            ptx.inst.mad.wide.u32(desc, stage, self._stage_bytes // 16, self._first)
+            ptx.inst.mad.lo.u32(lower, stage, self._stage_bytes // 16, self._lower)
         else:
-            ptx.inst.add.u64(desc, self._first, stage * self._stage_bytes // 16)
+            ptx.inst.add.u32(lower, self._lower, stage * self._stage_bytes // 16)
+        desc = ptx.pack(lower, self._upper, to=u64)
         return desc
 
 

@@ -195,14 +195,17 @@ def test_what_it_records() -> None:
         multiply(reg.scalar(b32, init=0), reg.scalar(u32, init=2), accumulate=False)
 
     opcodes = [line.split()[0] for line in body_of(body)]
-    at = opcodes.index("mad.wide.u32")
+    at = opcodes.index("mad.lo.u32")
     assert opcodes[at:] == [
-        *["mad.wide.u32"] * 2,
+        *["mad.lo.u32", "mov.b64"] * 2,
         *["add.u64"] * 3,  # A's descriptors
         "tcgen05.mma.cta_group::1.kind::f16",
         *["add.u64", "tcgen05.mma.cta_group::1.kind::f16"] * 3,
     ]
     assert opcodes.count("shr.u32") == opcodes.count("or.b64") == 2
+    assert (
+        opcodes.count("mov.b64") == 4
+    )  # each descriptor of stage 0 is taken apart, each of the stage put together
     mmas = [line for line in body_of(body) if "mma" in line]
     assert mmas[0].endswith("0;") and all(line.endswith("1;") for line in mmas[1:])
 
