@@ -534,6 +534,8 @@ def build_gemm_persistent(
         if epilogue == "tma":
             staging = smem.alloc((BM, 128 // out_dtype.nbytes), out_dtype, swizzle="128B", stages=2)
         ring = kit.Ring(stages)  # the leader's full expects one arrive.expect_tx, each empty one commit
+        # A turn of the loops over K has as many stages as fit into the ring and into K without a rest.
+        at_once = math.gcd(stages, -(-K // tile_k))
         accumulators = kit.Accumulators(2, BN, readers=WARPS, cta_group=ctas, parts=parts)
         if schedule == "static":
             tiles = kit.StaticTiles(tiles_mn * matrices, first=cluster, step=clusters)
@@ -576,22 +578,22 @@ def build_gemm_persistent(
                 m_base, n_base, matrix = place(tile)
                 # A part of the tile's columns are neighboring rows of B; each CTA loads a half of them.
                 b_bases = [n_base + part * (BN // parts) + rank * (b_rows // parts) for part in range(parts)]
-                with ptx.for_(0, K, tile_k) as k:
-                    slot = producer.acquire()
-                    if ctas == 2:
-                        with ptx.if_(is_leader):
-                            ptx.mbarrier.arrive_expect_tx(slot.full, 2 * stage_bytes)
-                    else:
-                        ptx.mbarrier.arrive_expect_tx(slot.full, stage_bytes)
-                    to = {"k": k, "batch": matrix, "mbar": slot.full}
-                    if ctas == 2:
-                        to |= {"mbar": slot.leader_full(), "cta_group": 2}
-                    a.load(tile_a[slot.index], A, row=m_base, **to)
-                    stage_b = tile_b[slot.index]
-                    for part, b_base in enumerate(b_bases):
-                        target = stage_b.rows(part * b.rows, b.rows) if parts > 1 else stage_b
-                        b.load(target, B_T, row=b_base, **to)
-                    producer.advance()
+                with ptx.for_(0, K, at_once * tile_k) as first_k:
+                    for i, slot in enumerate(producer.slots(at_once)):
+                        if ctas == 2:
+                            with ptx.if_(is_leader):
+                                ptx.mbarrier.arrive_expect_tx(slot.full, 2 * stage_bytes)
+                        else:
+                            ptx.mbarrier.arrive_expect_tx(slot.full, stage_bytes)
+                        k = first_k + i * tile_k if i else first_k
+                        to = {"k": k, "batch": matrix, "mbar": slot.full}
+                        if ctas == 2:
+                            to |= {"mbar": slot.leader_full(), "cta_group": 2}
+                        a.load(tile_a[slot.index], A, row=m_base, **to)
+                        stage_b = tile_b[slot.index]
+                        for part, b_base in enumerate(b_bases):
+                            target = stage_b.rows(part * b.rows, b.rows) if parts > 1 else stage_b
+                            b.load(target, B_T, row=b_base, **to)
             if dependent:
                 ptx.griddepcontrol.launch_dependents()
             # Wait for the last commits: the CTA, with its barriers, may exit only after they have arrived.
@@ -618,19 +620,21 @@ def build_gemm_persistent(
             writer = accumulators.writer(tmem)
             with tiles.loop() as tile:
                 acc = writer.acquire()
-                with ptx.for_(0, K, tile_k) as k:
-                    slot = consumer.acquire()
-                    ptx.tcgen05.fence_after_thread_sync()
-                    is_first = k == 0
+                with ptx.for_(0, K, at_once * tile_k) as k:
+                    for i, slot in enumerate(consumer.slots(at_once)):
+                        ptx.tcgen05.fence_after_thread_sync()
+                        options = {}
+                        if i == 0:
+                            is_first = k == 0
 
-                    def wait_part(part, is_first=is_first):
-                        if part:
-                            with ptx.if_(is_first):
-                                writer.wait_part(part)
+                            def wait_part(part, is_first=is_first):
+                                if part:
+                                    with ptx.if_(is_first):
+                                        writer.wait_part(part)
 
-                    multiply(acc.tmem, slot.index, accumulate=~is_first, before=wait_part)
-                    ptx.tcgen05.commit(slot.empty, multicast=both, cta_group=ctas)
-                    consumer.advance()
+                            options = {"accumulate": ~is_first, "before": wait_part}
+                        multiply(acc.tmem, slot.index, **options)
+                        ptx.tcgen05.commit(slot.empty, multicast=both, cta_group=ctas)
                 writer.commit(both)
             writer.drain()
 

@@ -15,6 +15,7 @@ producer does not wait in its first round.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Literal
 
 from ..core.errors import SpecError
@@ -51,15 +52,15 @@ class Slot:
 
         If the even CTA, the leader, waits for the copies of both CTAs (``cta_group=2``), the copies signal
         this mbarrier.  The mask clears bit 24 of the shared address, the lowest bit of the CTA's rank.  For a
-        stage given as an int, an ``add`` is recorded before.
+        stage given as an int, and for a further one of ``slots``, an ``add`` follows.
 
         PTX ISA: `#tcgen05-cta-pair`.
         """
         address = self.full.base
         assert isinstance(address, Reg)
-        if self.full.offset:
-            address = address + self.full.offset
-        return address & _EVEN_CTA
+        # An offset within shared memory does not reach the bits of the rank, so stages share the masked base.
+        leader = address & _EVEN_CTA
+        return leader + self.full.offset if self.full.offset else leader
 
     def leader_empty(self) -> Addr:
         """Compute the address of ``empty`` in the even CTA of this CTA's pair. Records one ``and.b32``.
@@ -75,6 +76,14 @@ class Slot:
 
     def __repr__(self) -> str:
         return f"<slot {self.index}: full {self.full}, empty {self.empty}>"
+
+
+def _further(slot: Slot, stages: int) -> Slot:
+    """Return the slot of a stage further on in the ring. Records an ``add``, its number."""
+    if not stages:
+        return slot
+    full, empty = (ptx.addr(place.base, place.offset + 8 * stages) for place in (slot.full, slot.empty))
+    return Slot(slot.index + stages, full, empty)
 
 
 class Ring:
@@ -186,17 +195,70 @@ class _Side:
         self.ring = ring
         self.stage = reg.scalar(u32, init=0)
         self.phase = reg.scalar(u32, init=phase)
+        self._unit: int | None = None  # how many stages each call goes past, once a call has been recorded
 
     def advance(self) -> None:
         """Go to the next stage; after the last stage, to the first stage and the other phase.
 
         Records 4 instructions: ``add``, ``setp``, and under its predicate ``mov`` and ``xor``; for a ring of
         one stage only the ``xor``.
+
+        Raises:
+            SpecError: other loops of this side go past several stages at a time (:meth:`slots`).
         """
+        self._go_by(1)
+        self._step()
+
+    def slots(self, count: int = 1) -> Iterator[Slot]:
+        """Wait for each of the next ``count`` stages, and go past them: the iterator of a Python loop.
+
+        A loop over K is shorter if a turn has several stages: they share the arithmetic of the ring, and
+        their addresses are one address and constants. With all stages of the ring their numbers are ints. ::
+
+            count = math.gcd(ring.stages, K // 64)
+            with ptx.for_(0, K, 64 * count) as k:
+                for i, slot in enumerate(producer.slots(count)):
+                    ...                             # columns k + 64 * i go to tile[slot.index]
+
+        Records the wait of :meth:`acquire` for each stage; one ``mad.lo.u32`` before the first and, after the
+        last, the instructions of :meth:`advance`. Further stages have an ``add``, their number. A whole round
+        needs none of these but the ``xor``.
+
+        Raises:
+            SpecError: ``count`` does not divide the number of stages, or other loops of this side go past
+                another number of stages at a time.
+        """
+        stages = self.ring.stages
+        if type(count) is not int or count < 1 or stages % count:
+            raise SpecError(f"count is {count!r}: expected a number that divides the {stages} stages")
+        self._go_by(count)
+        first = None if count == stages else self.ring.slot(self.stage)
+        for i in range(count):
+            slot = self.ring.slot(i) if first is None else _further(first, i)
+            self._wait(slot)
+            yield slot
+        if first is None:
+            self.phase ^= 1
+        else:
+            self._step(count)
+
+    def _wait(self, slot: Slot) -> None:
+        """Record the wait for a stage: until it may be filled, or is filled."""
+        raise NotImplementedError
+
+    def _go_by(self, stages: int) -> None:
+        if self._unit not in (None, stages):
+            raise SpecError(
+                f"this side of {self.ring!r} goes past {self._unit} stages at a time, and here {stages}",
+                hint="a turn begins at a multiple of its stages: use one count in all loops of a side",
+            )
+        self._unit = stages
+
+    def _step(self, count: int = 1) -> None:
         if self.ring.stages == 1:
             self.phase ^= 1
             return
-        self.stage += 1
+        self.stage += count
         wrapped = self.stage == self.ring.stages
         ptx.inst.mov.u32(self.stage, 0, pred=wrapped)
         ptx.inst.xor.b32(self.phase, self.phase, 1, pred=wrapped)
@@ -218,6 +280,10 @@ class Producer(_Side):
                 stages that they have read by ordinary loads. None is the scope of the CTA.
         """
         slot = self.ring.slot(self.stage)
+        self._wait(slot, scope)
+        return slot
+
+    def _wait(self, slot: Slot, scope: ClusterScope | None = None) -> None:
         ptx.mbarrier.wait(
             slot.empty,
             self.phase,
@@ -225,18 +291,17 @@ class Producer(_Side):
             sem=None if scope is None else "acquire",
             scope=scope,
         )
-        return slot
 
     def drain(self) -> None:
         """Wait until every filled stage has been emptied. The producer's stage is the same afterwards.
 
         Call it before the CTA exits, since no commit or remote arrival to the CTA's barriers may be in flight
         then. The call does not wait for stages that were never filled.  Records a ``ptx.for_`` over the
-        stages, with :meth:`acquire` and :meth:`advance` in it.
+        stages, with :meth:`acquire` and the instructions of :meth:`advance` in it.
         """
         with ptx.for_(0, self.ring.stages):
             self.acquire()
-            self.advance()
+            self._step()
 
 
 class Consumer(_Side):
@@ -251,8 +316,11 @@ class Consumer(_Side):
         Records 3 instructions and a label: ``mad.lo.u32``, and ``ptx.mbarrier.wait`` on ``slot.full``.
         """
         slot = self.ring.slot(self.stage)
-        ptx.mbarrier.wait(slot.full, self.phase, self.ring.suspend_hint)
+        self._wait(slot)
         return slot
+
+    def _wait(self, slot: Slot) -> None:
+        ptx.mbarrier.wait(slot.full, self.phase, self.ring.suspend_hint)
 
     def release(
         self,

@@ -66,6 +66,19 @@ def test_right_under_every_schedule(
     assert _run(shape, schedule, seed, clusters=clusters).holds == EVERY
 
 
+@pytest.mark.parametrize(("schedule", "seed"), [("late", 0), ("random", 1), ("starve:mma", 0)])
+@pytest.mark.parametrize(
+    "options", [{"stages": 2}, {"stages": 2, "ctas": 1}, {"stages": 2, "parts": 2}, {"stages": 4}], ids=str
+)
+@pytest.mark.parametrize("tiles", ["static", "clc"])
+def test_turns_of_several_stages(tiles: str, options: dict[str, Any], schedule: str, seed: int) -> None:
+    """Tiles of six stages: three whole rounds of a ring of two, turns of two stages of a ring of four."""
+    shape = (256, 512, 384)
+    kernel = gemm.build_gemm_persistent(*shape, clusters=1, schedule=tiles, **options)
+    report = _check(kernel, shape, schedule, seed, options)
+    assert tiles == "clc" or report.holds == EVERY
+
+
 @pytest.mark.parametrize(
     "shape", [(1, 4, 8), (257, 260, 72), (300, 516, 200), (128, 8, 1000), (511, 252, 64)]
 )
@@ -236,8 +249,9 @@ def test_assembles_without_spills_or_warnings(dtype: ScalarType, tiles: str, arc
 @pytest.mark.full
 def test_one_instruction_per_mma_and_copy(ptxas: Tool, nvdisasm: Tool) -> None:
     sass = gemm.build_gemm_persistent(4096, 4096, 4096).sass()
-    assert sass.count("UTCHMMA") == sass.count("UTCHMMA.2CTA") == 4
-    assert sass.count("UTMALDG") == sass.count("UTMALDG.2D.2CTA") == 2
+    # Two stages in a turn: as many as divide the six of the ring and the 64 of K.
+    assert sass.count("UTCHMMA") == sass.count("UTCHMMA.2CTA") == 8
+    assert sass.count("UTMALDG") == sass.count("UTMALDG.2D.2CTA") == 4
     assert sass.count("UTMASTG.2D") == 8  # 256 columns of f32, 128 bytes at a time
     assert sass.count("UTMACCTL.PF") == 3
     assert "BRA.U.ANY" not in sass
@@ -247,6 +261,11 @@ def test_text_does_not_grow_with_the_problem() -> None:
     sizes = [(256, 256, 128), (8192, 8192, 8192), (65536, 1024, 65536)]
     (lines,) = {gemm.build_gemm_persistent(*size).ptx().count("\n") for size in sizes}
     assert lines < 700
+    # K is a multiple of the four stages: a round of the ring stands in the text, however large K is.
+    (rounds,) = {
+        gemm.build_gemm_persistent(256, 256, k, ctas=1).ptx().count("\n") for k in (256, 4096, 65536)
+    }
+    assert lines < rounds < 900
 
 
 @pytest.mark.parametrize(

@@ -33,8 +33,11 @@ SCHEDULES = [("eager", 0), ("late", 0), *(("random", n) for n in range(4)), ("st
 BOX = 32
 
 
-def sums(tiles: int, stages: int, rounds: int = 1) -> Kernel:
-    """Warp 0 loads ``tiles`` boxes of X by TMA, warp 1 adds them up; ``rounds`` times through the same ring."""
+def sums(tiles: int, stages: int, rounds: int = 1, at_once: int = 1) -> Kernel:
+    """Warp 0 loads ``tiles`` boxes of X by TMA, warp 1 adds them up; ``rounds`` times through the same ring.
+
+    Loops go ``at_once`` stages at a time.
+    """
 
     @kernel(
         in_specs=(Tile(tiles * BOX, f32, Layout.TMA_NONE, tma_box=(BOX,)),),
@@ -52,24 +55,26 @@ def sums(tiles: int, stages: int, rounds: int = 1) -> Kernel:
         ptx.bar.sync(0)
         with ptx.if_(first_warp), ptx.if_(ptx.warp.elect()):
             producer = ring.producer()
-            with ptx.for_(0, rounds), ptx.for_(0, tiles * BOX, BOX) as at:
-                slot = producer.acquire()
-                ptx.mbarrier.arrive_expect_tx(slot.full, buffer.nbytes)
-                ptx.cp.async_.bulk.tensor_1d(
-                    dst=buffer[slot.index], src=X.tma_desc(), coord=at, mbar=slot.full
-                )
-                producer.advance()
+            with ptx.for_(0, rounds), ptx.for_(0, tiles * BOX, BOX * at_once) as at:
+                for i, slot in enumerate(producer.slots(at_once)):
+                    ptx.mbarrier.arrive_expect_tx(slot.full, buffer.nbytes)
+                    ptx.cp.async_.bulk.tensor_1d(
+                        dst=buffer[slot.index], src=X.tma_desc(), coord=at + i * BOX, mbar=slot.full
+                    )
             producer.drain()
         with ptx.else_():
             lane = tid & 31
             sum = reg.scalar(f32, init=0.0)
             consumer = ring.consumer()
-            with ptx.for_(0, rounds * tiles):
-                slot = consumer.acquire()
-                sum += smem.load(f32, buffer[slot.index].at(lane))
-                # TMA overwrites what this lane has read.
-                ptx.fence.proxy_async("shared::cta")
-                consumer.release()
+            with ptx.for_(0, rounds * tiles, at_once):
+                for slot in consumer.slots(at_once) if at_once > 1 else (consumer.acquire(),):
+                    sum += smem.load(f32, buffer[slot.index].at(lane))
+                    # TMA overwrites what this lane has read.
+                    ptx.fence.proxy_async("shared::cta")
+                    if at_once > 1:
+                        ptx.mbarrier.arrive(slot.empty)
+                    else:
+                        consumer.release()
             place = reg.scalar(u64)
             ptx.inst.mad.wide.u32(place, lane, 4, out.ptr)
             ptx.inst.st.global_.f32(ptx.addr(place), sum)
@@ -79,11 +84,26 @@ def sums(tiles: int, stages: int, rounds: int = 1) -> Kernel:
 
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize(
-    ("tiles", "stages", "rounds"), [(1, 1, 1), (5, 1, 1), (2, 4, 1), (9, 4, 1), (4, 3, 3), (8, 2, 2)]
+    ("tiles", "stages", "rounds", "at_once"),
+    [
+        (1, 1, 1, 1),
+        (5, 1, 1, 1),
+        (2, 4, 1, 1),
+        (9, 4, 1, 1),
+        (4, 3, 3, 1),
+        (8, 2, 2, 1),
+        (4, 4, 1, 4),  # one round
+        (6, 3, 3, 3),
+        (8, 2, 2, 2),
+        (10, 4, 2, 2),  # half a round at a time, and rounds that begin in the middle
+        (6, 6, 2, 3),
+    ],
 )
-def test_what_goes_in_comes_out(tiles: int, stages: int, rounds: int, schedule: str, seed: int) -> None:
+def test_what_goes_in_comes_out(
+    tiles: int, stages: int, rounds: int, at_once: int, schedule: str, seed: int
+) -> None:
     x = np.random.default_rng(tiles).integers(-8, 8, tiles * BOX).astype(np.float32)
-    report = sums(tiles, stages, rounds).simulate(x, schedule=schedule, seed=seed)
+    report = sums(tiles, stages, rounds, at_once).simulate(x, schedule=schedule, seed=seed)
     assert report.verdict == "clean", str(report)
     assert np.array_equal(report.outputs[0], rounds * x.reshape(tiles, BOX).sum(0))
 
@@ -152,6 +172,89 @@ def test_what_it_records() -> None:
     ]
 
 
+def test_a_round_has_constant_stages() -> None:
+    def body() -> None:
+        consumer = kit.Ring(2).consumer()
+        for i, slot in enumerate(consumer.slots(2)):
+            assert slot.index == i
+            ptx.mbarrier.arrive(slot.empty)
+
+    assert body_of(body) == [
+        "mov.u32 %smem_base, smem;",
+        "mov.u32 %stage, 0;",
+        "mov.u32 %phase, 0;",
+        "wait:",
+        "mbarrier.try_wait.parity.shared::cta.b64 %ready, [%smem_base], %phase;",
+        "@!%ready bra wait;",
+        "mbarrier.arrive.shared::cta.b64 _, [%smem_base+16];",
+        "wait_1:",
+        "mbarrier.try_wait.parity.shared::cta.b64 %ready_1, [%smem_base+8], %phase;",
+        "@!%ready_1 bra wait_1;",
+        "mbarrier.arrive.shared::cta.b64 _, [%smem_base+24];",
+        "xor.b32 %phase, %phase, 1;",
+    ]
+
+
+def test_stages_of_a_turn_share_their_arithmetic() -> None:
+    def body() -> None:
+        producer = kit.Ring(4).producer()
+        for slot in producer.slots(2):
+            ptx.mbarrier.arrive(slot.full)
+
+    assert body_of(body) == [
+        "mov.u32 %smem_base, smem;",
+        "mov.u32 %stage, 0;",
+        "mov.u32 %phase, 1;",
+        "mad.lo.u32 %full, %stage, 8, %smem_base;",
+        "wait:",
+        "mbarrier.try_wait.parity.shared::cta.b64 %ready, [%full+32], %phase;",
+        "@!%ready bra wait;",
+        "mbarrier.arrive.shared::cta.b64 _, [%full];",
+        "add.u32 %t, %stage, 1;",
+        "wait_1:",
+        "mbarrier.try_wait.parity.shared::cta.b64 %ready_1, [%full+40], %phase;",
+        "@!%ready_1 bra wait_1;",
+        "mbarrier.arrive.shared::cta.b64 _, [%full+8];",
+        "add.u32 %stage, %stage, 2;",
+        "setp.eq.u32 %wrapped, %stage, 4;",
+        "@%wrapped mov.u32 %stage, 0;",
+        "@%wrapped xor.b32 %phase, %phase, 1;",
+    ]
+
+
+def test_one_slot_is_an_acquire_and_an_advance() -> None:
+    def slots() -> None:
+        for slot in kit.Ring(3).producer().slots():
+            ptx.mbarrier.arrive(slot.full)
+
+    def calls() -> None:
+        producer = kit.Ring(3).producer()
+        slot = producer.acquire()
+        ptx.mbarrier.arrive(slot.full)
+        producer.advance()
+
+    assert body_of(slots) == body_of(calls)
+
+
+def test_a_side_goes_either_stages_or_rounds() -> None:
+    def check() -> None:
+        producer = kit.Ring(4).producer()
+        for count in (3, 0, 8, True):
+            with pytest.raises(SpecError, match="divides the 4 stages"):
+                next(producer.slots(count))
+        list(producer.slots(4))
+        producer.drain()  # a whole round, too
+        list(producer.slots(4))
+        with pytest.raises(SpecError, match="goes past 4 stages at a time, and here 1"):
+            producer.advance()
+        consumer = kit.Ring(4).consumer()
+        consumer.release()
+        with pytest.raises(SpecError, match="goes past 1 stages at a time, and here 4"):
+            next(consumer.slots(4))
+
+    in_kernel(check)
+
+
 def test_the_leader_s_barrier() -> None:
     """Of a pair's CTAs the even one: its rank, in bits 24 and up of the address, is even."""
 
@@ -163,10 +266,10 @@ def test_the_leader_s_barrier() -> None:
 
     mask = 0xFEFFFFFF
     assert [line for line in body_of(body) if line.startswith(("and.", "add."))] == [
-        f"and.b32 %t, %full, {mask};",
-        "add.u32 %address, %smem_base, 8;",
-        f"and.b32 %t_1, %address, {mask};",
-        f"and.b32 %t_2, %smem_base, {mask};",
+        f"and.b32 %leader, %full, {mask};",
+        f"and.b32 %leader_1, %smem_base, {mask};",
+        "add.u32 %t, %leader_1, 8;",
+        f"and.b32 %leader_2, %smem_base, {mask};",
     ]
 
 
