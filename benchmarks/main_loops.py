@@ -14,6 +14,7 @@ import argparse
 import re
 from collections import Counter
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 from _examples import load_example
@@ -111,7 +112,9 @@ LOOPS = {
             ("build_gemm", 2),
             ("build_gemm_2sm", 2),
             ("build_gemm_persistent", 2),
+            ("build_gemm_persistent_1sm", 2),
             ("build_gemm_clc", 2),
+            ("build_gemm_clc_1sm", 2),
         )
     },
 }
@@ -125,7 +128,7 @@ def show(name: str, sass: str, rung: str) -> None:
             if loop is None or any(loop.counts.get(kind, 0) != number for kind, number in wanted.items()):
                 continue
             cells = "".join(f"{loop.counts.get(kind, 0):>10.1f}" for kind in COLUMNS)
-            print(f"{name:<22}{function[:34]:<36}{what:<10}{loop.total:>7.1f}{cells}")
+            print(f"{name[:34]:<36}{function[:24]:<26}{what:<10}{loop.total:>7.1f}{cells}")
 
 
 def main() -> None:
@@ -139,14 +142,16 @@ def main() -> None:
         references.setdefault(rung, []).append(Path(path))
     table = load_example("blackwell/ladder/table.py")
     heads = "".join(f"{kind:>10}" for kind in COLUMNS)
-    print(f"{'':<22}{'function':<36}{'loop':<10}{'all':>7}{heads}")
+    print(f"{'':<36}{'function':<26}{'loop':<10}{'all':>7}{heads}")
     gemm = load_example("blackwell/gemm_highperf_blackwell.py")
     kernels = {name: build for name, (_, build, *_) in table.RUNGS.items()}
     kernels |= {build.__name__: build for build in gemm.BUILDERS}
+    for build in (gemm.build_gemm_persistent, gemm.build_gemm_clc):
+        kernels[f"{build.__name__}_1sm"] = partial(build, ctas=1)
     for rung, build in kernels.items():
         show(rung, build(4096, 4096, 4096).sass(), rung)
         for path in references.get(rung, ()):
-            show("", disassemble(path.read_bytes()), rung)
+            show(f"  {path.stem}", disassemble(path.read_bytes()), rung)
 
 
 if __name__ == "__main__":

@@ -83,7 +83,9 @@ def test_main_loops(ptxas: Tool, nvdisasm: Tool, monkeypatch: pytest.MonkeyPatch
     loops = load_module(ROOT / "benchmarks/main_loops.py")
     gemm = load_example("blackwell/gemm_highperf_blackwell.py")
     rows = re.findall(
-        r"^\| (build_\w+) \| (\d+) \| (\d+) \| learn-cuda v\d \| ([\d.]+) \| ([\d.]+) \|", PAGE, re.MULTILINE
+        r"^\| (build_\w+) \| ([\d.]+) \| ([\d.]+) \| learn-cuda v\d \| ([\d.]+) \| ([\d.]+) \|",
+        PAGE,
+        re.MULTILINE,
     )
     assert [row[0] for row in rows] == list(BUILDERS)
     slack = 0 if ptxas.version[:2] == (13, 5) else 8
@@ -94,3 +96,15 @@ def test_main_loops(ptxas: Tool, nvdisasm: Tool, monkeypatch: pytest.MonkeyPatch
             wanted = {kind: number for kind, number in loops.LOOPS[name][what].items() if number}
             loop = loops.loop_of(lines, wanted)
             assert loop is not None and abs(loop.total - shown) <= slack and loop.total < other
+    (single,) = re.findall(
+        r"\*\*build_gemm_persistent\(ctas=1\)\*\*, ring of 4 \| ([\d.]+) \| ([\d.]+) \|", PAGE
+    )
+    for name, figures, options in (
+        ("build_gemm_persistent_1sm", single, {"ctas": 1}),
+        ("build_gemm_clc", rows[-1][1:3], {"schedule": "clc"}),
+    ):
+        (lines,) = loops.functions(gemm.build_gemm_persistent(4096, 4096, 4096, **options).sass()).values()
+        for what, shown in zip(("copies", "products"), figures, strict=True):
+            wanted = {kind: number for kind, number in loops.LOOPS[name][what].items() if number}
+            loop = loops.loop_of(lines, wanted)
+            assert loop is not None and abs(loop.total - float(shown)) <= slack
