@@ -148,7 +148,7 @@ def _cutile() -> list[Product]:
 
 
 def _variants() -> list[Product]:
-    """Types, majors and epilogues of the persistent GEMM, and the GEMM that spells its memory out."""
+    """Types, majors and epilogues of the persistent GEMM, the GEMM that spells its memory out, the third generation."""
     file = "gemm_highperf_blackwell.py"
     gemm = load_example(f"blackwell/{file}")
     shape = (304, 528, 160)
@@ -184,7 +184,12 @@ def _variants() -> list[Product]:
     spelled = "gemm_spelled_out.py"
     build = load_example(f"blackwell/{spelled}").build_gemm
     made = (gemm.make_inputs, gemm.worst_error, np.float32, (256, 256, 192))
-    return [*found, Product("spelled-out", spelled, build, *made)]
+    found.append(Product("spelled-out", spelled, build, *made))
+    parts = load_example("blackwell/ladder/parts.py")
+    third = "ladder/generations.py"
+    build = load_example(f"blackwell/{third}").build_blackwell
+    made = (parts.make_inputs, parts.worst_error, ml_dtypes.bfloat16, (256, 128, 192))
+    return [*found, Product("generations", third, build, *made)]
 
 
 #: The kernels, in the order of the table.
