@@ -207,7 +207,7 @@ RULES: dict[str, Rule] = _rules(
     Rule(
         "deadlock",
         Verdict.ERROR,
-        "all live threads wait, and no operation in flight can wake one of them",
+        "all live threads wait and nothing in flight can wake one of them, here or under another schedule",
         "look at what each warp waits for: an arrival, bytes or another warp that never came",
         "parallel-synchronization-and-communication-instructions-mbarrier",
     ),

@@ -9,17 +9,23 @@ For phase k of one object:
 
 Then the phase cannot end early, nothing can count in another phase, and no wait can be lapped.
 
+A wait that may be lapped is no finding as such. It is a deadlock under another schedule, and an error, if its
+threads know that the phase is over, the next phase ends in any case, and nothing counts in the one behind it:
+if the wait looks late, it waits for a phase that never ends.
+
 The end of a phase has a key in the clocks of the sanitizer: waits for the phase learn it. A thread also knows
 the end if it knows all that counted in the phase.
 """
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import field
 
 from ...core.findings import RULES, Finding
 from ...core.records import dataclass
+from ...core.remedies import Remedy
+from ...core.source import SourceLocation
 from ..engine.events import Engine, Step
 from ..engine.stream import Sync, SyncKind
 from ..memory.mbarrier import MAX_COUNT
@@ -46,11 +52,13 @@ class _Pending:
     """Something that must come before an operation that counts in a phase.
 
     ``kind`` is that of the event; ``left`` has the lanes that nothing of that phase is ordered after yet.
+    ``stale`` names the threads of a wait that know that their phase is over; it is empty for all else.
     """
 
     moment: Moment
     left: int
     kind: SyncKind
+    stale: str = ""
 
     def covered_by(self, sync: Sync, step: Step | None) -> bool:
         """True if the phase cannot end before this operation counts in it.
@@ -78,10 +86,14 @@ class _Object:
         marked: the last phase whose end is in the sanitizer's boards, or -1.
         bytes: for the latest phase: the bytes that it expects.
         counted: for the latest phases: what threads did that counts in it; None if engines count, too.
+        completed: returns the number of phases that are over; None for barriers.
+        location: the line of what counted last.
     """
 
     key: int
     name: str
+    completed: Callable[[], int] | None = None
+    location: SourceLocation | None = None
     last: int = -1
     pending: dict[int, list[_Pending]] = field(default_factory=dict)
     marked: int = -1
@@ -122,13 +134,16 @@ class Phases:
         #: The objects that end with a CTA.
         self._owned: dict[tuple[int, int], set[Hashable]] = {}
 
-    def begin(self, key: Hashable, owner: tuple[int, int], name: str) -> None:
-        """Begin the life of an mbarrier: its phases count from 0 again."""
+    def begin(self, key: Hashable, owner: tuple[int, int], name: str, completed: Callable[[], int]) -> None:
+        """Begin the life of an mbarrier: its phases count from 0 again.
+
+        ``completed`` returns the number of its phases that are over.
+        """
         whole = ("mbarrier", key)
         found = self._objects.pop(whole, None)
         if found is not None:
             self._close(found)
-        self._objects[whole] = self._new(name)
+        self._objects[whole] = self._new(name, completed)
         self._owned.setdefault(owner, set()).add(whole)
 
     def end_cta(self, cta: tuple[int, int]) -> None:
@@ -136,6 +151,7 @@ class Phases:
         for whole in self._owned.pop(cta, ()):
             found = self._objects.pop(whole, None)
             if found is not None:
+                self._report_stale(found)
                 self._close(found)
 
     def close(self) -> None:
@@ -157,8 +173,8 @@ class Phases:
         elif sync.kind in _BEFORE:
             self._before(self._object("mbarrier", sync), sync)
 
-    def _new(self, name: str) -> _Object:
-        return _Object(self._world.chains.chain().key, name)
+    def _new(self, name: str, completed: Callable[[], int] | None = None) -> _Object:
+        return _Object(self._world.chains.chain().key, name, completed)
 
     def _object(self, family: str, sync: Sync) -> _Object:
         whole = (family, sync.object)
@@ -176,6 +192,7 @@ class Phases:
             for earlier in [number for number in found.pending if number < phase]:
                 self._settle(found, found.pending.pop(earlier))
             found.last = phase
+        found.location = sync.location
         waiting = found.pending.get(phase)
         pending = [each for each in waiting if each.covered_by(sync, step)] if waiting else []
         if sync.steps:
@@ -216,9 +233,12 @@ class Phases:
             # The threads that wait have arrived in the same round.
             return
         for group, mask in groups_of(self._world, sync.cta, sync.threads):
-            if not found.over(phase - 1, execution(group), group.warp.key, mask):
+            clock, key = execution(group), group.warp.key
+            if not found.over(phase - 1, clock, key, mask):
                 self._by_chance(f"wait on {found.name}: {_AFTER} the one that it waits for", sync)
-            self._expect(found, phase + 1, moment(self._world, group.warp, mask, sync.location), sync.kind)
+            stale = self._who(sync) if found.over(phase, clock, key, mask) else ""
+            then = moment(self._world, group.warp, mask, sync.location)
+            self._expect(found, phase + 1, then, sync.kind, stale)
 
     def _before(self, found: _Object, sync: Sync) -> None:
         for group, mask in groups_of(self._world, sync.cta, sync.threads):
@@ -239,17 +259,47 @@ class Phases:
     def _by_chance(self, what: str, sync: Sync) -> None:
         """Record an operation that another schedule may count in another phase, and report it for review."""
         self._ledger.competes(what, sync.location)
+        message = f"{what}, so another schedule may count it in another phase"
+        finding = Finding(RULES["ordered-by-chance"], message, sync.location, self._who(sync))
+        self._world.machine.report(finding)
+
+    def _who(self, sync: Sync) -> str:
+        """Name the CTA and the first warp of an operation."""
         agent = self._world.ctas[sync.cta]
         warps = sorted({int(thread) >> 5 for thread in sync.threads})
-        who = f"CTA {agent.coordinates}" + (f" warp {warps[0]}" if warps else "")
-        message = f"{what}, so another schedule may count it in another phase"
-        self._world.machine.report(Finding(RULES["ordered-by-chance"], message, sync.location, who))
+        return f"CTA {agent.coordinates}" + (f" warp {warps[0]}" if warps else "")
 
     @staticmethod
-    def _expect(found: _Object, phase: int, then: Moment, kind: SyncKind) -> None:
-        found.pending.setdefault(phase, []).append(_Pending(then, then.mask, kind))
+    def _expect(found: _Object, phase: int, then: Moment, kind: SyncKind, stale: str = "") -> None:
+        found.pending.setdefault(phase, []).append(_Pending(then, then.mask, kind, stale))
 
     # --- ends -----------------------------------------------------------------------------------
+
+    def _report_stale(self, found: _Object) -> None:
+        """Report waits that never end if they look after the end of the last phase."""
+        if found.completed is None or found.completed() <= found.last:
+            return
+        for each in found.pending.get(found.last, ()):
+            if not each.stale or each.left != each.moment.mask:
+                continue
+            over = found.last - 1
+            fresh = "no phase has ended yet" if over < 0 else f"phase {over} has ended"
+            message = (
+                f"wait on {found.name} for parity {over & 1}: its thread knows that {fresh}, and phase "
+                f"{found.last} may end before the wait looks; then the wait never ends, since nothing counts "
+                f"in phase {found.last + 1}"
+            )
+            advice = f"wait for parity {found.last & 1}, or leave the wait out"
+            self._world.machine.report(
+                Finding(
+                    RULES["deadlock"],
+                    message,
+                    each.moment.location,
+                    each.stale,
+                    (("counts in the next phase", found.location),),
+                    remedy=Remedy(advice),
+                )
+            )
 
     def _close(self, found: _Object) -> None:
         for phase, pending in found.pending.items():

@@ -8,12 +8,14 @@ the same values. This module watches one run for what could be otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from ...core.findings import Finding, Verdict
 from ..engine.events import AsyncOperation, Step, StepKind
 from ..engine.stream import Life, LifeKind, Observer, Sync
 from ..memory.access import Access, AccessKind
+from ..memory.segments import Segment
 from ..sanitizer.sanitizer import Sanitizer
 from ..threads.machine_state import MachineState
 from .choices import Kind, check_choices
@@ -41,6 +43,16 @@ _ASSUMED = frozenset(
 _HARMLESS = frozenset(
     {"padding-read", "undefined-load", "buffer-crossing", "unused-wait", "unwritten-output"}
 )
+
+
+def _completed(segment: Segment, offset: int) -> int:
+    """Return how many phases of the mbarrier at ``offset`` are over; none if it has been invalidated.
+
+    None either if the schedule may starve threads: a wait that was lapped counts for a later phase than the
+    one that its thread means.
+    """
+    barrier = segment.barriers.get(offset)
+    return 0 if barrier is None or barrier.watches else barrier.phase
 
 
 class Watch(Observer):
@@ -103,7 +115,8 @@ class Watch(Observer):
         for offset in access.footprint.starts.tolist():
             key = (cta.grid.number, cta.cluster.number, segment.base + offset)
             name = segment.name if segment.parts is None else segment.parts.describe(offset)
-            self._phases.begin(key, cta.key, f"mbarrier {name}")
+            completed = partial(_completed, segment, offset)
+            self._phases.begin(key, cta.key, f"mbarrier {name}", completed)
 
     # --- the claim ------------------------------------------------------------------------------
 
