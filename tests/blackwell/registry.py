@@ -76,13 +76,12 @@ def _gemms() -> list[Product]:
             "blackwell-launch-control",
             schedule="clc",
         ),
-        made("persistent-1sm", gemm.build_gemm_persistent, uneven, "", ctas=1),
+        made("persistent-1sm", gemm.build_gemm_persistent, uneven, "blackwell-persistent-1sm", ctas=1),
     ]
 
 
 def _ladder() -> list[Product]:
     parts = load_example("blackwell/ladder/parts.py")
-    planted = {"v1a": "ladder-v1a", "v6": "ladder-v6"}
     found = []
     for rung in ("v1a", "v1b", "v2a", "v2b", "v3", "v4", "v5", "v6", "v7"):
         file = f"ladder/{rung}.py"
@@ -96,7 +95,7 @@ def _ladder() -> list[Product]:
                 parts.worst_error,
                 ml_dtypes.bfloat16,
                 (600, 200, 128) if rung == "v7" else (300, 264, 256),
-                planted.get(rung, ""),
+                f"ladder-{rung}",
                 # Three whole tiles: without this, the tiles are cut into six halves.
                 {"pairs": 3} if rung == "v7" else {},
                 (300, 264, 256) if rung == "v7" else None,
@@ -112,18 +111,18 @@ def _tilus() -> list[Product]:
 
     three = {"v5": (260, 72, 80), "v6": (600, 72, 80)}
 
-    def add(name: str, file: str, build: Callable[..., Any], mutants: str = "", **chosen: int) -> None:
+    def add(name: str, file: str, build: Callable[..., Any], **chosen: int) -> None:
         made = lambda M, N, K: build(N, K, **chosen)  # noqa: E731
         shape = three.get(name.removeprefix("tilus-"), (200, 72, 80))
         found.append(
-            Product(name, file, made, harness.make_inputs, harness.worst_error, np.float16, shape, mutants)
+            Product(name, file, made, harness.make_inputs, harness.worst_error, np.float16, shape, name)
         )
 
     for version, more in (("v0", {}), ("v1", {"e_block_n": 16})):
         file = f"tilus/matmul_{version}.py"
         module = load_example(f"blackwell/{file}")
         build = getattr(module, f"build_matmul_{version}").what
-        add(f"tilus-{version}", file, build, f"tilus-{version}", **tiles, **more)
+        add(f"tilus-{version}", file, build, **tiles, **more)
     later = load_example("blackwell/tilus/matmul.py")
     for version, (fixed, _) in later.VERSIONS.items():
         add(f"tilus-{version}", "tilus/matmul.py", later.build_matmul, **fixed, **later.CHOSEN[version])
@@ -143,6 +142,7 @@ def _cutile() -> list[Product]:
             lambda a, b, d: harness.worst_error(a, b, d, module.TF32_ROUNDING),
             np.float16,
             (200, 77, 100),
+            "cutile-tcgen05",
         )
     ]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from pyptx import Kernel, f32
+from pyptx import Kernel, ScalarType, bf16, f32
 from pyptx.entry.specialize import tensor_map
 from pyptx.ir import Function, Module, parse_module, print_module
 from pyptx.sim import LoadedModule, Report
@@ -128,6 +128,9 @@ def _launched(name: str, made: Run, right: Callable[[list[Any]], bool]) -> Subje
     return Subject(name, _alone(made.module, made.entry), launch)
 
 
+#: Bytes of the host's memory for CTAs: room for one cluster at a time, which cancels those that wait.
+_ONE_CLUSTER = 1 << 19
+
 # --- the examples -----------------------------------------------------------------------------
 
 
@@ -151,6 +154,39 @@ def _tilus(name: str, version: str, **chosen: int) -> Subject:
     return _recorded(name, kernel, (a, b), np.full((128, 64), np.nan, np.float16), right)
 
 
+def _tilus_ring(name: str, version: str, shape: tuple[int, int, int], **chosen: int) -> Subject:
+    """A version with a ring of two stages and an epilogue of four strips."""
+    module = load_example("blackwell/tilus/matmul.py")
+    fixed, _ = module.VERSIONS[version]
+    options = {"block_n": 64, "block_k": 16, "e_block_n": 16, "stages": 2}
+    _, n, k = shape
+    kernel = module.build_matmul(n, k, **fixed, **options, **chosen)
+    a, b = module.harness.make_inputs(*shape)
+    right = lambda c: bool(module.harness.worst_error(a, b, c) <= 1)  # noqa: E731
+    return _recorded(name, kernel, (a, b), np.full(shape[:2], np.nan, np.float16), right, memory=_ONE_CLUSTER)
+
+
+def _spelled_out(name: str) -> Subject:
+    """One tile and five slices in two stages."""
+    module = load_example("blackwell/gemm_spelled_out.py")
+    gemm = load_example("blackwell/gemm_highperf_blackwell.py")
+    shape = (128, 256, 320)
+    a, b = gemm.make_inputs(*shape)
+    output = np.full(shape[:2], np.nan, np.float32)
+    right = lambda d: bool(gemm.worst_error(a, b, d) <= 1)  # noqa: E731
+    return _recorded(name, module.build_gemm(*shape, stages=2), (a, b), output, right)
+
+
+def _cutile_tcgen05(name: str) -> Subject:
+    """One tile, of which 100 rows are of A, and five slices in two stages."""
+    module = load_example("blackwell/cutile/matmul_tcgen05.py")
+    shape = (100, 256, 320)
+    a, b = module.harness.make_inputs(*shape)
+    right = lambda c: bool(module.harness.worst_error(a, b, c, module.TF32_ROUNDING) <= 1)  # noqa: E731
+    kernel = module.build_matmul(256, 320, stages=2)
+    return _recorded(name, kernel, (a, b), np.full(shape[:2], np.nan, np.float16), right)
+
+
 def _cutile(name: str) -> Subject:
     module = load_example("blackwell/cutile/matmul_mma_sync.py")
     a, b = module.harness.make_inputs(64, 40, 136, f32)
@@ -159,20 +195,33 @@ def _cutile(name: str) -> Subject:
     return _recorded(name, kernel, (a, b), np.full((64, 40), np.nan, np.float32), right)
 
 
-def _persistent(name: str, schedule: str) -> Subject:
-    """Six tiles for one pair of CTAs at a time: every ring wraps, and a pair cancels those that wait for room."""
+def _persistent(name: str, schedule: str, ctas: int = 2, out_dtype: ScalarType = f32) -> Subject:
+    """Six tiles for one cluster at a time: every ring wraps, and a cluster cancels those that wait for room."""
     gemm = load_example("blackwell/gemm_highperf_blackwell.py")
-    shape = (1536, 256, 192)
-    kernel = gemm.build_gemm_persistent(*shape, stages=2, clusters=1, schedule=schedule)
+    shape = (768 * ctas, 256, 192)
+    kernel = gemm.build_gemm_persistent(
+        *shape, ctas=ctas, stages=2, clusters=1, schedule=schedule, out_dtype=out_dtype
+    )
     a, b = gemm.make_inputs(*shape)
-    output = np.full(shape[:2], np.nan, np.float32)
+    output = np.full(shape[:2], np.nan, np.float32 if out_dtype is f32 else a.dtype)
     right = lambda d: bool(gemm.worst_error(a, b, d) <= 1)  # noqa: E731
-    return _recorded(name, kernel, (a, b), output, right, memory=1 << 20)
+    return _recorded(name, kernel, (a, b), output, right, memory=_ONE_CLUSTER)
 
 
 def _ladder(name: str, rung: str, shape: tuple[int, int, int], **options: int) -> Subject:
     parts = load_example("blackwell/ladder/parts.py")
     kernel = getattr(load_example(f"blackwell/ladder/{rung}.py"), f"build_{rung}")(*shape, **options)
+    a, b = parts.make_inputs(*shape)
+    output = np.full(shape[:2], np.nan, a.dtype)
+    right = lambda d: bool(parts.worst_error(a, b, d) <= 1)  # noqa: E731
+    return _recorded(name, kernel, (a, b), output, right, memory=_ONE_CLUSTER)
+
+
+def _generation(name: str, of: str, rows: int) -> Subject:
+    """One tile, three rounds of K."""
+    parts = load_example("blackwell/ladder/parts.py")
+    shape = (rows, 64, 192)
+    kernel = getattr(load_example("blackwell/ladder/generations.py"), f"build_{of}")(*shape)
     a, b = parts.make_inputs(*shape)
     output = np.full(shape[:2], np.nan, a.dtype)
     return _recorded(name, kernel, (a, b), output, lambda d: bool(parts.worst_error(a, b, d) <= 1))
@@ -265,8 +314,20 @@ _MAKE: dict[str, Callable[[str], Subject]] = {
     "blackwell-gemm-2sm": lambda name: _blackwell(name, pair=True),
     "blackwell-persistent": lambda name: _persistent(name, "static"),
     "blackwell-launch-control": lambda name: _persistent(name, "clc"),
+    "blackwell-persistent-1sm": lambda name: _persistent(name, "static", ctas=1, out_dtype=bf16),
+    "blackwell-spelled-out": _spelled_out,
     "ladder-v1a": lambda name: _ladder(name, "v1a", (128, 256, 512)),
+    "ladder-v1b": lambda name: _ladder(name, "v1b", (128, 256, 512)),
+    "ladder-v2a": lambda name: _ladder(name, "v2a", (128, 256, 512)),
+    "ladder-v2b": lambda name: _ladder(name, "v2b", (128, 256, 512)),
+    "ladder-v3": lambda name: _ladder(name, "v3", (128, 256, 640)),
+    "ladder-v4": lambda name: _ladder(name, "v4", (128, 128, 960)),
+    "ladder-v5": lambda name: _ladder(name, "v5", (256, 256, 960)),
     "ladder-v6": lambda name: _ladder(name, "v6", (1536, 256, 512), pairs=1),
+    "ladder-v7": lambda name: _ladder(name, "v7", (1280, 256, 192), pairs=2),
+    "generation-ampere": lambda name: _generation(name, "ampere", 64),
+    "generation-hopper": lambda name: _generation(name, "hopper", 64),
+    "generation-blackwell": lambda name: _generation(name, "blackwell", 128),
     "hopper-gemm": lambda name: _hopper(name, "direct"),
     "hopper-gemm-tma": lambda name: _hopper(name, "tma"),
     "rmsnorm": _rmsnorm,
@@ -282,7 +343,15 @@ _MAKE: dict[str, Callable[[str], Subject]] = {
     "message": _message,
     "tilus-v0": lambda name: _tilus(name, "v0"),
     "tilus-v1": lambda name: _tilus(name, "v1", e_block_n=16),
+    "tilus-v2": lambda name: _tilus_ring(name, "v2", (128, 64, 80), block_m=128),
+    "tilus-v3": lambda name: _tilus_ring(name, "v3", (128, 64, 80), block_m=128),
+    "tilus-v4": lambda name: _tilus_ring(name, "v4", (128, 128, 80), block_m=128, swizzle_size=4),
+    "tilus-v5": lambda name: _tilus_ring(
+        name, "v5", (640, 64, 48), block_m=128, swizzle_size=4, mma_stages=2
+    ),
+    "tilus-v6": lambda name: _tilus_ring(name, "v6", (1280, 64, 48), block_m=256, swizzle_size=4),
     "cutile": _cutile,
+    "cutile-tcgen05": _cutile_tcgen05,
 }
 
 #: Names of the kernels, in the order of the tables.

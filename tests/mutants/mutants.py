@@ -10,7 +10,8 @@ from pyptx.ir import Function, Instruction, Module
 
 from . import more_operators  # noqa: F401  registers its operators
 from .edits import Body
-from .expected import Expectation, expectation
+from .exceptions import expectation
+from .expected import Expectation
 from .kernels import KERNELS, subject
 from .operators import OPERATORS
 

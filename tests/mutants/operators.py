@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from pyptx.ir import Immediate, Instruction, Sink, Statement
+from pyptx.ir import Immediate, Instruction, Register, Sink, Statement, registers_of
 
 from .edits import (
     Body,
@@ -183,10 +183,23 @@ def commit_replaced_by_arrive(body: Body) -> Iterator[Site]:
 
 @operator
 def commit_before_the_mma(body: Body) -> Iterator[Site]:
-    for index, _ in find(body, "tcgen05.commit"):
+    """Where the commit's address is computed behind the first product, the last product moves behind the commit."""
+    for index, commit in find(body, "tcgen05.commit"):
         first = first_before(body, index, lambda s: is_a(s, "tcgen05.mma"))
-        if first is not None:
+        if first is None:
+            continue
+        if _computes(body[first:index], commit):
+            last = max(at for at, _ in find(body[:index], "tcgen05.mma"))
+            yield move(body, last, index + 1)
+        else:
             yield move(body, index, first)
+
+
+def _computes(statements: Body, user: Instruction) -> bool:
+    """Whether one of the statements writes a register that ``user`` reads."""
+    read = {register for operand in user.operands for register in registers_of(operand)}
+    written = [s.operands[0] for s in statements if isinstance(s, Instruction) and s.operands]
+    return any(isinstance(operand, Register) and operand in read for operand in written)
 
 
 @operator

@@ -12,7 +12,8 @@ from pyptx.ir import Instruction, parse_module, print_module
 from pyptx.isa import check_module
 
 from . import frozen
-from .expected import EXCEPTIONS, EXPECTED, Expectation
+from .exceptions import EXCEPTIONS
+from .expected import EXPECTED, Expectation
 from .kernels import KERNELS, subject
 from .mutants import Mutant, changed, mutants
 from .operators import OPERATORS
