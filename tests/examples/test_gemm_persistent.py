@@ -50,6 +50,7 @@ def _check(
     return report
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize(
     ("shape", "clusters"),
@@ -66,6 +67,7 @@ def test_right_under_every_schedule(
     assert _run(shape, schedule, seed, clusters=clusters).holds == EVERY
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("schedule", "seed"), [("late", 0), ("random", 1), ("starve:mma", 0)])
 @pytest.mark.parametrize(
     "options", [{"stages": 2}, {"stages": 2, "ctas": 1}, {"stages": 2, "parts": 2}, {"stages": 4}], ids=str
@@ -157,6 +159,7 @@ def test_rows_of_d_that_tma_does_not_store(shape: tuple[int, int, int], options:
     assert _run(shape, "late", 0, clusters=2, epilogue="direct", **options).holds == EVERY
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("tiles", ["static", "clc"])
 def test_one_kernel_for_every_m(tiles: str) -> None:
     kernel = gemm.build_gemm_persistent(None, 264, 136, schedule=tiles)
@@ -212,6 +215,7 @@ def test_two_launches_that_overlap() -> None:
     assert gemm.worst_error(a, b, middle) <= 1 and gemm.worst_error(middle, c, d) <= 1
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize(("answers", "ahead"), [(3, 1), (3, 3), (2, 2)])
 def test_clusters_that_cancel_others(answers: int, ahead: int, schedule: str, seed: int) -> None:
@@ -350,6 +354,7 @@ def _outcomes(module: Module, *schedules: str) -> set[str]:
     return found
 
 
+@pytest.mark.full
 def test_the_unchanged_kernel_is_clean() -> None:
     assert not _outcomes(_module(), "eager", "late")
 

@@ -175,6 +175,7 @@ def test_a_request_that_is_granted_after_a_refusal(
     assert answers[2] is None and None not in answers[3 : 2 + ahead]
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("cluster", [1, 2])
 def test_readers_that_do_not_wait_for_the_scheduler(cluster: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A role observes a refusal before the scheduler, which still requests: the CTA must not."""
