@@ -12,6 +12,7 @@ from ..dsl import Reg, RegArray, ptx, reg
 from ..dsl.operands import Addr
 from ..dsl.units.fragments import Fragment
 from .outputs import pack, rounded
+from .wgmma_epilogue import check_accumulator
 
 __all__ = ["a_fragments", "store_a"]
 
@@ -45,8 +46,7 @@ def a_fragments(acc: Fragment, dtype: ScalarType = bf16) -> list[Fragment]:
             f"dtype is {dtype!r}: expected bf16 or f16",
             hint="elements of 8 bits lie in other lanes as A than as D",
         )
-    if acc.operand != "d" or acc.type is not f32 or acc.layout.thread_count != 128 or not acc.whole:
-        raise SpecError(f"acc is {acc!r}: expected a whole f32 accumulator of wgmma")
+    check_accumulator(acc)
     columns = acc.layout.columns
     if columns % _WGMMA_K:
         raise SpecError(f"the accumulator has {columns} columns: expected a multiple of {_WGMMA_K}")

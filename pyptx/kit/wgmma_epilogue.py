@@ -20,7 +20,7 @@ from ..dsl import Buffer, Reg, TensorMapReg, ptx, reg
 from ..dsl.units.fragments import Fragment
 from .outputs import check_output, pack, settle
 
-__all__ = ["ROWS", "direct", "settle", "through_shared"]
+__all__ = ["ROWS", "check_accumulator", "direct", "settle", "through_shared"]
 
 #: Rows of the accumulator that a warp holds, of a box, and of a warp's part of the staging buffer.
 ROWS = 16
@@ -30,13 +30,13 @@ _SPAN = 128
 _THREADS = 128
 
 
-def _check(acc: Fragment, dtype: ScalarType) -> None:
+def check_accumulator(acc: Fragment) -> None:
+    """Raise :class:`SpecError` unless this is a whole f32 accumulator of ``wgmma``. Records nothing."""
     if acc.operand != "d" or acc.dtype != "f32" or acc.layout.thread_count != _THREADS or not acc.whole:
         raise SpecError(
             f"the accumulator is {acc!r}: expected a whole f32 accumulator of wgmma",
             hint="make it with ptx.wgmma.accumulator(n=...)",
         )
-    check_output(dtype)
 
 
 def _pair(acc: Fragment, i: int, dtype: ScalarType) -> Reg:
@@ -64,7 +64,8 @@ def direct(acc: Fragment, place: Reg, row_bytes: int, *, dtype: ScalarType = f32
     Raises:
         SpecError: the type is another one, or ``acc`` is not a whole f32 accumulator.
     """
-    _check(acc, dtype)
+    check_accumulator(acc)
+    check_output(dtype)
     origin = acc.origin()
     upper = reg.scalar(u64)
     ptx.inst.mad.wide.u32(upper, origin.row, row_bytes, place)
@@ -120,7 +121,8 @@ def through_shared(
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
     """
     dtype = staging.dtype
-    _check(acc, dtype)
+    check_accumulator(acc)
+    check_output(dtype)
     chunk, columns = _SPAN // dtype.nbytes, acc.layout.columns
     if (
         staging.swizzle != "128B"
