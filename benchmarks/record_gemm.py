@@ -1,36 +1,43 @@
-"""Measure how long it takes to record and print the Blackwell GEMM, and how many lines its text has.
+"""Measure how long it takes to record and print every matrix product of ``examples/blackwell``.
 
-Target: ``build_gemm(8192, 8192, 8192)`` recorded and printed in under 100 ms (median, warm import), under
-1,500 lines, and the same number of lines for any K.
+Targets: 50 ms of processor time each (the fastest of some runs, warm import), and a text that does not grow
+with K.  The first row has the first call of the process, which reads the instruction table.
 
-    python benchmarks/record_gemm.py
+    python benchmarks/record_gemm.py [runs]
 """
 
 from __future__ import annotations
 
-import statistics
+import sys
 import time
+from pathlib import Path
 
-from _examples import load_example
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-RUNS = 21
+from tests.blackwell.registry import PRODUCTS, Product, run_time_sizes
+
+SIZE = 8192
+
+
+def _text(product: Product, K: int) -> str:
+    kernel = product.build(SIZE, SIZE, K)
+    return kernel.ptx(**run_time_sizes(kernel, SIZE))
+
+
+def _milliseconds(product: Product) -> float:
+    started = time.process_time()
+    _text(product, SIZE)
+    return 1e3 * (time.process_time() - started)
 
 
 def main() -> None:
-    gemm = load_example("blackwell/gemm_highperf_blackwell.py")
-
-    def record(M: int, N: int, K: int) -> tuple[float, int]:
-        started = time.perf_counter()
-        text = gemm.build_gemm(M, N, K).ptx()
-        return 1e3 * (time.perf_counter() - started), text.count("\n")
-
-    first, _ = record(8192, 8192, 8192)
-    times = [record(8192, 8192, 8192)[0] for _ in range(RUNS)]
-    print(f"first call       {first:8.1f} ms  (reads the instruction table)")
-    print(f"median of {RUNS}     {statistics.median(times):8.1f} ms  (target 100)")
-    print(f"lines            {record(8192, 8192, 8192)[1]:8d}     (target 1500)")
-    print(f"lines, K = 512   {record(8192, 8192, 512)[1]:8d}")
-    print(f"lines, K = 65536 {record(8192, 8192, 65536)[1]:8d}")
+    runs = int(sys.argv[1]) if len(sys.argv) > 1 else 11
+    print(f"first call of the process: {_milliseconds(PRODUCTS[0]):.0f} ms, with the instruction table")
+    print(f"{'kernel':<20}{'ms, best':>10}{'median':>8}{'lines':>8}{'K = 65536':>11}")
+    for product in PRODUCTS:
+        times = sorted(_milliseconds(product) for _ in range(runs))
+        lines = [_text(product, K).count("\n") for K in (SIZE, 65536)]
+        print(f"{product.name:<20}{times[0]:>10.1f}{times[runs // 2]:>8.1f}{lines[0]:>8}{lines[1]:>11}")
 
 
 if __name__ == "__main__":

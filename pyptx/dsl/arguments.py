@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import difflib
 import inspect
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import wraps
 from types import ModuleType
 from typing import Any
@@ -64,25 +64,22 @@ class _Checks:
 
     def misfit(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, Check, Any] | None:
         """Return the name, the check and the value of the first argument that does not fit, or None."""
-        return next(self._misfits(arguments, named), None)
-
-    def _misfits(
-        self, arguments: Sequence[Any], named: Mapping[str, Any]
-    ) -> Iterator[tuple[str, Check, Any]]:
+        made = self._made
         for name, value in zip(self.places, arguments, strict=False):  # Python checks the number
-            check = self._made.get(name) or self._check(name)
+            check = made.get(name) or self._check(name)
             if not check.accepts(value):
-                yield name, check, value
+                return name, check, value
         if self.rest:
             check = self._check(self.rest)
             for number, value in enumerate(arguments[len(self.places) :], 1):
                 if not check.accepts(value):
-                    yield f"argument {number}", check, value
+                    return f"argument {number}", check, value
         for name, value in named.items():
             if name in self._hints and name != self.rest:
-                check = self._made.get(name) or self._check(name)
+                check = made.get(name) or self._check(name)
                 if not check.accepts(value):
-                    yield name, check, value
+                    return name, check, value
+        return None
 
     def _check(self, name: str) -> Check:
         """Return the check of a parameter."""

@@ -201,10 +201,13 @@ def _untype(
         if not isinstance(given, Instruction):
             return given
         guard = given.guard
-        if guard is not None:
+        if guard is not None and guard.register.name in names:
             guard = Guard(register(guard.register), guard.negated)
-        return replace(
-            given, operands=tuple(map_registers(operand, register) for operand in given.operands), guard=guard
-        )
+        operands = given.operands
+        if any(read.name in names for operand in operands for read in registers_of(operand)):
+            operands = tuple(map_registers(operand, register) for operand in operands)
+        elif guard is given.guard:
+            return given
+        return replace(given, operands=operands, guard=guard)
 
     return [register(r) for r in registers], [statement(s) for s in statements]

@@ -392,7 +392,7 @@ class Trace:
             raise
 
     def mark(self) -> _Mark:
-        hooks = tuple((key, state.mark()) for key, state in self.state.items())
+        hooks = tuple([(key, state.mark()) for key, state in self.state.items()])
         return _Mark(
             len(self.statements),
             len(self.registers),

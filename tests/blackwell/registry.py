@@ -13,7 +13,7 @@ import numpy as np
 from pyptx import bf16, e4m3, e5m2, f16, f32
 from tests.examples.loading import load_example
 
-__all__ = ["PRODUCTS", "VARIANTS", "Product", "Shape"]
+__all__ = ["PRODUCTS", "VARIANTS", "Product", "Shape", "run_time_sizes"]
 
 Shape = tuple[int, int, int]
 
@@ -46,6 +46,11 @@ class Product:
     mutants: str = ""
     small: Mapping[str, int] = field(default_factory=dict)
     also: Shape | None = None
+
+
+def run_time_sizes(kernel: Any, M: int) -> dict[str, int]:
+    """Return the number of rows by name if the kernel takes it when it runs, and nothing if it was built for it."""
+    return {"M": M} if "M" in kernel.options.dims else {}
 
 
 def _gemms() -> list[Product]:

@@ -13,7 +13,7 @@ from tests.mutants.mutants import mutants
 from .evidence.facts import Fact
 from .evidence.forms import facts_of_text
 from .evidence.proof import unproven
-from .registry import Product
+from .registry import Product, run_time_sizes
 from .runs import simulated
 
 __all__ = ["HEADS", "Row", "row"]
@@ -111,7 +111,7 @@ def _assembled(module: Module, target: str) -> Assembly:
 def row(product: Product) -> Row:
     """Assemble and simulate one kernel, strictly."""
     big = product.build(SIZE, SIZE, SIZE)
-    dims = {"M": SIZE} if "M" in big.options.dims else {}
+    dims = run_time_sizes(big, SIZE)
     special = big.specialize(**dims)
     (function,) = (each for each in special.module.functions if each.kind == "entry")
     allocations = [

@@ -13,7 +13,7 @@ from pyptx.sim import Report
 from .evidence.facts import Fact
 from .evidence.forms import facts_of_text
 from .evidence.observer import observed
-from .registry import Product, Shape
+from .registry import Product, Shape, run_time_sizes
 
 __all__ = ["Run", "simulated"]
 
@@ -52,6 +52,5 @@ def _run(
     a, b = product.inputs(*shape)
     d = np.full(shape[:2], np.nan, product.dtype)
     report = kernel.simulate(a, b, out=d, **options)
-    dims = {"M": shape[0]} if "M" in kernel.options.dims else {}
-    forms = facts_of_text(kernel.specialize(**dims).module)
+    forms = facts_of_text(kernel.specialize(**run_time_sizes(kernel, shape[0])).module)
     return report, float(product.error(a, b, d)), forms

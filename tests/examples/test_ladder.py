@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -34,6 +33,7 @@ from pyptx.toolchain import Tool
 from pyptx.tools.load import load_module
 from tests.blackwell.evidence.forms import facts_of_text
 from tests.blackwell.evidence.proof import proofs, unproven
+from tests.counting import calls_in
 
 from .loading import EXAMPLES, load_example
 
@@ -154,13 +154,14 @@ def test_the_text_does_not_grow_with_the_problem(name: str) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("name", RUNGS)
-def test_recording_takes_less_than_50_ms(name: str) -> None:
-    def seconds() -> float:
-        started = time.process_time()
-        build(name, 4096, 4096, 4096).module()
-        return time.process_time() - started
+def test_the_work_of_recording_grows_with_the_lines_alone(name: str) -> None:
+    """``benchmarks/record_gemm.py`` prints the time; here calls are counted, which no busy machine changes."""
 
-    assert min(seconds() for _ in range(8)) < 0.05
+    def record() -> None:
+        build(name, 4096, 4096, 4096).module()
+
+    record()  # reads the instruction table
+    assert calls_in(record) < 250 * build(name, 4096, 4096, 4096).ptx().count("\n")
 
 
 @pytest.mark.one_in(4)
