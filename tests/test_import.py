@@ -41,7 +41,7 @@ print(*sys.modules)
         path.write_text(probe)
         done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
-    assert "pyptx.dsl.units.wgmma" in loaded and "pyptx.isa.forms.wgmma" in loaded
+    assert "pyptx.dsl.units.wgmma" in loaded and "pyptx.isa.index.wgmma" in loaded
     unneeded = (
         "torch",
         "cuda",
@@ -50,6 +50,7 @@ print(*sys.modules)
         "pyptx.tools",
         "pyptx.dsl.units.tcgen05",
         "pyptx.ir.parser",
+        "pyptx.isa.reader",
     )
-    for name in (*unneeded, "pyptx.isa.forms.tcgen05", "pyptx.isa.forms.texture", "pyptx.toolchain.ptxas"):
+    for name in (*unneeded, "pyptx.isa.index.tcgen05", "pyptx.isa.index.texture", "pyptx.toolchain.ptxas"):
         assert not [module for module in loaded if f"{module}.".startswith(f"{name}.")], name

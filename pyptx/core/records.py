@@ -161,6 +161,7 @@ def _twin(cls: type, frozen: bool = False) -> type:
     """Return a class with the same fields that Python's own decorator made."""
     fields = _fields(cls)
     namespace: dict[str, Any] = {**fields, "__annotations__": {f.name: f.type for f in fields.values()}}
+    namespace["__doc__"] = cls.__name__  # without a text the decorator makes one of the signature, slowly
     made = type(cls.__name__, (), namespace)
     return dataclasses.dataclass(init=False, repr=False, eq=False, frozen=frozen)(made)
 

@@ -8,7 +8,6 @@ from .binding import Binding, BoundInstructions, Shape, bind, bind_instruction, 
 from .checking import check_kernel, check_module
 from .notation import Form, NotationError
 from .operands import describe
-from .reader import read_form
 from .table import Match, all_forms, form, forms_of, match_modifiers, opcodes, variants
 from .targets import KNOWN_TARGETS, Target, TargetSet, Version, target
 
@@ -34,7 +33,6 @@ __all__ = [
     "forms_of",
     "match_modifiers",
     "opcodes",
-    "read_form",
     "required_version",
     "target",
     "unavailable",

@@ -18,8 +18,8 @@ from types import ModuleType
 from ..core.errors import InstructionError
 from ..core.records import dataclass
 from ..ir import Operand
-from .chapters import OPCODE, Entry, split_chapter
-from .clauses import NUMBERS
+from .index import entries_of
+from .index.encoding import Encoded, Texts, decoded, modifiers_of
 from .notation import (
     Alternative,
     Chosen,
@@ -28,7 +28,6 @@ from .notation import (
     ModifierSlot,
     NotationError,
 )
-from .reader import MODIFIER, read_form
 
 __all__ = [
     "Match",
@@ -176,31 +175,12 @@ def _chapter(name: str) -> ModuleType:
 
 
 @cache
-def _split(chapter: str) -> dict[str, Entry]:
-    """Return the texts of a chapter's entries by id, without reading them into forms."""
-    return split_chapter(_chapter(chapter).TEXT)
-
-
-#: The header of an entry; the opcode and modifiers of its syntax line, behind further headers and comments.
-_HEADER = re.compile(
-    rf"\n\[([\w.:\-]+)\][^\n]*(?=\n(?:[ \t]*[#\[][^\n]*\n)*[ \t]*({re.escape(OPCODE)}|\w+)([^\s;]*))"
-)
-#: The name of a set of modifiers that a text defines.
-_SET_NAME = re.compile(r"\n[ \t]*(\.[\w:]+)\s*=")
-
-
-@cache
-def _headers(chapter: str) -> dict[str, tuple[str, str]]:
-    """Return opcode and modifiers, as the syntax line has them, of each entry of a chapter by id."""
-    found: dict[str, tuple[str, str]] = {}
-    for match in _HEADER.finditer("\n" + _chapter(chapter).TEXT):
-        identifier, opcode = match[1], match[2]
-        if identifier in found:
-            raise NotationError(f"there are two entries [{identifier}]")
-        found[identifier] = identifier.partition(".")[0] if opcode == OPCODE else opcode, match[3]
-    if (has := tuple(dict.fromkeys(opcode for opcode, _ in found.values()))) != CHAPTERS[chapter]:
+def _entries(chapter: str) -> dict[str, Encoded]:
+    """Return the entries of a chapter by id, in table order."""
+    entries = entries_of(chapter)
+    if (has := tuple(dict.fromkeys(opcode for _, _, opcode, *_ in entries.values()))) != CHAPTERS[chapter]:
         raise NotationError(f"chapter {chapter} has the opcodes {has}, and CHAPTERS says {CHAPTERS[chapter]}")
-    return found
+    return entries
 
 
 @cache
@@ -212,74 +192,32 @@ def _chapters_of(opcode: str) -> tuple[str, ...]:
 def chapter_of(identifier: str) -> str:
     """Return the name of the chapter that has the form with this id. Raises KeyError if there is none."""
     for chapter in (*_chapters_of(identifier.partition(".")[0]), *CHAPTERS):
-        if identifier in _headers(chapter):
+        if identifier in _entries(chapter):
             return chapter
     raise KeyError(identifier)
 
 
-def _entry(identifier: str) -> Entry:
-    """Return the text of the entry with this id. Raises KeyError if there is none."""
-    return _split(chapter_of(identifier))[identifier]
-
-
 @cache
-def _ids_of(opcode: str) -> dict[str, frozenset[str]]:
-    """Return the ids of the forms of an opcode, in table order, and modifiers that each instruction has.
+def _outlines(opcode: str) -> dict[str, tuple[frozenset[str], Texts, Texts]]:
+    """Return what may be said of an opcode's forms without decoding them, by id, in table order.
 
-    The modifiers are those outside of braces that are no name of a set in the chapter.
+    That is: modifiers that each instruction of the form has; the modifiers that may stand in each slot that
+    is always there; those in each other slot.
     """
-    ids: dict[str, frozenset[str]] = {}
+    found: dict[str, tuple[frozenset[str], Texts, Texts]] = {}
     for chapter in _chapters_of(opcode):
-        sets = set(_SET_NAME.findall("\n" + _chapter(chapter).TEXT))
-        for identifier, (found, modifiers) in _headers(chapter).items():
-            if found == opcode:
-                always = MODIFIER.findall(_OPTIONAL.sub("", modifiers))
-                ids[identifier] = frozenset(name[1:] for name in always if name not in sets)
-    return ids
-
-
-@cache
-def _outline(identifier: str) -> tuple[list[frozenset[str] | None], list[frozenset[str] | None]]:
-    """Return the modifiers that may stand in each slot of a form: in slots always there, and in others.
-
-    They are seen in the text, without reading the entry into a form, and may be too many.  None stands for a
-    slot whose modifiers are counted up.
-    """
-    chapter = chapter_of(identifier)
-    entry, (_, modifiers) = _split(chapter)[identifier], _headers(chapter)[identifier]
-    sets = [_sets(text) for text in (entry.text, *entry.heads)]
-
-    def slots(modifiers: str) -> list[frozenset[str] | None]:
-        return [
-            next((_members(known[name]) for known in sets if name in known), frozenset((name[1:],)))
-            for name in MODIFIER.findall(modifiers)
-        ]
-
-    return slots(_OPTIONAL.sub("", modifiers)), slots("".join(_OPTIONAL.findall(modifiers)))
-
-
-_OPTIONAL = re.compile(r"\{[^}]*\}")
-#: A set of modifiers that a text defines: its name, its members.
-_SET = re.compile(r"^[ \t]*(\.[\w:]+)\s*=\s*\{([^}]*)\}", re.MULTILINE)
-
-
-@cache
-def _sets(text: str) -> dict[str, str]:
-    """Return the members of each set of modifiers that a text defines, as text, by the set's name."""
-    return dict(_SET.findall(text))
-
-
-@cache
-def _members(text: str) -> frozenset[str] | None:
-    """Return the modifiers among the members of a set; None if they are counted up."""
-    return None if NUMBERS.search(text) else frozenset(name[1:] for name in MODIFIER.findall(text))
+        for identifier, entry in _entries(chapter).items():
+            if entry[2] == opcode:
+                always, others = modifiers_of(entry)
+                fixed = (slot for slot in always if len(slot) == 1)
+                found[identifier] = frozenset().union(*fixed), always, others
+    return found
 
 
 @cache
 def form(identifier: str) -> Form:
     """Return the form with this id. Raises KeyError if there is none."""
-    entry = _entry(identifier)
-    return read_form(entry.text, entry.heads)
+    return decoded(_entries(chapter_of(identifier))[identifier])
 
 
 @cache
@@ -310,14 +248,14 @@ def opcodes() -> list[str]:
 @cache
 def forms_of(opcode: str) -> tuple[Form, ...]:
     """Return the forms of ``opcode``, in table order; empty if there are none."""
-    return tuple(map(form, _ids_of(opcode)))
+    return tuple(map(form, _outlines(opcode)))
 
 
 def all_forms() -> Iterator[Form]:
     """Yield every form of the table, in table order. Raises NotationError if two have the same id."""
     known: dict[str, str] = {}
     for chapter in CHAPTERS:
-        for identifier in _headers(chapter):
+        for identifier in _entries(chapter):
             if identifier in known:
                 raise NotationError(
                     f"there are two entries [{identifier}], in {known[identifier]} and in {chapter}"
@@ -435,21 +373,16 @@ def variants(entry: Form) -> Iterator[Match]:
 
 
 def _possible(opcode: str, modifiers: tuple[str, ...]) -> Iterator[Form]:
-    """Yield the forms of an opcode that may have these modifiers, in any order; others are not even read.
+    """Yield the forms of an opcode that may have these modifiers, in any order; others are not even decoded.
 
-    To read a form costs a hundred times more than a look at its text.
+    To decode a form costs ten times more than a look at its modifiers.
     """
-    for identifier, literal in _ids_of(opcode).items():
-        if not literal.issubset(modifiers):
+    for identifier, (fixed, always, others) in _outlines(opcode).items():
+        if not fixed.issubset(modifiers) or any(slot.isdisjoint(modifiers) for slot in always):
             continue
-        always, others = _outline(identifier)
-        for slot in always:
-            if slot is not None and slot.isdisjoint(modifiers):
-                break
-        else:
-            slots = (*always, *others)
-            if all(any(slot is None or modifier in slot for slot in slots) for modifier in modifiers):
-                yield form(identifier)
+        slots = (*always, *others)
+        if all(any(modifier in slot for slot in slots) for modifier in modifiers):
+            yield form(identifier)
 
 
 @lru_cache(maxsize=65536)

@@ -10,13 +10,16 @@ import re
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from importlib import import_module
 
 import pytest
 
 from pyptx import isa
 from pyptx.ir import Instruction, parse_module
 from pyptx.isa import Form, all_forms, binding, form, table, target
+from pyptx.isa.chapters import split_chapter
+from pyptx.isa.index.encoding import encoded
+from pyptx.isa.reader import read_form
 from pyptx.toolchain import Tool, check_text
 from tests.isa import near_misses
 from tests.isa.agreement import Outcome, compare, judged, newest_version, ptxas_says
@@ -89,19 +92,16 @@ def _forget() -> None:
 @contextmanager
 def planted(identifier: str, right: str, wrong: str) -> Iterator[Form]:
     """The table with one fault in one entry."""
-    chapter, entry = table.chapter_of(identifier), table._entry(identifier)
+    chapter = table.chapter_of(identifier)
+    entry = split_chapter(import_module(f"pyptx.isa.forms.{chapter}").TEXT)[identifier]
     assert entry.text.count(right) == 1
-    altered = replace(entry, text=entry.text.replace(right, wrong))
-    header = table._HEADER.search(f"\n{altered.text}")
-    assert header is not None
-    entries = table._split(chapter) | {identifier: altered}
-    headers = table._headers(chapter) | {identifier: (table._headers(chapter)[identifier][0], header[3])}
-    split, read = table._split, table._headers
+    altered = encoded(read_form(entry.text.replace(right, wrong), entry.heads))
+    entries = table._entries(chapter) | {identifier: altered}
+    known = table._entries
     try:
         with pytest.MonkeyPatch.context() as patch:
             _forget()
-            patch.setattr(table, "_split", lambda given: entries if given == chapter else split(given))
-            patch.setattr(table, "_headers", lambda given: headers if given == chapter else read(given))
+            patch.setattr(table, "_entries", lambda given: entries if given == chapter else known(given))
             yield table.form(identifier)
     finally:
         _forget()

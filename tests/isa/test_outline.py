@@ -1,4 +1,4 @@
-"""What a look at an entry's text leaves out cannot have the modifiers; what it keeps is read."""
+"""What a look at an entry's modifiers leaves out cannot have the modifiers; what it keeps is decoded."""
 
 from __future__ import annotations
 
@@ -39,16 +39,16 @@ def test_most_forms_are_left_out(opcode: str, modifiers: tuple[str, ...], most: 
 def test_the_chapters_of_other_opcodes_are_not_loaded() -> None:
     probe = (
         "import sys\nfrom pyptx.isa import bind, match_modifiers\nmatch_modifiers('add', ('u32',))\n"
-        "print(*sorted(name.rpartition('.')[2] for name in sys.modules if '.isa.forms.' in name))"
+        "print(*sorted(name.rpartition('.')[2] for name in sys.modules if '.isa.index.' in name))"
     )
     done = subprocess.run([sys.executable, "-c", probe], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["extended", "floating", "half", "integer"]
+    assert done.stdout.split() == ["encoding", "extended", "floating", "half", "integer"]
 
 
 def test_a_chapter_lists_its_opcodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """A new opcode that CHAPTERS does not list would never be found: reading its chapter fails."""
     monkeypatch.setitem(table.CHAPTERS, "logic", table.CHAPTERS["logic"][:-1])
-    table._headers.cache_clear()
+    table._entries.cache_clear()
     with pytest.raises(NotationError, match="chapter logic has the opcodes .*'prmt'"):
-        table._headers("logic")
-    table._headers.cache_clear()
+        table._entries("logic")
+    table._entries.cache_clear()
