@@ -288,6 +288,33 @@ class Buffer:
             )
         return self._moved(start, row, self.shape[0] - count + 1, "row", (count, *self.shape[1:]))
 
+    def split(self, stages: int) -> Buffer:
+        """Return the buffer's rows as ``stages`` stages of equally many rows. Records nothing.
+
+        Raises:
+            OperandError: a number that does not divide the rows, or that puts a stage inside a swizzle
+                pattern.
+            TraceError: the buffer has stages already.
+        """
+        self._one_stage("split")
+        rows, rest = divmod(self.shape[0], stages) if stages > 0 else (0, 1)
+        if rest or self.nbytes // stages % SWIZZLE_PERIOD[self.swizzle]:
+            raise OperandError(
+                f"{self.shape[0]} rows of {self.name!r} are not {stages} stages of whole swizzle patterns",
+                see="tensor-swizzling-modes",
+            )
+        return Buffer(
+            self._shared,
+            self.offset,
+            (rows, *self.shape[1:]),
+            self.dtype,
+            name=self.name,
+            swizzle=self.swizzle,
+            stages=stages,
+            origin=self._origin,
+            source=self._source,
+        )
+
     def at(self, *indices: Reg | int) -> Buffer:
         """Return element ``[i, j, ...]`` as a buffer of shape ().
 

@@ -229,9 +229,29 @@ def test_sub_tiles() -> None:
     ]
 
 
+def test_rows_as_stages() -> None:
+    def body() -> None:
+        tile = smem.alloc((64, 64), bf16, swizzle="128B", stages=2)
+        parts = tile[1].split(4)
+        assert parts.stages == 4 and parts.shape == (16, 64) and parts.stage_bytes == 2048
+        assert [part.offset for part in parts] == [8192 + 2048 * i for i in range(4)]
+        i = reg.scalar(u32)
+        x = tile[i].split(2)[1].addr
+        assert x.type is u32
+
+    assert body_of(body) == [
+        "mov.u32 %smem_base, smem;",
+        "mad.lo.u32 %tile_stage, %i, 8192, %smem_base;",
+        "add.u32 %x, %tile_stage, 4096;",
+    ]
+
+
 def test_sub_tiles_that_are_not_there() -> None:
     def check() -> None:
         tile = smem.alloc((64, 64), bf16, swizzle="128B")
+        for stages in (0, 3, 16):
+            with rejected(OperandError, "64 rows", f"{stages} stages"):
+                tile.split(stages)  # rejected
         plain = smem.alloc((4, 6), f32)
         with rejected(OperandError, "row 4", "512 bytes", "multiple of 8 rows"):
             tile.rows(4, 8)  # rejected
