@@ -21,6 +21,7 @@ from ..dsl import Reg, ptx, reg, smem
 from ..dsl.choices import ClusterScope
 from ..dsl.loops import do_while, for_
 from ..dsl.operands import Addr
+from ..ir import Guard
 from .division import quotient
 from .ring import Consumer, Producer, Ring, Slot
 
@@ -39,30 +40,57 @@ class StaticTiles:
         with tiles.loop() as tile:                  # in each role
             row, column = kit.tile_order.grouped(tile, tiles_m, tiles_n)
 
+    With ``snake`` each second round goes through the clusters backwards: cluster c takes tile ``c``, then
+    ``2 * step - 1 - c``, ``2 * step + c`` and so on.  If tiles are in the order of their work, longest first,
+    the sums of all clusters are nearly equal.
+
     Args:
         count: number of tiles, an int or a u32 register.
         first: number of this cluster's first tile, a u32 register.
         step: distance from one tile of the cluster to the next: the number of clusters.
+        snake: whether each second round is reversed; ``first`` is then below ``step``.
 
     Raises:
         SpecError: a number below 1.
     """
 
-    def __init__(self, count: Reg | int, *, first: Reg, step: Reg | int) -> None:
+    def __init__(self, count: Reg | int, *, first: Reg, step: Reg | int, snake: bool = False) -> None:
         for name, value in (("count", count), ("step", step)):
             if not isinstance(value, Reg) and (isinstance(value, bool) or value < 1):
                 raise SpecError(f"{name} is {value!r}: expected a positive number or a u32 register")
         self.count = count
         self.first = first
         self.step = step
+        self.snake = snake
 
     def loop(self, leader: Reg | None = None) -> for_:
         """Open the loop over this cluster's tiles; ``with tiles.loop() as tile`` binds a u32 register.
 
-        Records a ``ptx.for_``: three instructions before the body, two behind it.  ``leader`` is there for
-        kernels that may use :class:`LaunchControlTiles` instead; nothing here needs it.
+        Records a ``ptx.for_``: three instructions before the body, two behind it.  With ``snake`` it records
+        two more before it (and a ``mul`` if ``step`` is a register), and one more behind it.  ``leader`` is
+        there for kernels that may use :class:`LaunchControlTiles` instead; nothing here needs it.
         """
-        return ptx.for_(self.first, self.count, self.step)
+        if not self.snake:
+            return ptx.for_(self.first, self.count, self.step)
+        return _Snake(self.first, self.count, self.step)
+
+
+class _Snake(for_):
+    """A loop whose step alternates between the way to the mirrored place of the next round and the rest."""
+
+    def __init__(self, first: Reg, count: Reg | int, step: Reg | int) -> None:
+        self._both = step * 2
+        # From place c of a round to place step - 1 - c of the next: 2 * (step - c) - 1 tiles.
+        way = reg.scalar(u32)
+        ptx.inst.sub.u32(way, self._both - 1, first)
+        ptx.inst.sub.u32(way, way, first)
+        super().__init__(first, count, way)
+        self._way = way
+
+    def _finish(self) -> Guard | None:
+        guard = super()._finish()
+        ptx.inst.sub.u32(self._way, self._both, self._way)
+        return guard
 
 
 class LaunchControlTiles:

@@ -15,17 +15,36 @@ from pyptx.toolchain import Tool
 from tests.dsl.helpers import body_of, in_kernel
 
 
-@pytest.mark.parametrize(("count", "ctas"), [(1, 1), (7, 3), (3, 5), (8, 4)])
-def test_every_tile_once(count: int, ctas: int) -> None:
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("snake", [False, True])
+@pytest.mark.parametrize(("count", "ctas"), [(1, 1), (7, 3), (3, 5), (8, 4), (31, 4)])
+def test_every_tile_once(count: int, ctas: int, snake: bool) -> None:
     @kernel(out_specs=(Tile(count, u32),), grid=ctas, block=1, arch="sm_90a")
     def mark(out):  # type: ignore[no-untyped-def]
-        tiles = kit.StaticTiles(count, first=ptx.special.ctaid.x(), step=ctas)
+        tiles = kit.StaticTiles(count, first=ptx.special.ctaid.x(), step=ctas, snake=snake)
         with tiles.loop() as tile:
             ptx.inst.red.global_.add.u32(out.at(tile), 1)
 
     out = np.zeros(count, np.uint32)
     assert mark.simulate(out=out).verdict == "clean"
     assert (out == 1).all()
+
+
+@pytest.mark.parametrize("registers", [False, True])
+def test_a_snake_turns_round_after_round(registers: bool) -> None:
+    count, ctas = 23, 4
+
+    @kernel(out_specs=(Tile(count, u32),), grid=ctas, block=1, arch="sm_90a")
+    def mark(out):  # type: ignore[no-untyped-def]
+        me = ptx.special.ctaid.x()
+        step = ptx.special.nctaid.x() if registers else ctas
+        with kit.StaticTiles(count, first=me, step=step, snake=True).loop() as tile:
+            ptx.store(out.at(tile), me)
+
+    rounds = [range(ctas) if n % 2 == 0 else range(ctas - 1, -1, -1) for n in range(-(-count // ctas))]
+    report = mark.simulate()
+    assert report.verdict == "clean"
+    assert list(report.outputs[0]) == [cta for each in rounds for cta in each][:count]
 
 
 def test_the_numbers_may_be_registers() -> None:
