@@ -6,6 +6,8 @@ the same lane of tensor memory.  Attention multiplies so twice: P, made of S = Q
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ..core.errors import SpecError
 from ..core.types import ScalarType, b32, bf16, e4m3, e5m2, f16, f32
 from ..dsl import Reg, RegArray, ptx, reg
@@ -23,21 +25,26 @@ _PAIRS = (bf16, f16)
 _CELLS = (*_PAIRS, e4m3, e5m2, f32)
 
 
-def a_fragments(acc: Fragment, dtype: ScalarType = bf16) -> list[Fragment]:
+def a_fragments(
+    acc: Fragment, dtype: ScalarType = bf16, *, out: Sequence[Fragment] | None = None
+) -> list[Fragment]:
     """Round an accumulator of ``wgmma`` to fragments of A, one for each 16 of its columns.
 
     A thread's elements of D in 16 columns are its elements of A for those 16 of K, two in each register. So
     ``a_fragments(s)[i]`` is A of the product with rows ``16 * i`` and on of B.
 
-    Records a ``cvt.rn`` for each two elements. The registers are new: they may be written while a product
-    still reads those of an earlier call.
+    Records a ``cvt.rn`` for each two elements. Without ``out`` the registers are new: they may be written
+    while a product still reads those of an earlier call.
 
     Args:
         acc: a whole accumulator in f32, of ``ptx.wgmma.accumulator``, with a multiple of 16 columns.
         dtype: bf16 or f16. 8-bit types need an exchange between lanes, and are refused.
+        out: the fragments of an earlier call, to write the same registers again, as a loop needs it; the
+            products that read them must have completed.
 
     Raises:
-        SpecError: another type, or an accumulator that is not whole or has other columns.
+        SpecError: another type, an accumulator that is not whole or has other columns, or an ``out`` of
+            another size.
 
     PTX ISA: `#asynchronous-warpgroup-level-matrix-register-fragment`.
     """
@@ -51,13 +58,14 @@ def a_fragments(acc: Fragment, dtype: ScalarType = bf16) -> list[Fragment]:
     if columns % _WGMMA_K:
         raise SpecError(f"the accumulator has {columns} columns: expected a multiple of {_WGMMA_K}")
     each = _WGMMA_K // 2
-    found = []
-    for first in range(0, len(acc), each):
-        a = ptx.wgmma.fragment(dtype)
+    count = columns // _WGMMA_K
+    if out is not None and (len(out) != count or any(a.dtype != dtype.name for a in out)):
+        raise SpecError(f"out has {len(out)} fragments: expected {count} of {dtype}, for {columns} columns")
+    found = [ptx.wgmma.fragment(dtype) for _ in range(count)] if out is None else list(out)
+    for first, a in zip(range(0, len(acc), each), found, strict=True):
         for number, register in enumerate(a):
             low = first + 2 * number
             pack(register, acc[low], acc[low + 1], dtype)
-        found.append(a)
     return found
 
 

@@ -20,6 +20,7 @@ __all__ = ["across_lanes", "row_reduce"]
 
 _INSTRUCTIONS: dict[str, Any] = {
     "max": ptx.inst.max.f32,
+    "max_nan": ptx.inst.max.NaN.f32,
     "min": ptx.inst.min.f32,
     "add": ptx.inst.add.rn.f32,
 }
@@ -50,7 +51,8 @@ def row_reduce(
     Args:
         values: f32 registers of this thread's row, as ``tcgen05.ld`` of shape ``32x32b`` loads them, or a
             whole fragment of D (``ptx.wgmma.accumulator``, ``ptx.mma``) in f32.
-        operation: ``"max"``, ``"min"`` or ``"add"``. ``max`` and ``min`` ignore NaN unless all are.
+        operation: ``"max"``, ``"max_nan"``, ``"min"`` or ``"add"``. ``max`` and ``min`` ignore NaN unless all
+            are; ``max_nan`` is NaN if one is.
         start: a result of an earlier call for the same rows, which is combined first and is not changed.
             With ``across`` and ``"add"`` it must be None: the lanes would add it more than once.
         across: whether lanes that share a row exchange their results. Without, each has that of its own
@@ -93,7 +95,7 @@ def across_lanes(rows: RegArray, values: RegArray, operation: str) -> None:
     Args:
         rows: f32 registers, one for each row that this thread holds, as :func:`row_reduce` returns them.
         values: the fragment, or the registers, that they were made of.
-        operation: ``"max"``, ``"min"`` or ``"add"``.
+        operation: ``"max"``, ``"max_nan"``, ``"min"`` or ``"add"``.
 
     Raises:
         SpecError: as :func:`row_reduce`.

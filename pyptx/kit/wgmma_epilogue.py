@@ -14,6 +14,9 @@ The accumulator is f32; the output is f32, or bf16 or f16, rounded to nearest ev
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
 from ..core.errors import SpecError
 from ..core.types import ScalarType, b32, f32, u64
 from ..dsl import Buffer, Reg, TensorMapReg, ptx, reg
@@ -87,6 +90,7 @@ def through_shared(
     *,
     warp: Reg | int,
     leader: Reg,
+    beyond: Callable[[Any], tuple[Reg | int, ...]] | None = None,
 ) -> None:
     """Store the accumulator through swizzled shared memory and the TMA engine, independently in each warp.
 
@@ -112,6 +116,8 @@ def through_shared(
         warp: this warp's number among the warps that share ``staging``, as an int, or in a register with the
             same value in all lanes. The number of a warpgroup's first warp is a multiple of four.
         leader: predicate that is true in one lane of the warp (``ptx.warp.elect()``), the same at each call.
+        beyond: for a map of more than two dimensions: a function of a box's first row, ``row`` of ``coord``
+            plus 16 for each warp, that returns the box's coordinates behind the column. Called once.
 
     Raises:
         SpecError: the staging buffer has another shape, its stages do not divide the number of boxes, the
@@ -153,6 +159,9 @@ def through_shared(
     places = _places(boxes[0])
     first_column, first_row = coord
     first_row = (warp & 3) * ROWS + first_row
+    outer = (first_row,) if beyond is None else beyond(first_row)
+    bulk = ptx.cp.async_.bulk
+    store = (bulk.tensor_2d, bulk.tensor_3d, bulk.tensor_4d, bulk.tensor_5d)[len(outer) - 1]
     for number, column in enumerate(range(0, columns, chunk)):
         stage = number % depth
         settle(leader, depth - 1)
@@ -170,9 +179,7 @@ def through_shared(
         ptx.fence.proxy_async("shared::cta")
         ptx.warp.sync()
         with ptx.if_(leader):
-            ptx.cp.async_.bulk.tensor_2d(
-                dst=target, src=boxes[stage], coord=(first_column + column, first_row)
-            )
+            store(dst=target, src=boxes[stage], coord=(first_column + column, *outer))
             ptx.cp.async_.bulk.commit_group()
 
 

@@ -72,6 +72,21 @@ def test_a_fragments_are_new_registers_in_the_order_of_k() -> None:
     assert len(set(names)) == 16 and len(acc) == 16
 
 
+def test_a_fragments_may_be_written_again() -> None:
+    def body() -> None:
+        acc = ptx.wgmma.accumulator(n=32)
+        for value in acc:
+            ptx.inst.mov.f32(value, 1.0)
+        first = kit.a_fragments(acc)
+        again = kit.a_fragments(acc, out=first)
+        assert all(a is b for a, b in zip(first, again, strict=True))
+        for wrong in (first[:1], [ptx.wgmma.fragment(f16) for _ in range(2)]):
+            with pytest.raises(SpecError, match="expected 2 of bf16"):
+                kit.a_fragments(acc, out=wrong)
+
+    in_kernel(body, arch="sm_90a")
+
+
 @pytest.mark.parametrize(
     ("check", "fragments"),
     [

@@ -13,7 +13,8 @@ from pyptx.core.types import b32, f16
 from pyptx.dsl import RegArray
 from tests.dsl.helpers import body_of, in_kernel
 
-OPERATIONS = {"max": np.maximum, "min": np.minimum, "add": np.add}
+#: numpy's maximum keeps NaN; that of PTX without NaN in its name does not.
+OPERATIONS = {"max": np.fmax, "max_nan": np.maximum, "min": np.fmin, "add": np.add}
 LANES = 32
 
 
@@ -74,6 +75,17 @@ def test_a_row_in_each_thread(operation: str, count: int, ways: int, arch: str) 
         if start:
             expected = chained(x, operation, ways, expected)
         assert np.array_equal(report.outputs[0], expected)
+
+
+@pytest.mark.parametrize("operation", ["max", "max_nan", "min"])
+@pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
+def test_rows_with_nan(operation: str, arch: str) -> None:
+    x = np.random.default_rng(0).standard_normal((LANES, 16)).astype(np.float32)
+    x[::3, 5] = np.nan
+    x[1] = np.nan
+    (found,) = rows_of_threads(operation, 16, 4, arch=arch).simulate(x).outputs
+    assert np.array_equal(found, chained(x, operation, 4), equal_nan=True)
+    assert np.isnan(found).sum() == (1 if operation != "max_nan" else 12)
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

@@ -133,6 +133,38 @@ def test_through_shared(columns: int, dtype: ScalarType, stages: int, schedule: 
     assert not wrong(through_shared(columns, dtype, stages), schedule, seed)
 
 
+def test_through_shared_to_a_map_of_more_dimensions() -> None:
+    """The rows of D are two batches of 64 positions of a head, as attention stores them."""
+    columns, dtype = 64, bf16
+    tile = Tile(ROWS, columns, dtype)
+    boxes = Tile(
+        ROWS,
+        columns,
+        dtype,
+        Layout.TMA_128B,
+        tma_box=(1, epilogue.ROWS, 64),
+        tma_shape=(ROWS // 64, 64, columns),
+        tma_strides=(64 * columns * 2, columns * 2, 2),
+    )
+    assert boxes.dims == tile.dims
+
+    def body(acc: Any, D: Any, warp: Any) -> None:
+        staging = smem.alloc((epilogue.ROWS * 4 * GROUPS, 64), dtype, swizzle="128B", stages=1)
+        leader = ptx.warp.elect()
+        epilogue.through_shared(
+            acc,
+            staging,
+            D.tma_desc(),
+            (0, (warp >> 2) * 64),
+            warp=warp,
+            leader=leader,
+            beyond=lambda row: (row & 63, row >> 6),
+        )
+        epilogue.settle(leader)
+
+    assert not wrong(filled(columns, dtype, boxes, body), "late", 0)
+
+
 def _drop(module: Module, opcode: str, *words: str) -> Module:
     """The module without its instructions of this opcode with these modifiers (at least one)."""
     function = module.functions[0]
