@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from .accumulators import Accumulator, AccumulatorReader, Accumulators, AccumulatorWriter
     from .division import fast_divmod
     from .groups import single_thread, single_warp, thread_group, warp_group, warp_index
+    from .head_operand import HeadOperand, StageDescriptors
+    from .key_blocks import BlockRange, KeyBlocks
+    from .online_softmax import OnlineSoftmax, exp2_coefficients, exp2_polynomial
     from .operand_a import a_fragments, store_a
     from .ring import Consumer, Producer, Ring, Slot
     from .row_reductions import across_lanes, row_reduce
@@ -29,12 +32,17 @@ __all__ = [
     "AccumulatorReader",
     "AccumulatorWriter",
     "Accumulators",
+    "BlockRange",
     "Consumer",
+    "HeadOperand",
+    "KeyBlocks",
     "LaunchControlTiles",
+    "OnlineSoftmax",
     "Padding",
     "Producer",
     "Ring",
     "Slot",
+    "StageDescriptors",
     "StageMultiply",
     "StaticTiles",
     "TileLoader",
@@ -42,6 +50,8 @@ __all__ = [
     "Trace",
     "a_fragments",
     "across_lanes",
+    "exp2_coefficients",
+    "exp2_polynomial",
     "fast_divmod",
     "row_reduce",
     "single_thread",
@@ -64,6 +74,9 @@ __getattr__ = lazily(
         "accumulators": ("Accumulator", "AccumulatorReader", "Accumulators", "AccumulatorWriter"),
         "division": ("fast_divmod",),
         "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),
+        "head_operand": ("HeadOperand", "StageDescriptors"),
+        "key_blocks": ("BlockRange", "KeyBlocks"),
+        "online_softmax": ("OnlineSoftmax", "exp2_coefficients", "exp2_polynomial"),
         "operand_a": ("a_fragments", "store_a"),
         "ring": ("Consumer", "Producer", "Ring", "Slot"),
         "row_reductions": ("across_lanes", "row_reduce"),
