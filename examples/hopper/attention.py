@@ -1,0 +1,452 @@
+"""Attention forward on Hopper: ``O = softmax(scale * Q K^T) V`` for each head, bf16 or f16, with log-sum-exp.
+
+A CTA computes 64 rows of Q in each of its consumer warpgroups, and goes through the keys in blocks, from the
+last block that its rows see to the first.  S and O stay in registers; so does P, the exponentials, which are
+operand A of the second product::
+
+                                 keys: block j    block j-1   ...       rings of shared memory
+                               +--------------+-------------+         +------------------------+
+    Q  warpgroup 1   64 rows   | S = Q K_j^T  |             |         | K: block j-1 | j-2 ... |
+       warpgroup 2   64 rows   | P = exp(S-m) |   ...       |         | V: block j   | j-1 ... |
+                               | O += P V_j   |             |         | Q: rows of each group  |
+                               +--------------+-------------+         +------------------------+
+
+    warpgroup 0, one lane     K_0, Q, then in turn: the next block of K, this block of V
+    warpgroups 1, 2 (, 3)     start S_j = Q K_j^T, start O += P_(j-1) V_(j-1)
+                              wait for S_j, free K_j; softmax of S_j          <- the second product runs
+                              wait for O, free V_(j-1); P_j = S_j in 16 bits; O *= factor of the maximum
+
+With ``overlap=False`` the order is O, S, softmax, and no product of a warpgroup runs during its softmax.
+With ``pingpong=True`` named barriers let the warpgroups start their products in turn, so that the softmax of
+one runs under the products of another.
+
+The rules that make it correct:
+
+* A warp frees a block after ``wgmma.wait_group``, when its products have completed: four warps of each
+  consumer warpgroup arrive at ``empty``.
+* P is written again only after the products that read it have completed; O is scaled only then, too.
+* Blocks that a mask cuts (the diagonal, the edges of a window, the end of the keys) go through the masked
+  loop, all others through one without masks.  TMA fills rows behind the end with zeros.
+* Q's part of shared memory is loaded for the next tile when all products of this tile's scores have
+  completed; with ``staging="q"`` only when O, which is stored through the same bytes, has been read by TMA.
+
+Sums: :class:`pyptx.kit.OnlineSoftmax` has the order of a row's sum; O adds a block's products in the order of
+wgmma, blocks from the last to the first.  Results do not depend on the number of CTAs or on the schedule.
+
+Special values: NaN and +infinity in a row's scores make the row NaN, as in a softmax by the book.  A row that
+a mask cuts off altogether is 0, with log-sum-exp -infinity.  Scores of -infinity count as masked in masked
+blocks.  A masked key has weight 0, and 0 * V is NaN where V is not finite, as in the formula with a mask.
+
+Run it: ``python examples/hopper/attention.py``.  Without a GPU it assembles the kernel and verifies it in the
+simulator; on a Hopper GPU it also launches it, and measures it beside torch.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
+
+from attention_reference import hopper, make_inputs, reference, verify
+
+from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, pred, ptx, reg, s32, smem, u32
+
+__all__ = ["build_attention", "make_inputs", "reference"]
+
+ROWS = 64  # rows of Q in a warpgroup
+#: head dim: rows of a block of keys (full; with a mask), consumer warpgroups, staging, ping-pong
+DEFAULTS = {64: (128, 128, 3, "own", True), 128: (176, 128, 2, "own", True), 256: (80, 80, 2, "q", False)}
+#: consumer warpgroups: registers of a thread of the producer's and of a consumer's warpgroup
+REGISTERS = {1: (56, 256), 2: (24, 240), 3: (32, 160)}
+SECTION_BYTES = 32 << 20  # K and V of the heads that the CTAs go through together, within L2
+
+
+def build_attention(
+    B,
+    H,
+    S,
+    D,
+    *,
+    Sk=None,
+    Hk=None,
+    dtype=bf16,
+    causal=False,
+    window=None,
+    scale=None,
+    order="bshd",
+    block=None,
+    consumers=None,
+    stages=2,
+    ctas=132,
+    overlap=True,
+    pingpong=None,
+    lazy=None,
+    polynomials=0,
+    degree=3,
+    pack=False,
+    staging=None,
+    section=None,
+    pin=False,
+):
+    """Build the kernel; call it with Q[B, S, H, D], K and V[B, Sk, Hk, D]: O like Q, and lse[B, H, S] in f32.
+
+    Args:
+        B, H, S, D: batches, query heads, queries, and elements of a head: 64, 128 or 256.
+        Sk, Hk: keys, and heads of K and V, a divisor of H; default: S and H.
+        dtype: bf16 or f16, of Q, K, V and O.
+        causal: query i sees the keys up to ``i + Sk - S``.
+        window: ``(left, right)``: query i sees the keys ``i + Sk - S - left`` to ``i + Sk - S + right``; None
+            for a side without bound.
+        scale: factor of the scores; default: ``D ** -0.5``.
+        order: ``"bshd"``, or ``"bhsd"`` for arrays [B, H, S, D].
+        block: keys of a block, a multiple of 16 up to 256.
+        consumers: consumer warpgroups of 64 rows, 1 to 3.
+        stages: depth of the rings of K and of V.
+        ctas: number of CTAs that share the tiles; 132 fill an H100 or H200.
+        overlap: whether the scores of the next block are multiplied under the softmax of this one.
+        pingpong: whether warpgroups start their products in turn.
+        lazy, polynomials, degree: as for :class:`pyptx.kit.OnlineSoftmax`.
+        pack: whether the H / Hk query heads of a K/V head are neighboring rows of a tile; H / Hk divides 16.
+        staging: ``"own"`` stores O through shared memory of its own, ``"q"`` through that of Q.
+        section: number of query heads (with ``pack``: of K/V heads) of all batches whose tiles come before
+            those of further heads; default: as many as fit into L2. Within a section a causal kernel begins
+            with the longest tiles.
+        pin: whether ptxas must keep all exponentials before the wait for the products into O; with
+            ``overlap``.
+
+    Raises:
+        SpecError: a combination that is not built.
+    """
+    if D not in DEFAULTS:
+        raise SpecError(f"D = {D}: expected {', '.join(map(str, DEFAULTS))}")
+    Sk, Hk = Sk or S, Hk or H
+    if min(B, H, S, Sk, Hk) < 1 or H % Hk:
+        raise SpecError(
+            f"B, H, S, Sk, Hk = {(B, H, S, Sk, Hk)}: expected positive numbers, Hk a divisor of H"
+        )
+    if dtype not in (bf16, f16):
+        raise SpecError(f"dtype is {dtype!r}: expected bf16 or f16")
+    left, right = window or (None, None)
+    if causal:
+        right = 0 if right is None else min(right, 0)
+    full_block, cut_block, default_consumers, default_staging, default_pingpong = DEFAULTS[D]
+    block = block or (full_block if left is right is None else cut_block)
+    consumers = consumers or default_consumers
+    staging = staging or default_staging
+    if consumers not in REGISTERS:
+        raise SpecError(f"consumers = {consumers}: expected 1, 2 or 3 warpgroups")
+    pingpong = default_pingpong and consumers > 1 if pingpong is None else pingpong
+    if pingpong and consumers == 1:
+        raise SpecError("pingpong with one consumer warpgroup: there is no other to take turns with")
+    if block % 16 or not 16 <= block <= 256:
+        raise SpecError(f"block = {block}: expected a multiple of 16 keys, up to 256")
+    if staging not in ("own", "q"):
+        raise SpecError(f"staging is {staging!r}: expected 'own' or 'q'")
+    packed = H // Hk if pack else 1
+    if 16 % packed:
+        raise SpecError(f"pack with {packed} query heads for each K/V head: expected 1, 2, 4, 8 or 16")
+    scale = D**-0.5 if scale is None else scale
+    positions = consumers * ROWS // packed  # of Q in a tile
+    heads = Hk if pack else H  # groups of rows that have tiles of their own
+    shared = H // Hk // packed  # neighboring heads of those that read the same K and V
+    tiles_m, behind = -(-S // positions), Sk - S
+    if section is None:
+        fitting = max(1, SECTION_BYTES // (2 * Sk * D * dtype.nbytes)) * shared
+        section = max(n for n in range(1, B * heads + 1) if B * heads % n == 0 and n <= max(fitting, 1))
+    if section < 1 or B * heads % section:
+        raise SpecError(f"section = {section}: expected a divisor of the {B * heads} heads of all batches")
+    tiles = B * heads * tiles_m
+    blocks = kit.KeyBlocks(block, left, right)
+    cut = blocks.banded or Sk % block != 0  # whether the last block needs a mask
+    load_q = kit.HeadOperand(ROWS, D, dtype, order=order, packed=packed)
+    load_kv = kit.HeadOperand(block, D, dtype, order=order)
+    producer_registers, consumer_registers = REGISTERS[consumers]
+
+    @kernel(
+        in_specs=(load_q.spec(B, S, H), load_kv.spec(B, Sk, Hk), load_kv.spec(B, Sk, Hk)),
+        out_specs=(load_q.stored(B, S, H, kit.wgmma_epilogue.ROWS), Tile(B, H, S, f32)),
+        grid=(min(ctas, tiles),),
+        block=(128 * (1 + consumers),),
+        arch="sm_90a",
+        extern_smem=True,
+        min_ctas_per_sm=1,
+    )
+    def attention(Q, K, V, O, LSE):  # noqa: E741
+        # --- setup ---------------------------------------------------------------------------
+        warp = kit.warp_index()
+        warpgroup = warp >> 2
+        work = kit.StaticTiles(tiles, first=ptx.special.ctaid.x(), step=min(ctas, tiles), snake=blocks.banded)
+        tile_q = load_q.stages(consumers)
+        tile_k, tile_v = load_kv.stages(stages), load_kv.stages(stages)
+        if staging == "own":
+            out = smem.alloc((consumers * ROWS, load_q.width), dtype, swizzle="128B", stages=1)
+        scratch = smem.alloc(1, f32)
+        q_ring = kit.Ring(consumers, consumers=4, name="q")
+        k_ring = kit.Ring(stages, consumers=4 * consumers, name="k")
+        v_ring = kit.Ring(stages, consumers=4 * consumers, name="v")
+        with kit.single_thread(warp, 0):
+            for ring in (q_ring, k_ring, v_ring):
+                ring.init()
+            ptx.fence.mbarrier_init()
+        ptx.bar.sync(0)
+
+        def place(index):
+            """Return which rows a tile has, and which blocks of keys these rows see."""
+            tile = SimpleNamespace()
+            group, rest = kit.fast_divmod(index, section * tiles_m, limit=tiles)
+            number, head = kit.fast_divmod(rest, section, limit=tiles)
+            m = (tiles_m - 1 - number if blocks.banded else number).view(s32)
+            tile.batch, head = kit.fast_divmod(group * section + head, heads, limit=B * heads)
+            tile.q_head = head * packed
+            tile.kv_head = kit.fast_divmod(head, shared, limit=heads)[0]
+            tile.first = m * positions
+            tile.blocks = blocks.of(tile.first + behind, positions, Sk)
+            return tile
+
+        # --- producer: one lane of warpgroup 0 -----------------------------------------------
+        with ptx.if_(warpgroup == 0):
+            ptx.setmaxnreg.dec(producer_registers)
+            with kit.single_thread(warp, 0):
+                to_q, to_k, to_v = q_ring.producer(), k_ring.producer(), v_ring.producer()
+
+                def load(side, tiles_kv, array, key, tile):
+                    slot = side.acquire()
+                    ptx.mbarrier.arrive_expect_tx(slot.full, load_kv.nbytes)
+                    load_kv.load(
+                        tiles_kv[slot.index],
+                        array,
+                        position=key,
+                        head=tile.kv_head,
+                        batch=tile.batch,
+                        mbar=slot.full,
+                    )
+                    side.advance()
+
+                with work.loop() as index:
+                    tile = place(index)
+                    key = reg.scalar(s32)
+                    key.set(tile.blocks.end * block - block)
+                    load(to_k, tile_k, K, key, tile)
+                    for group, slot in enumerate(to_q.slots(consumers)):
+                        ptx.mbarrier.arrive_expect_tx(slot.full, load_q.nbytes)
+                        load_q.load(
+                            tile_q[slot.index],
+                            Q,
+                            position=tile.first + group * (ROWS // packed),
+                            head=tile.q_head,
+                            batch=tile.batch,
+                            mbar=slot.full,
+                        )
+                    with ptx.for_(tile.blocks.first + 1, tile.blocks.end, type=s32):
+                        load(to_k, tile_k, K, key - block, tile)
+                        load(to_v, tile_v, V, key, tile)
+                        key -= block
+                    load(to_v, tile_v, V, key, tile)
+
+        # --- consumers: 64 rows in each warpgroup ----------------------------------------------
+        with ptx.else_():
+            ptx.setmaxnreg.inc(consumer_registers)
+            group = warpgroup - 1
+            leader = ptx.warp.elect()
+            lane = ptx.special.laneid()
+            s, o = ptx.wgmma.accumulator(n=block), ptx.wgmma.accumulator(n=D)
+            p = [ptx.wgmma.fragment(dtype) for _ in range(block // 16)]
+            softmax = kit.OnlineSoftmax(s, scale=scale, lazy=lazy, polynomials=polynomials, degree=degree)
+            q_steps = load_q.descriptors(tile_q[group]).steps()
+            desc_k, desc_v = load_kv.descriptors(tile_k[0]), load_kv.descriptors(tile_v[0], "MN")
+            from_k, from_v = k_ring.consumer(), v_ring.consumer()
+            q_slot, q_phase = q_ring.slot(group), reg.scalar(u32, init=0)
+            started = reg.scalar(pred)  # whether O has a value that products add to
+            # Row of this thread's element 0 in the tile, and its column.
+            row = ((warp - 4) * 16 + (lane >> 2)).view(s32)
+            column = ((lane & 3) * 2).view(s32)
+            if pingpong:
+                turn, next_turn = group + 1, ptx.selp(1, group + 2, group == consumers - 1)
+                with ptx.if_(group == consumers - 1):
+                    ptx.bar.arrive(next_turn, 256)
+
+            def start_scores(slot):
+                for i, (a, b) in enumerate(zip(q_steps, desc_k.steps(slot.index), strict=True)):
+                    ptx.wgmma.mma_async(s, a, b, atype=dtype, scale_d=i > 0)
+                ptx.wgmma.commit_group()
+
+            def start_output(slot):
+                for i, (a, b) in enumerate(zip(p, desc_v.steps(slot.index), strict=True)):
+                    ptx.wgmma.mma_async(o, a, b, trans_b=True, scale_d=started if i == 0 else True)
+                ptx.wgmma.commit_group()
+
+            def step(tile, key, masked):
+                """Go to the next block: its scores and softmax, and the output of the block before."""
+                if overlap:
+                    k_slot, v_slot = from_k.acquire(), None
+                else:
+                    v_slot = from_v.acquire()
+                    k_slot = from_k.acquire()
+                if pingpong:
+                    ptx.bar.sync(turn, 256)
+                ptx.wgmma.fence()
+                if overlap:
+                    start_scores(k_slot)
+                    v_slot = from_v.acquire()
+                    start_output(v_slot)
+                else:
+                    start_output(v_slot)
+                    start_scores(k_slot)
+                if pingpong:
+                    ptx.bar.arrive(next_turn, 256)
+                ptx.wgmma.wait_group(1 if overlap else 0)
+                from_k.release(pred=leader)
+                if masked:
+                    blocks.mask(s, tile.places, key, Sk, column)
+                softmax.block(masked=masked)
+                if overlap:
+                    if pin:
+                        softmax.pin(scratch)
+                    ptx.wgmma.wait_group(0)
+                from_v.release(pred=leader)
+                kit.a_fragments(s, dtype, out=p)
+                softmax.rescale(o)
+                ptx.inst.setp.eq.u32(started, 0, 0)
+
+            with work.loop() as index:
+                tile = place(index)
+                key = reg.scalar(s32)
+                key.set(tile.blocks.end * block - block)
+                tile.places = [(row + 8 * below) // packed + (tile.first + behind) for below in range(2)]
+                ptx.mbarrier.wait(q_slot.full, q_phase)
+                k_slot = from_k.acquire()
+                ptx.wgmma.fence()
+                start_scores(k_slot)
+                ptx.wgmma.wait_group(0)
+                from_k.release(pred=leader)
+                if cut:
+                    blocks.mask(s, tile.places, key, Sk, column)
+                softmax.block(first=True, masked=cut)
+                kit.a_fragments(s, dtype, out=p)
+                ptx.inst.setp.ne.u32(started, 0, 0)
+                # The blocks behind the first one: cut at the top, whole, cut at the bottom.
+                found = tile.blocks
+                edges = [(found.whole_end, True)] if right is not None else []
+                edges += [(found.whole_first, False)]
+                edges += [(found.first, True)] if left is not None else []
+                for low, masked in edges:
+                    low = (ptx.max(low, found.first) if left is not None else low) * block
+                    with ptx.while_(lambda low=low, key=key: key > low):
+                        key -= block
+                        step(tile, key, masked)
+                if staging == "own":
+                    ptx.mbarrier.arrive(q_slot.empty, pred=leader)
+                v_slot = from_v.acquire()
+                ptx.wgmma.fence()
+                start_output(v_slot)
+                ptx.wgmma.wait_group(0)
+                from_v.release(pred=leader)
+                q_phase ^= 1
+
+                # --- epilogue: O through shared memory, the logarithms directly ---------------
+                lse = softmax.finish(o)
+                for below, value in enumerate(lse):
+                    at = row + 8 * below
+                    position, member = kit.fast_divmod(at.view(u32), packed)
+                    position = tile.first.view(u32) + position
+                    inside = position < S
+                    with ptx.if_(inside), ptx.if_(lane & 3 == 0):
+                        ptx.store(LSE.at(tile.batch, tile.q_head + member, position), value)
+                if staging == "q":
+                    ptx.bar.sync(8 + group, 128)  # all warps of the warpgroup have read Q
+
+                def beyond(at, tile=tile):
+                    position = at // packed
+                    if packed == 1:
+                        return position, tile.q_head, tile.batch
+                    return tile.q_head, position, tile.batch
+
+                kit.wgmma_epilogue.through_shared(
+                    o,
+                    out if staging == "own" else tile_q[group].split(load_q.slabs),
+                    O.tma_desc(),
+                    (0, tile.first.view(u32) * packed + group * ROWS),
+                    warp=warp - 4 if staging == "own" else warp & 3,
+                    leader=leader,
+                    beyond=beyond,
+                )
+                if staging == "q":
+                    kit.wgmma_epilogue.settle(leader)
+                    ptx.mbarrier.arrive(q_slot.empty, pred=leader)
+            kit.wgmma_epilogue.settle(leader)
+            if pingpong:
+                with ptx.if_(group == 0):
+                    ptx.bar.sync(turn, 256)
+        ptx.ret()
+
+    return attention
+
+
+# --- the program: verify anywhere, measure on a GPU ----------------------------------------------
+
+
+#: Small problems: options of the inputs, and of the kernel alone.
+CASES = [
+    ((1, 1, 128, 128), {}, {"block": 64}),
+    ((1, 2, 200, 64), {}, {"causal": True, "consumers": 3, "block": 48}),
+    ((1, 1, 100, 256), {}, {"causal": True, "block": 48}),
+    ((1, 2, 64, 64), {"Sk": 300, "Hk": 1, "dtype": f16}, {"window": (70, 30), "block": 48, "consumers": 2}),
+    ((1, 4, 40, 64), {"Sk": 100, "Hk": 1}, {"causal": True, "pack": True, "consumers": 1, "block": 32}),
+]
+
+
+def measure(torch, B, H, S, D, causal=False, protocol="burst", **options):
+    """Time the kernel beside torch's attention by cuDNN and by FlashAttention, after a check of outputs."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    from pyptx import bench
+
+    attention = build_attention(B, H, S, D, causal=causal, **options)
+
+    def library(backend):
+        def run(q, k, v):
+            with sdpa_kernel(backend):
+                parts = (x.transpose(1, 2) for x in (q, k, v))
+                return torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=causal).transpose(
+                    1, 2
+                )
+
+        return run
+
+    result = bench(
+        {
+            "cuDNN": library(SDPBackend.CUDNN_ATTENTION),
+            "torch": library(SDPBackend.FLASH_ATTENTION),
+            "pyptx": lambda q, k, v: attention(q, k, v)[0],
+        },
+        lambda copy: tuple(torch.randn(B, S, H, D, device="cuda", dtype=torch.bfloat16) for _ in range(3)),
+        reference=library(SDPBackend.FLASH_ATTENTION),
+        rtol=2.0**-6,
+        atol=2.0**-7,
+        flops=4 * B * H * S * S * D // (2 if causal else 1),
+        protocol=protocol,
+    )
+    print(f"\nB{B} H{H} S{S} D{D}{' causal' if causal else ''}")
+    result.show()
+    return result
+
+
+def main():
+    good = verify(partial(build_attention, ctas=2), CASES)
+    torch = hopper()
+    if torch is None:
+        print("\nThe kernel was not launched: no GPU that runs sm_90a. The simulator has run all of it.")
+    else:
+        for D in DEFAULTS:
+            for causal in (False, True):
+                measure(torch, 4, 16, 4096, D, causal)
+    if not good:
+        sys.exit("some results are wrong")
+    print("All results are right.")
+
+
+if __name__ == "__main__":
+    main()

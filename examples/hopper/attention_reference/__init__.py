@@ -1,0 +1,107 @@
+"""What the attention kernels of this folder are compared with: inputs, a float64 reference, error bounds."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pyptx import bf16
+
+
+def make_inputs(B, H, S, D, *, Sk=None, Hk=None, dtype=bf16, order="bshd", seed=0):
+    """Return Q, K and V with random, normally distributed numbers."""
+    rng = np.random.default_rng(seed)
+    shapes = [(B, S, H, D), *2 * [(B, Sk or S, Hk or H, D)]]
+    if order == "bhsd":
+        shapes = [(b, h, s, d) for b, s, h, d in shapes]
+    return tuple(rng.standard_normal(shape, np.float32).astype(dtype.dtype) for shape in shapes)
+
+
+def seen(S, Sk, causal=False, window=None):
+    """Return which keys each query sees, a bool array [S, Sk]."""
+    left, right = window or (None, None)
+    right = min(right, 0) if causal and right is not None else 0 if causal else right
+    distance = np.arange(Sk)[None] - np.arange(S)[:, None] - (Sk - S)
+    low, high = -math.inf if left is None else -left, math.inf if right is None else right
+    return (distance >= low) & (distance <= high)
+
+
+def reference(q, k, v, *, causal=False, window=None, scale=None, order="bshd"):
+    """Return O, the log-sum-exp and a bound of the error of each, in float64.
+
+    With A the sum of ``weight * |v|`` of a row: P is rounded to 16 bits, a relative error of u; a score has
+    an error of ``(D + 4) * 2**-23 * scale * |q| |k|`` by wgmma's cut sums and the scaling, its exponential
+    too; sums over keys and ``ex2.approx`` add ``(Sk + 8) * 2**-23``; O is rounded to 16 bits.
+    """
+    bits = 8 if q.dtype == bf16.dtype else 11
+    q, k, v = (
+        x.astype(np.float64).swapaxes(1, 2) if order == "bshd" else x.astype(np.float64) for x in (q, k, v)
+    )
+    D, Sk, group = q.shape[-1], k.shape[2], q.shape[1] // k.shape[1]
+    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
+    scale = D**-0.5 if scale is None else scale
+    keep = seen(q.shape[2], Sk, causal, window)
+    s = np.where(keep, scale * (q @ k.swapaxes(2, 3)), -np.inf)
+    off = (
+        np.where(keep, scale * (abs(q) @ abs(k).swapaxes(2, 3)), 0).max(-1, keepdims=True)
+        * (D + 4)
+        * 2.0**-23
+    )
+    top = np.where(keep.any(-1)[:, None], s.max(-1, keepdims=True), 0)
+    p = np.exp(s - top)
+    total = p.sum(-1, keepdims=True)
+    with np.errstate(divide="ignore"):
+        lse = (top + np.log(total))[..., 0]
+    weight = p / np.where(total > 0, total, 1)
+    o, size = weight @ v, weight @ abs(v)
+    near = 2 * off + (Sk + 8) * 2.0**-23
+    bound = (2.0**-bits + near) * size + 2.0**-bits * (abs(o) + size * 2.0**-bits)
+    back = (lambda x: x.swapaxes(1, 2)) if order == "bshd" else (lambda x: x)
+    return back(o), lse, back(bound), near[..., 0] + 2.0**-20 * (1 + abs(np.where(np.isinf(lse), 0, lse)))
+
+
+def worst_error(found, expected):
+    """Return the largest error of O and the log-sum-exp as a fraction of the bound."""
+    worst = 0.0
+    for value, exact, bound in zip(found, expected[:2], expected[2:], strict=True):
+        value = np.asarray(value).astype(np.float64)
+        same = (value == exact) | (np.isnan(value) & np.isnan(exact))
+        with np.errstate(invalid="ignore"):
+            error = np.where(same, 0, abs(value - exact) / bound)
+        worst = max(worst, float(np.max(np.where(np.isnan(error), np.inf, error))))
+    return worst
+
+
+def verify(build, cases, schedules=("eager", "late")):
+    """Assemble and simulate each case under each schedule. Print a table; return True if all is right.
+
+    A case is a shape, options of inputs and kernel, and options of the kernel alone.
+    """
+    good = True
+    for shape, of_inputs, options in cases:
+        attention = build(*shape, **of_inputs, **options)
+        assembly = attention.assemble()
+        # If ptxas ignored setmaxnreg or serialized wgmma, its notes say so.
+        clean = not (assembly.spills or assembly.warnings or assembly.notes)
+        inputs = make_inputs(*shape, **of_inputs)
+        expected = reference(*inputs, **{k: v for k, v in options.items() if k in ("causal", "window")})
+        for schedule in schedules:
+            report = attention.simulate(*inputs, schedule=schedule, sanitize="strict")
+            error = worst_error(report.outputs, expected)
+            right = clean and report.verdict == "clean" and error <= 1
+            good &= right
+            what = " ".join(f"{name}={value}" for name, value in {**of_inputs, **options}.items())
+            print(f"{shape} {what} {schedule}: error/bound {error:.3f}, {'ok' if right else 'WRONG'}")
+            if report.verdict != "clean":
+                print(report)
+    return good
+
+
+def hopper():
+    """Return torch if it sees a GPU that runs sm_90a, else None."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0) else None

@@ -1,0 +1,218 @@
+"""Attention on Hopper: right under every schedule and mask, assembled as it was meant, and on an H200."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyptx import Kernel, PyptxError, bf16, f16
+from pyptx.toolchain import Tool
+
+from .loading import load_example
+
+attention = load_example("hopper/attention.py")
+tools = load_example("hopper/attention_reference/__init__.py")
+MASKS = ("causal", "window", "scale", "order")
+
+
+def _wrong(
+    shape: tuple[int, ...], schedule: str = "eager", seed: int = 0, inputs: Any = None, **options: Any
+) -> str:
+    """What is wrong with attention of random numbers; empty if nothing."""
+    of_inputs = {name: options[name] for name in ("Sk", "Hk", "dtype", "order") if name in options}
+    given = tools.make_inputs(*shape, **of_inputs, seed=seed) if inputs is None else inputs
+    kernel: Kernel = attention.build_attention(*shape, **{"ctas": 2, **options})
+    report = kernel.simulate(*given, schedule=schedule, seed=seed, sanitize="strict")
+    if report.verdict != "clean" or report.holds != "every schedule":
+        return str(report)
+    expected = tools.reference(*given, **{name: options[name] for name in MASKS if name in options})
+    error = tools.worst_error(report.outputs, expected)
+    return "" if error <= 1 else f"{error} times the bound"
+
+
+#: One block; a window whose blocks are cut on both sides; several tiles of a CTA, packed heads.
+SMALL: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((1, 1, 64, 64), {"consumers": 1, "block": 64, "causal": True}),
+    ((1, 1, 64, 64), {"consumers": 1, "block": 32, "Sk": 100, "window": (20, 10)}),
+    ((1, 4, 20, 64), {"consumers": 1, "block": 32, "Sk": 50, "Hk": 1, "pack": True, "ctas": 1}),
+]
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(("shape", "options"), SMALL, ids=str)
+def test_right(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    assert not _wrong(shape, "late", **options)
+
+
+CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((1, 1, 192, 128), {"block": 64, "causal": True, "ctas": 1}),
+    ((1, 2, 200, 64), {"block": 48, "causal": True}),
+    ((1, 2, 100, 64), {"block": 64, "consumers": 2, "causal": True, "window": (40, None), "ctas": 1}),
+    ((1, 1, 70, 64), {"Sk": 300, "block": 48, "consumers": 2, "window": (70, 30)}),
+    ((1, 1, 70, 64), {"Sk": 300, "block": 48, "consumers": 2, "window": (-5, 30)}),
+    ((1, 1, 130, 64), {"Sk": 50, "block": 32, "consumers": 1, "causal": True}),
+    ((1, 1, 65, 64), {"Sk": 1, "block": 16, "consumers": 2}),
+    ((1, 4, 40, 64), {"Sk": 100, "Hk": 1, "block": 32, "consumers": 1, "pack": True, "dtype": f16}),
+    ((2, 16, 9, 64), {"Sk": 60, "Hk": 1, "block": 32, "consumers": 2, "pack": True, "causal": True}),
+    ((2, 4, 40, 64), {"Hk": 2, "block": 32, "consumers": 2, "causal": True, "lazy": 8.0, "section": 2}),
+    ((1, 1, 100, 256), {"block": 48, "causal": True}),
+    ((1, 1, 100, 256), {"block": 48, "staging": "own"}),
+    ((1, 1, 130, 128), {"block": 64, "overlap": False, "order": "bhsd"}),
+    ((1, 1, 130, 128), {"block": 176, "pin": True, "stages": 1, "scale": 0.3}),
+    ((1, 2, 260, 64), {"block": 64, "consumers": 2, "causal": True, "overlap": False, "pingpong": False}),
+    ((1, 1, 260, 64), {"block": 128, "stages": 3, "order": "bhsd", "dtype": f16}),
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("schedule", ["eager", "late"])
+@pytest.mark.parametrize(("shape", "options"), CASES, ids=str)
+def test_every_option(shape: tuple[int, ...], options: dict[str, Any], schedule: str) -> None:
+    assert not _wrong(shape, schedule, **options)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize(("shape", "options"), CASES[:3], ids=str)
+def test_random_schedules(shape: tuple[int, ...], options: dict[str, Any], seed: int) -> None:
+    assert not _wrong(shape, "random", seed, **options)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("polynomials", "degree"), [(4, 3), (16, 5)])
+def test_polynomials(polynomials: int, degree: int) -> None:
+    """Exponentials that are 2**-12.9 (2**-21) off add as much of ``sum |v|`` to the error."""
+    shape = (1, 1, 130, 64)
+    inputs = tools.make_inputs(*shape)
+    kernel = attention.build_attention(*shape, consumers=2, block=64, polynomials=polynomials, degree=degree)
+    report = kernel.simulate(*inputs, sanitize="strict")
+    assert report.verdict == "clean", str(report)
+    o, lse, bound, near = tools.reference(*inputs)
+    more = 2 * {3: 2.0**-12.9, 5: 2.0**-21}[degree]
+    # The bound of O has the sum of weight * |v| times 2**-8 in it.
+    assert tools.worst_error(report.outputs, (o, lse, bound * (1 + more * 2**8), near + more)) <= 1
+
+
+def test_special_values() -> None:
+    """NaN and infinity in one row's scores make that row NaN, and no other."""
+    shape = (1, 1, 64, 64)
+    q, k, v = tools.make_inputs(*shape)
+    q[0, 3, 0, 5] = np.nan
+    q[0, 7] = 1e38
+    q[0, 9] = 0
+    q[0, 11] = 2.0**-133
+    inputs = (q, abs(k), v)
+    expected = tools.reference(*inputs)
+    kernel = attention.build_attention(*shape, consumers=1, block=64)
+    o, lse = (np.asarray(x).astype(np.float64) for x in kernel.simulate(*inputs).outputs)
+    assert np.isnan(o[0, [3, 7]]).all() and np.isnan(lse[0, 0, [3, 7]]).all()
+    rest = np.delete(np.arange(64), [3, 7])
+    assert np.all(abs(o[0, rest] - expected[0][0, rest]) <= expected[2][0, rest])
+    assert np.all(abs(lse[0, 0, rest] - expected[1][0, 0, rest]) <= expected[3][0, 0, rest])
+
+
+def test_a_zero_output_is_wrong() -> None:
+    inputs = tools.make_inputs(1, 1, 64, 64)
+    o, lse, *bounds = tools.reference(*inputs)
+    assert tools.worst_error((np.zeros_like(o), lse), (o, lse, *bounds)) > 50
+    assert tools.worst_error((o, np.zeros_like(lse)), (o, lse, *bounds)) > 50
+
+
+# --- what is assembled ----------------------------------------------------------------------------
+
+#: What will be timed: head dim and options.
+TIMED: list[tuple[int, dict[str, Any]]] = [
+    (128, {"causal": True}),
+    (128, {}),
+    (64, {"causal": True}),
+    (64, {"block": 192, "consumers": 2}),
+    (256, {"causal": True}),
+    (256, {}),
+    (128, {"causal": True, "lazy": 8.0, "polynomials": 4, "pin": True}),
+    (128, {"causal": True, "overlap": False}),
+    (64, {"polynomials": 8, "lazy": 8.0, "dtype": f16}),
+    (128, {"window": (1024, 0)}),
+    (128, {"causal": True, "Hk": 4, "pack": True}),
+]
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(("D", "options"), TIMED, ids=str)
+def test_assembles_as_it_was_meant(D: int, options: dict[str, Any], ptxas: Tool) -> None:
+    """No spills; notes would say that setmaxnreg was dropped or wgmma serialized (C7510 and others)."""
+    kernel = attention.build_attention(4, 16, 4096, D, **options)
+    assembly = kernel.assemble()
+    assert not assembly.spills and not assembly.warnings and not assembly.notes
+
+
+def test_the_main_loop_is_lean(ptxas: Tool, nvdisasm: Tool) -> None:
+    """For each element one FFMA, one MUFU, one FMNMX and one FADD; half an F2FP; one FMUL for O."""
+    lines = attention.build_attention(4, 16, 4096, 128, causal=True).sass().splitlines()
+    turns = [number for number, line in enumerate(lines) if "WARPGROUP.DEPBAR.LE gsb0, 0x1" in line]
+    # From the wait for the scores in the loop without masks, the last one, to its branch back.
+    ends = [n for n in range(turns[-1], len(lines)) if " BRA " in lines[n]]
+    loop = "\n".join(lines[turns[-1] : ends[0]])
+    elements = 64
+    for name, most in {"FFMA": 2, "MUFU.EX2": 2, "FMNMX": 4, "FADD": 4, "FMUL": 4}.items():
+        assert elements <= loop.count(f" {name}") <= elements + most, name
+    assert loop.count(" F2FP") == elements // 2
+    assert loop.count(" MOV ") + loop.count("IMAD.MOV") <= 4
+
+
+def test_text_does_not_grow_with_the_problem() -> None:
+    lengths = {
+        attention.build_attention(2, 4, S, 128, causal=True).ptx().count("\n") for S in (256, 4096, 65536)
+    }
+    assert len(lengths) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "words"),
+    [
+        ((1, 1, 64, 96), {}, "D = 96"),
+        ((1, 4, 64, 64), {"Hk": 3}, "Hk a divisor of H"),
+        ((1, 1, 64, 64), {"block": 40}, "block = 40"),
+        ((1, 1, 64, 64), {"consumers": 4}, "consumers = 4"),
+        ((1, 1, 64, 64), {"consumers": 1, "pingpong": True}, "no other to take turns"),
+        ((1, 3, 64, 64), {"Hk": 1, "pack": True}, "expected 1, 2, 4, 8 or 16"),
+        ((1, 1, 64, 64), {"staging": "v"}, "staging is 'v'"),
+        ((1, 4, 64, 64), {"section": 3}, "section = 3"),
+        ((1, 1, 64, 64), {"dtype": None}, "expected bf16 or f16"),
+    ],
+)
+def test_what_is_refused(arguments: tuple[int, ...], options: dict[str, Any], words: str) -> None:
+    with pytest.raises(PyptxError, match=words):
+        attention.build_attention(*arguments, **options)
+
+
+# --- on a GPU -------------------------------------------------------------------------------------
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("shape", "options"), [*SMALL, *CASES], ids=str)
+def test_small_shapes_on_the_gpu(shape: tuple[int, ...], options: dict[str, Any], torch: Any) -> None:
+    of_inputs = {name: options[name] for name in ("Sk", "Hk", "dtype", "order") if name in options}
+    given = tools.make_inputs(*shape, **of_inputs)
+    kind = torch.float16 if options.get("dtype") is f16 else torch.bfloat16
+    there = [torch.from_numpy(x.view(np.uint16)).view(kind).cuda() for x in given]
+    o, lse = attention.build_attention(*shape, **options)(*there)
+    expected = tools.reference(*given, **{name: options[name] for name in MASKS if name in options})
+    assert tools.worst_error((o.float().cpu().numpy(), lse.cpu().numpy()), expected) <= 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("D", [64, 128, 256])
+@pytest.mark.parametrize("S", [2048, 4096, 8192])
+def test_timed_sizes_on_the_gpu(S: int, D: int, causal: bool, torch: Any) -> None:
+    q, k, v = (torch.randn(4, S, 16, D, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+    kernel = attention.build_attention(4, 16, S, D, causal=causal, dtype=bf16)
+    o, lse = kernel(q, k, v)
+    parts = (x.transpose(1, 2).float() for x in (q[:1], k[:1], v[:1]))
+    exact = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=causal).transpose(1, 2)
+    assert bool(((o[:1].float() - exact).abs() <= 2.0**-7 + 2.0**-6 * exact.abs()).all())
+    for _ in range(10):
+        again, sums = kernel(q, k, v)
+        assert torch.equal(again, o) and torch.equal(sums, lse)
