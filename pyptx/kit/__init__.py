@@ -20,12 +20,17 @@ if TYPE_CHECKING:
     from .online_softmax import OnlineSoftmax, exp2_coefficients, exp2_polynomial
     from .operand_a import a_fragments, store_a
     from .ring import Consumer, Producer, Ring, Slot
+    from .row_plan import RowPlan
     from .row_reductions import across_lanes, row_reduce
+    from .row_stream import Piece, Row, RowNumbers, RowStream, RowVector
+    from .row_team import RowTeam
+    from .row_values import from_f32, load_words, store_words, to_f32
     from .stage_multiply import StageMultiply
     from .tile_loader import Padding, TileLoader
     from .tile_loop import LaunchControlTiles, StaticTiles
     from .tma_operand import TmaOperand
     from .trace import Trace
+    from .weight_sums import column_sums, store_column_parts
 
 __all__ = [
     "Accumulator",
@@ -39,8 +44,15 @@ __all__ = [
     "LaunchControlTiles",
     "OnlineSoftmax",
     "Padding",
+    "Piece",
     "Producer",
     "Ring",
+    "Row",
+    "RowNumbers",
+    "RowPlan",
+    "RowStream",
+    "RowTeam",
+    "RowVector",
     "Slot",
     "StageDescriptors",
     "StageMultiply",
@@ -50,16 +62,22 @@ __all__ = [
     "Trace",
     "a_fragments",
     "across_lanes",
+    "column_sums",
     "exp2_coefficients",
     "exp2_polynomial",
     "fast_divmod",
+    "from_f32",
+    "load_words",
     "row_reduce",
     "single_thread",
     "single_warp",
     "store_a",
+    "store_column_parts",
+    "store_words",
     "tcgen05_epilogue",
     "thread_group",
     "tile_order",
+    "to_f32",
     "warp_group",
     "warp_index",
     "wgmma_epilogue",
@@ -72,6 +90,7 @@ __getattr__ = lazily(
         "tile_order": (),
         "wgmma_epilogue": (),
         "accumulators": ("Accumulator", "AccumulatorReader", "Accumulators", "AccumulatorWriter"),
+        "weight_sums": ("column_sums", "store_column_parts"),
         "division": ("fast_divmod",),
         "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),
         "head_operand": ("HeadOperand", "StageDescriptors"),
@@ -79,7 +98,11 @@ __getattr__ = lazily(
         "online_softmax": ("OnlineSoftmax", "exp2_coefficients", "exp2_polynomial"),
         "operand_a": ("a_fragments", "store_a"),
         "ring": ("Consumer", "Producer", "Ring", "Slot"),
+        "row_plan": ("RowPlan",),
         "row_reductions": ("across_lanes", "row_reduce"),
+        "row_stream": ("Piece", "Row", "RowNumbers", "RowStream", "RowVector"),
+        "row_team": ("RowTeam",),
+        "row_values": ("from_f32", "load_words", "store_words", "to_f32"),
         "stage_multiply": ("StageMultiply",),
         "tile_loader": ("Padding", "TileLoader"),
         "tile_loop": ("LaunchControlTiles", "StaticTiles"),

@@ -1,0 +1,299 @@
+"""How rows stream through CTAs: sizes and designs of memory-bound kernels, checked before anything is
+recorded.
+
+Owns the choice of threads, teams, pieces and stages for rows of a given width, and the memory that they need.
+:mod:`.row_stream` has the designs themselves.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+from ..core.errors import SpecError
+from ..core.records import dataclass
+from ..core.types import ScalarType
+from ..dsl import Reg, TileParam
+from .row_team import check_team
+from .row_values import INPUTS, OUTPUTS, WIDEST, check_elements
+
+if TYPE_CHECKING:
+    from .row_stream import RowStream
+
+__all__ = ["STAGED", "RowPlan"]
+
+Design = Literal["registers", "ring"]
+Store = Literal["direct", "bulk"]
+
+#: Rows of results that wait in shared memory for the copy engine.
+STAGED = 2
+#: Pieces of a row that Python unrolls in a pass over a row that is not held; a loop takes longer rows.
+UNROLLED = 8
+#: Shared memory of a CTA that stages may fill: the most of sm_90 without barriers and partial sums.
+_SHARED_LIMIT = 220 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class RowPlan:
+    """How rows of ``width`` elements stream through CTAs: sizes, and the options of ``@kernel``.
+
+    Made by :meth:`make`, which checks everything; inside the kernel, :meth:`stream` opens the stream.
+
+    Attributes:
+        width: elements of a row.
+        inputs: types of the matrices that are read, row by row.
+        outputs: types of the matrices that are written.
+        threads: threads of a team.
+        teams: teams of a CTA.
+        cluster: CTAs that share a row.
+        design: ``"registers"`` or ``"ring"``.
+        stages: rows of the ring.
+        store: ``"direct"`` or ``"bulk"``.
+        ctas: number of CTAs (clusters) of a persistent kernel; None for one for each ``teams`` rows.
+        ahead: whether the loads of the next row precede the arithmetic of this one.
+        held: whether a thread keeps its pieces of a row in registers.
+        vector: elements of a piece.
+        steps: pieces of a thread.
+        load_hint, store_hint: L2 priorities.
+    """
+
+    width: int
+    inputs: tuple[ScalarType, ...]
+    outputs: tuple[ScalarType, ...]
+    threads: int
+    teams: int
+    cluster: int
+    design: Design
+    stages: int
+    store: Store
+    ctas: int | None
+    ahead: bool
+    held: bool
+    vector: int
+    steps: int
+    load_hint: str | None
+    store_hint: str | None
+
+    @staticmethod
+    def make(
+        width: int,
+        inputs: Sequence[ScalarType],
+        outputs: Sequence[ScalarType],
+        *,
+        held: int = 8,
+        threads: int | None = None,
+        teams: int | None = None,
+        cluster: int = 1,
+        design: Design | None = None,
+        stages: int = 4,
+        store: Store = "direct",
+        ctas: int | None = None,
+        ahead: bool = False,
+        load_hint: str | None = None,
+        store_hint: str | None = None,
+    ) -> RowPlan:
+        """Check the numbers, choose those that are None, and return the plan. Records nothing.
+
+        Args:
+            width: elements of a row, any positive number.
+            inputs: types of the matrices that are read: f32, f16 or bf16.
+            outputs: types of the matrices that are written: those, e4m3 or e5m2.
+            held: most registers, in fours (16 bytes), in which a thread keeps its pieces of one input.
+            threads: threads of a team: 2, 4, 8, 16 or a multiple of 32; default: as few as hold at
+                most 4 pieces each, if 1024 can.
+            teams: teams of a CTA; default: as many as fill a warp, 1 for larger teams.
+            cluster: CTAs that share a row: 1, 2, 4 or 8.
+            design: ``"registers"`` or ``"ring"``; default: ``"registers"``.
+            stages: rows of the ring for each team, at least 2.
+            store: ``"direct"``, or ``"bulk"`` in a ring: through two rows of shared memory for each team.
+            ctas: number of CTAs (of clusters with ``cluster``) of a persistent kernel, such as 132 for
+                one on each SM of an H200; the ring is always persistent (default 132).
+            ahead: load the next row before the arithmetic of this one; for held rows of ``"registers"`` with
+                ``ctas``.
+            load_hint, store_hint: L2 priority of loads of rows and of stores: ``"evict_first"``,
+                ``"evict_last"``, ``"evict_normal"``, or None.
+
+        Raises:
+            SpecError: numbers that do not fit each other, a CTA or its shared memory; rows whose pitch the
+                copy engine cannot have (a multiple of 16 bytes).
+        """
+        if type(width) is not int or width < 1:
+            raise SpecError(f"the width is {width!r}: expected a positive number of elements")
+        for dtype in inputs:
+            check_elements(dtype, INPUTS)
+        for dtype in outputs:
+            check_elements(dtype, OUTPUTS)
+        if not inputs:
+            raise SpecError("a plan needs at least one matrix that is read")
+        every = (*inputs, *outputs)
+        widest = max(dtype.nbytes for dtype in every)
+        if width * widest >= 1 << 31:
+            raise SpecError(f"a row of {width} elements has {width * widest} bytes: expected less than 2 GiB")
+        vector = math.gcd(width, WIDEST // max(dtype.nbytes for dtype in inputs))
+        pieces = width // vector
+        if threads is None:
+            threads = _default_threads(-(-pieces // cluster), cluster)
+        if teams is None:
+            teams = max(1, 32 // threads)
+        check_team(threads, teams, cluster)
+        local = _slice(pieces, cluster, vector, every)
+        if cluster > 1 and local * (cluster - 1) >= pieces:
+            raise SpecError(
+                f"a row of {pieces} pieces for {cluster} CTAs leaves a CTA without any",
+                hint="use a smaller cluster",
+            )
+        steps = -(-local // threads)
+        design = "registers" if design is None else design
+        if design not in ("registers", "ring"):
+            raise SpecError(f"design is {design!r}: expected 'registers' or 'ring'")
+        if store not in ("direct", "bulk") or (store == "bulk" and design != "ring"):
+            raise SpecError(f"store is {store!r}: expected 'direct', or 'bulk' with design='ring'")
+        if ctas is not None and (type(ctas) is not int or ctas < 1):
+            raise SpecError(f"ctas is {ctas!r}: expected a positive number, or None")
+        for name, hint in (("load_hint", load_hint), ("store_hint", store_hint)):
+            if hint not in (None, "evict_first", "evict_last", "evict_normal"):
+                raise SpecError(
+                    f"{name} is {hint!r}: expected an L2 priority, such as 'evict_first', or None"
+                )
+        plan = RowPlan(
+            width,
+            tuple(inputs),
+            tuple(outputs),
+            threads,
+            teams,
+            cluster,
+            design,
+            stages,
+            store,
+            132 if ctas is None and design == "ring" else ctas,
+            bool(ahead),
+            steps * max(1, vector * max(dtype.nbytes for dtype in inputs) // 4) <= 4 * held,
+            vector,
+            steps,
+            load_hint,
+            store_hint,
+        )
+        plan._check()
+        return plan
+
+    def _check(self) -> None:
+        if self.ahead and (self.design == "ring" or not self.held or self.ctas is None):
+            raise SpecError(
+                "ahead=True is for design='registers' with ctas= and rows that registers hold",
+                hint=f"a thread has {self.steps} pieces; a ring loads ahead anyway",
+            )
+        if self.design != "ring":
+            return
+        if type(self.stages) is not int or self.stages < 2:
+            raise SpecError(f"stages is {self.stages!r}: expected at least 2")
+        if self.threads < 32:
+            raise SpecError(f"a ring for teams of {self.threads} threads: expected whole warps")
+        copied = self.inputs if self.store == "direct" else (*self.inputs, *self.outputs)
+        for dtype in copied:
+            if self.width * dtype.nbytes % WIDEST or self.vector * self.slice * dtype.nbytes % WIDEST:
+                raise SpecError(
+                    f"rows of {self.width} {dtype}, {self.width * dtype.nbytes} bytes each: the copy engine "
+                    f"moves multiples of {WIDEST}",
+                    hint="use design='registers'",
+                )
+        if self.shared_bytes > _SHARED_LIMIT:
+            raise SpecError(
+                f"{self.teams} teams with {self.stages} stages need {self.shared_bytes} bytes of shared "
+                f"memory; a CTA has {_SHARED_LIMIT} for them",
+                hint="use fewer stages or teams, or a larger cluster",
+            )
+
+    def additions(self) -> int:
+        """Return the most additions that a term takes part in, if a team sums one number of each element.
+
+        Those of its thread (one chain), the butterfly of the warp, and those of the warps' numbers.
+        """
+        lanes = min(32, self.threads).bit_length() - 1
+        parts = max(1, self.threads // 32) * self.cluster
+        return self.steps * self.vector + lanes + -(-parts // 4) + 3
+
+    @property
+    def slice(self) -> int:
+        """Pieces of a row that a CTA of the cluster has; the last one may have fewer."""
+        return _slice(self.width // self.vector, self.cluster, self.vector, (*self.inputs, *self.outputs))
+
+    @property
+    def stage_bytes(self) -> int:
+        """Bytes of a stage of the ring: a row (or slice) of each input."""
+        return sum(self.row_bytes(dtype) for dtype in self.inputs)
+
+    @property
+    def staged_bytes(self) -> int:
+        """Bytes of a row of results that waits for the copy engine."""
+        return sum(self.row_bytes(dtype) for dtype in self.outputs) if self.store == "bulk" else 0
+
+    @property
+    def shared_bytes(self) -> int:
+        """Bytes of all stages of a CTA."""
+        if self.design != "ring":
+            return 0
+        return self.teams * (self.stages * self.stage_bytes + STAGED * self.staged_bytes)
+
+    def row_bytes(self, dtype: ScalarType) -> int:
+        """Return the bytes of a row (or slice) of a type in shared memory."""
+        return -(-self.slice * self.vector * dtype.nbytes // 128) * 128
+
+    @property
+    def looped(self) -> bool:
+        """Whether a pass over a row is a loop of PTX."""
+        return not self.held and self.steps > UNROLLED
+
+    @property
+    def persistent(self) -> bool:
+        """Whether a team works on several rows."""
+        return self.ctas is not None
+
+    def blocks(self, rows: int) -> int:
+        """Return the number of groups of ``teams`` rows."""
+        return -(-rows // self.teams)
+
+    def grid(self, rows: int) -> int:
+        """Return the number of CTAs for a number of rows, for ``@kernel(grid=...)``."""
+        blocks = self.blocks(rows)
+        return self.cluster * (blocks if self.ctas is None else min(blocks, self.ctas))
+
+    def options(self) -> dict[str, Any]:
+        """Return the options of ``@kernel`` that the plan decides: ``block``, ``cluster``,
+        ``extern_smem``."""
+        return {
+            "block": (self.threads * self.teams,),
+            "cluster": (self.cluster, 1, 1),
+            "extern_smem": self.design == "ring",
+        }
+
+    def stream(
+        self,
+        rows: Reg | int,
+        inputs: Sequence[TileParam],
+        outputs: Sequence[TileParam],
+        *,
+        fill: float = 0.0,
+        constant: bool = True,
+        most: int = 1,
+    ) -> RowStream:
+        """Open the stream in a kernel: :class:`.row_stream.RowStream`, which has the same arguments."""
+        from .row_stream import RowStream
+
+        return RowStream(self, rows, inputs, outputs, fill=fill, constant=constant, most=most)
+
+
+def _slice(pieces: int, cluster: int, vector: int, types: Sequence[ScalarType]) -> int:
+    """Return the pieces of a CTA: as equal as whole vectors of 16 bytes of every type allow."""
+    if cluster == 1:
+        return pieces
+    unit = max(1, WIDEST // (vector * min(dtype.nbytes for dtype in types)))
+    return -(-pieces // (cluster * unit)) * unit
+
+
+def _default_threads(pieces: int, cluster: int) -> int:
+    """Return a number of threads that gives each at most four pieces, if 1024 threads can."""
+    wanted = -(-pieces // 4)
+    if wanted < 32 and cluster == 1:
+        return max(2, 1 << (wanted - 1).bit_length())
+    return min(1024, 32 * -(-wanted // 32))

@@ -1,0 +1,412 @@
+"""Rows of memory-bound kernels: who loads them, where they wait, and how pieces of them reach the threads.
+
+Owns the designs in which the rows of matrices stream through a CTA.  A kernel writes its arithmetic once,
+piece by piece, and chooses a design by a number or a word::
+
+    "registers"   a team of threads loads its row from global memory, all loads before the first use: one
+                  row for each team or, persistent, rows at a constant distance; with ``ahead`` the loads of
+                  the next row are in flight while the team computes this one
+    "ring"        persistent: one thread of each team copies rows into a ring of shared memory, ``stages``
+                  rows ahead (``cp.async.bulk``, an mbarrier for each stage); the team reads them from there.
+                  Results go from registers to global memory, or (``store="bulk"``) through shared memory by
+                  the copy engine
+
+    ring, row r
+      team          wait full | ld.shared | reduce | st.shared | fence | barrier | row r+1 ...
+      one thread                                     wait for the    | store row r,
+                                                     store of r-1    | copy row r+stages
+
+A *piece* is what one load of a thread moves: ``vector`` elements, 16 bytes of the widest input where the
+width of the rows allows it.  A thread takes every ``threads``-th piece of its row; in the last step some
+threads may have none.  A row is *held* if its threads keep all pieces in registers.  Otherwise each pass over
+the row loads it again, from the ring or, if it is too long for registers, from L2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+
+from ..core.errors import SpecError
+from ..core.types import ScalarType, f32, u32, u64
+from ..dsl import Reg, TileParam, ptx, reg
+from ..dsl.operands import Addr
+from .row_plan import RowPlan
+from .row_sources import GlobalRows, RingRows, RowSource
+from .row_team import RowTeam
+from .row_values import from_f32, load_words, to_f32
+
+__all__ = ["Piece", "Row", "RowNumbers", "RowStream", "RowVector"]
+
+Words = Sequence[Reg]
+
+#: Pieces that are loaded together in a pass of a loop over a row.
+_AT_ONCE = 4
+
+
+class RowVector:
+    """A vector over the columns, such as the weights of a norm; its pieces belong to every row.
+
+    Made by :meth:`RowStream.vector`.
+    """
+
+    def __init__(self, stream: RowStream, tile: TileParam, keep: bool) -> None:
+        self.tile = tile
+        self.dtype = tile.dtype
+        #: Address of this thread's first element.
+        self.place = stream.column_address(tile)
+        self.kept: list[Words] | None = None
+        if keep:
+            self.kept = [self.load(stream, step) for step in range(stream.plan.steps)]
+
+    def load(self, stream: RowStream, step: int) -> Words:
+        plan = stream.plan
+        at = ptx.addr(self.place, step * plan.threads * plan.vector * self.dtype.nbytes)
+        return load_words(at, plan.vector, self.dtype, inside=stream.guards[step], nc=True)
+
+
+class RowNumbers:
+    """A vector with one number for each row, such as a factor that the forward kernel has stored.
+
+    A persistent kernel loads the number of a team's next row while it computes this one.  Made by
+    :meth:`RowStream.numbers`.
+    """
+
+    def __init__(self, stream: RowStream, tile: TileParam) -> None:
+        self.tile = tile
+        self.next: Reg | None = None
+        if stream.plan.persistent:
+            self.next = reg.scalar(tile.dtype, init=0)
+            self.load(stream, stream.first, self.next, stream.first < stream.blocks)
+
+    def load(self, stream: RowStream, block: Reg, out: Reg, inside: Reg | None = None) -> None:
+        index, _ = stream.index(block)
+        ptx.load(self.tile.dtype, self.tile.at(index), space="global", nc=True, out=out, pred=inside)
+
+
+class RowStream:
+    """The rows of a kernel. The constructor records the set-up; all threads of the CTA call it once.
+
+    ::
+
+        plan = kit.RowPlan.make(N, [bf16], [bf16], threads=256, design="ring", stages=4)
+
+        @kernel(in_specs=..., out_specs=..., grid=lambda M: plan.grid(M), **plan.options())
+        def scaled(X, weight, Y):
+            stream = plan.stream(X.extent(0), [X], [Y])
+            weights = stream.vector(weight)
+            with stream.rows() as row:
+                total = reg.scalar(f32, init=0.0)
+                for piece in row.pieces():
+                    for x in piece.values(0):
+                        ptx.inst.fma.rn.f32(total, x, x, total)
+                total = stream.team.reduce(total, "add")
+                for piece in row.pieces():
+                    piece.store(0, [x * w for x, w in zip(piece.values(0), piece.vector(weights))])
+
+    Args:
+        plan: the sizes.
+        rows: number of rows, an int or a u32 register.
+        inputs, outputs: the matrices, of ``rows`` rows, in the order of the plan's types.
+        fill: what elements of pieces outside the row read as: 0.0 or minus infinity.
+        constant: whether no thread writes the inputs while the kernel runs (``ld.global.nc``).
+        most: largest number of values that one reduction combines.
+
+    Attributes:
+        team: the :class:`.row_team.RowTeam` of this thread.
+        guards: for each step, the predicate of the threads that have a piece in it; None: all have.
+    """
+
+    def __init__(
+        self,
+        plan: RowPlan,
+        rows: Reg | int,
+        inputs: Sequence[TileParam],
+        outputs: Sequence[TileParam],
+        *,
+        fill: float = 0.0,
+        constant: bool = True,
+        most: int = 1,
+    ) -> None:
+        self.plan = plan
+        self.fill = fill
+        self.constant = constant
+        given = tuple(tile.dtype for tile in inputs), tuple(tile.dtype for tile in outputs)
+        if given != (plan.inputs, plan.outputs):
+            raise SpecError(f"the matrices have types {given}, the plan {(plan.inputs, plan.outputs)}")
+        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
+        self.count = rows
+        self.team = RowTeam(plan.threads, teams=plan.teams, cluster=plan.cluster, most=most)
+        self._numbers: list[RowNumbers] = []
+        self._columns()
+        policies = {
+            hint: ptx.cache.policy(hint)  # type: ignore[arg-type]
+            for hint in dict.fromkeys((plan.load_hint, plan.store_hint))
+            if hint is not None
+        }
+        self.load_policy = None if plan.load_hint is None else policies[plan.load_hint]
+        self.store_policy = None if plan.store_hint is None else policies[plan.store_hint]
+        self.first = ptx.special.ctaid.x() if plan.cluster == 1 else ptx.special.clusterid.x()
+        self.step = ptx.special.nctaid.x() if plan.cluster == 1 else ptx.special.nclusterid.x()
+        if isinstance(rows, Reg):
+            self.blocks: Reg | int = (rows + (plan.teams - 1)) // plan.teams if plan.teams > 1 else rows
+        else:
+            self.blocks = plan.blocks(rows)
+        self.source: RowSource
+        if plan.design == "ring":
+            self.source = RingRows(self)
+        else:
+            self.source = GlobalRows(self)
+
+    def _columns(self) -> None:
+        """Find out which pieces this thread has: the guards, and its first column."""
+        plan, team = self.plan, self.team
+        pieces = plan.width // plan.vector
+        least = pieces - (plan.cluster - 1) * plan.slice
+        #: Pieces of this CTA's slice, and its first column.
+        self.local: Reg | int = least
+        self.column: Reg | int = 0
+        if isinstance(team.rank, Reg):
+            self.column = team.rank * (plan.slice * plan.vector)
+            self.local = plan.slice
+            if least < plan.slice:
+                self.local = reg.scalar(u32)
+                ptx.inst.sub.u32(self.local, pieces, team.rank * plan.slice)
+                ptx.inst.min.u32(self.local, self.local, plan.slice)
+        self.guards: list[Reg | None] = [None] * plan.steps
+        if not plan.looped:
+            for step in range(plan.steps):
+                if (step + 1) * plan.threads > least:
+                    here = team.lane + step * plan.threads if step else team.lane
+                    self.guards[step] = here < self.local
+
+    def column_address(self, tile: TileParam) -> Reg:
+        """Compute the address of this thread's first column in the first row."""
+        place, size = reg.scalar(u64), tile.dtype.nbytes
+        ptx.inst.mad.wide.u32(place, self.team.lane, self.plan.vector * size, tile.ptr)
+        if isinstance(self.column, Reg):
+            ptx.inst.mad.wide.u32(place, self.column, size, place)
+        return place
+
+    def vector(self, tile: TileParam, *, keep: bool = True) -> RowVector:
+        """Return a vector over the columns, of ``width`` elements, for :meth:`Piece.vector`.
+
+        Args:
+            tile: the vector in global memory, which no thread writes.
+            keep: load it once, and keep it in registers if the rows are held; otherwise each piece loads its
+            part.
+        """
+        return RowVector(self, tile, keep and self.plan.held)
+
+    def numbers(self, tile: TileParam) -> RowNumbers:
+        """Return a vector with one number for each row, for :meth:`Row.number`. No thread writes it."""
+        found = RowNumbers(self, tile)
+        self._numbers.append(found)
+        return found
+
+    @contextmanager
+    def rows(self) -> Iterator[Row]:
+        """Open the loop over this team's rows, or the block for its only row.
+
+        All threads of the CTA execute the block equally often: a team whose row would be past the last one
+        computes the last row again, and its stores are guarded.
+        """
+        with ExitStack() as stack:
+            if self.plan.persistent:
+                block = stack.enter_context(ptx.for_(self.first, self.blocks, self.step))
+            else:
+                block = self.first
+            row = Row(self, block)
+            for numbers in self._numbers:
+                row.take(numbers)
+            self.source.begin(row)
+            yield row
+            self.source.end(row)
+        self.source.finish()
+
+    def index(self, block: Reg) -> tuple[Reg, Reg | None]:
+        """Return this team's row of a block, not past the last, and the predicate that it is one of the
+        block's."""
+        plan = self.plan
+        if plan.teams == 1:
+            return block, None
+        wanted, row = reg.scalar(u32), reg.scalar(u32)
+        ptx.inst.mad.lo.u32(wanted, block, plan.teams, self.team.number)
+        ptx.inst.min.u32(row, wanted, self.count - 1)
+        if isinstance(self.count, int) and self.count % plan.teams == 0:
+            return wanted, None
+        return row, wanted == row
+
+
+class Row:
+    """A row in the block of :meth:`RowStream.rows`.
+
+    Attributes:
+        index: number of the row, u32.
+        inside: predicate of the teams whose row this is; None: all.
+    """
+
+    def __init__(self, stream: RowStream, block: Reg) -> None:
+        self.stream = stream
+        self.block = block
+        self.index, self.inside = stream.index(block)
+        #: For held rows, the words of each input by steps.
+        self.words: list[list[Words]] = []
+        self._targets: list[Reg] | None = None
+        self._numbers: dict[RowNumbers, Reg] = {}
+
+    def targets(self) -> list[Reg]:
+        """Return this thread's first address in the row of each output. Records two instructions each,
+        once."""
+        if self._targets is None:
+            self._targets = []
+            for tile in self.stream.outputs:
+                place = reg.scalar(u64)
+                pitch = self.stream.plan.width * tile.dtype.nbytes
+                ptx.inst.mad.wide.u32(place, self.index, pitch, self.stream.column_address(tile))
+                self._targets.append(place)
+        return self._targets
+
+    def pieces(self) -> Iterator[Piece]:
+        """Go over this thread's pieces of the row: the iterator of a Python loop.
+
+        Python unrolls the pass; for a row of more than 8 pieces that is not held, it records a loop of PTX
+        with four pieces in a pass, whose loads are guarded.
+        """
+        stream, plan = self.stream, self.stream.plan
+        if not plan.looped:
+            for step in range(plan.steps):
+                yield Piece(self, step, stream.guards[step])
+            return
+        self.targets()
+        with ptx.for_(stream.team.lane, stream.local, plan.threads * _AT_ONCE) as at:
+            # Bytes are reckoned from the thread's own first piece.
+            past = at - stream.team.lane
+            for step in range(_AT_ONCE):
+                inside = None if step == 0 else at + step * plan.threads < stream.local
+                yield Piece(self, step, inside, past)
+
+    def derive(
+        self, compute: Callable[[Piece], Sequence[Reg]], *, keep: bool = True
+    ) -> Callable[[Piece], Sequence[Reg]]:
+        """Return a function that computes values of a piece once: rows that are held keep them in registers.
+
+        Args:
+            compute: a function of a piece that records the computation and returns f32 registers.
+            keep: False computes them again in each pass, with fewer registers.
+        """
+        found: dict[int, Sequence[Reg]] = {}
+        if not (keep and self.stream.plan.held):
+            return compute
+
+        def once(piece: Piece) -> Sequence[Reg]:
+            if piece.step not in found:
+                found[piece.step] = compute(piece)
+            return found[piece.step]
+
+        return once
+
+    def take(self, numbers: RowNumbers) -> None:
+        """Load the row's number, or take it from the register where it waits and load the next one."""
+        stream = self.stream
+        found = reg.scalar(numbers.tile.dtype)
+        if numbers.next is None:
+            numbers.load(stream, self.block, found)
+        else:
+            found.set(numbers.next)
+            block = self.block + stream.step
+            numbers.load(stream, block, numbers.next, block < stream.blocks)
+        self._numbers[numbers] = found
+
+    def number(self, numbers: RowNumbers) -> Reg:
+        """Return the row's number, in all threads of the team."""
+        return self._numbers[numbers]
+
+    def store(self, tile: TileParam, value: Reg) -> None:
+        """Store the row's number of a vector with one number for each row, by one thread of the team."""
+        team = self.stream.team
+        first = team.lane == 0
+        if isinstance(team.rank, Reg):
+            first &= team.rank == 0
+        if self.inside is not None:
+            first &= self.inside
+        ptx.store(tile.at(self.index), value, space="global", pred=first)
+
+
+class Piece:
+    """What a thread has of a row in one step: ``vector`` neighboring elements.
+
+    Attributes:
+        step: number of the step; in a loop of PTX, that within the pass.
+        inside: predicate of the threads whose piece lies in the row; None: all.
+    """
+
+    def __init__(self, row: Row, step: int, inside: Reg | None, past: Reg | None = None) -> None:
+        self.row = row
+        self.step = step
+        self.inside = inside
+        #: In a loop, pieces from the thread's first piece to that of this pass.
+        self.past = past
+        self._values: dict[int, list[Reg]] = {}
+
+    def at(self, base: Reg, dtype: ScalarType) -> Addr:
+        """Return the address of this piece in a row in which the thread's first piece is at ``base``."""
+        plan = self.row.stream.plan
+        size = plan.vector * dtype.nbytes
+        if self.past is not None:
+            moved = reg.scalar(base.type)
+            if base.type is u64:
+                ptx.inst.mad.wide.u32(moved, self.past, size, base)
+            else:
+                ptx.inst.mad.lo.u32(moved, self.past, size, base)
+            base = moved
+        return ptx.addr(base, self.step * plan.threads * size)
+
+    def words(self, number: int) -> Words:
+        """Return the words of this piece of input ``number``."""
+        if self.row.words:
+            return self.row.words[number][self.step]
+        return self.row.stream.source.load(self, number)
+
+    def values(self, number: int) -> list[Reg]:
+        """Return the elements of this piece of input ``number`` as f32: :func:`.row_values.to_f32`."""
+        if number not in self._values:
+            self._values[number] = to_f32(self.words(number), self.row.stream.inputs[number].dtype)
+        return self._values[number]
+
+    def vector(self, vector: RowVector) -> list[Reg]:
+        """Return the elements of a vector at the columns of this piece as f32."""
+        if vector.kept is not None:
+            return to_f32(vector.kept[self.step], vector.dtype)
+        plan = self.row.stream.plan
+        words = load_words(
+            self.at(vector.place, vector.dtype), plan.vector, vector.dtype, inside=self.inside, nc=True
+        )
+        return to_f32(words, vector.dtype)
+
+    def keep(self, values: Sequence[Reg], other: float = 0.0) -> Sequence[Reg]:
+        """Return the values where the piece lies in the row, else ``other``. Records a ``selp`` for each, or
+        none."""
+        if self.inside is None:
+            return values
+        found = [reg.scalar(f32) for _ in values]
+        for out, value in zip(found, values, strict=True):
+            ptx.inst.selp.f32(out, value, other, self.inside)
+        return found
+
+    def column(self) -> Reg:
+        """Return the number of the piece's first column, u32."""
+        stream = self.row.stream
+        plan = stream.plan
+        first = stream.team.lane * plan.vector + self.step * plan.threads * plan.vector
+        if self.past is not None:
+            first += self.past * plan.vector
+        return first + stream.column if isinstance(stream.column, Reg) else first
+
+    def store(self, number: int, values: Sequence[Reg]) -> None:
+        """Round f32 values to the type of output ``number`` and store them: :func:`.row_values.from_f32`."""
+        self.store_words(number, from_f32(values, self.row.stream.outputs[number].dtype))
+
+    def store_words(self, number: int, words: Words) -> None:
+        """Store words in the row of output ``number``."""
+        self.row.stream.source.store(self, number, words)
