@@ -13,6 +13,9 @@ from ..core.lazy import lazily
 if TYPE_CHECKING:
     from . import tcgen05_epilogue, tile_order, wgmma_epilogue
     from .accumulators import Accumulator, AccumulatorReader, Accumulators, AccumulatorWriter
+    from .addend import Addend
+    from .cluster_grid import ClusterGrid
+    from .cluster_sum import ClusterSum
     from .division import fast_divmod
     from .groups import single_thread, single_warp, thread_group, warp_group, warp_index
     from .head_operand import HeadOperand, StageDescriptors
@@ -31,13 +34,17 @@ if TYPE_CHECKING:
     from .tma_operand import TmaOperand
     from .trace import Trace
     from .weight_sums import column_sums, store_column_parts
+    from .wgmma_multiply import WgmmaMultiply
 
 __all__ = [
     "Accumulator",
     "AccumulatorReader",
     "AccumulatorWriter",
     "Accumulators",
+    "Addend",
     "BlockRange",
+    "ClusterGrid",
+    "ClusterSum",
     "Consumer",
     "HeadOperand",
     "KeyBlocks",
@@ -60,6 +67,7 @@ __all__ = [
     "TileLoader",
     "TmaOperand",
     "Trace",
+    "WgmmaMultiply",
     "a_fragments",
     "across_lanes",
     "column_sums",
@@ -91,6 +99,9 @@ __getattr__ = lazily(
         "wgmma_epilogue": (),
         "accumulators": ("Accumulator", "AccumulatorReader", "Accumulators", "AccumulatorWriter"),
         "weight_sums": ("column_sums", "store_column_parts"),
+        "addend": ("Addend",),
+        "cluster_grid": ("ClusterGrid",),
+        "cluster_sum": ("ClusterSum",),
         "division": ("fast_divmod",),
         "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),
         "head_operand": ("HeadOperand", "StageDescriptors"),
@@ -108,5 +119,6 @@ __getattr__ = lazily(
         "tile_loop": ("LaunchControlTiles", "StaticTiles"),
         "tma_operand": ("TmaOperand",),
         "trace": ("Trace",),
+        "wgmma_multiply": ("WgmmaMultiply",),
     },
 )

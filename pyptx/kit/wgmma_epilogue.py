@@ -15,20 +15,27 @@ The accumulator is f32; the output is f32, or bf16 or f16, rounded to nearest ev
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import SpecError
 from ..core.types import ScalarType, b32, f32, u64
 from ..dsl import Buffer, Reg, TensorMapReg, ptx, reg
 from ..dsl.units.fragments import Fragment
+from ..layout import SWIZZLE_BYTES
 from .outputs import check_output, pack, settle
 
-__all__ = ["ROWS", "check_accumulator", "direct", "settle", "through_shared"]
+if TYPE_CHECKING:
+    from .addend import Addend
+
+__all__ = ["ROWS", "Apply", "check_accumulator", "check_staging", "direct", "settle", "through_shared"]
+
+#: What an author may record on each four elements of a thread: their registers, row and column.
+Apply = Callable[[Fragment, Reg, Reg], None]
 
 #: Rows of the accumulator that a warp holds, of a box, and of a warp's part of the staging buffer.
 ROWS = 16
 
-#: Bytes of a row of a box: the span of the swizzle.
+#: Bytes of a row of a box with the widest swizzle.
 _SPAN = 128
 _THREADS = 128
 
@@ -86,22 +93,25 @@ def through_shared(
     acc: Fragment,
     staging: Buffer,
     target: TensorMapReg,
-    coord: tuple[Reg | int, Reg | int],
+    coord: tuple[Reg | int, ...],
     *,
     warp: Reg | int,
     leader: Reg,
     beyond: Callable[[Any], tuple[Reg | int, ...]] | None = None,
+    apply: Apply | None = None,
+    addend: Addend | None = None,
+    cache_hint: Reg | None = None,
 ) -> None:
     """Store the accumulator through swizzled shared memory and the TMA engine, independently in each warp.
 
-    A warp writes 128 bytes of its 16 rows into a stage of ``staging``, with ``stmatrix`` for 16-bit types and
-    pairs of elements for f32; then its leader stores the box by TMA.  Before the warp writes a stage again,
-    the leader waits until the engine has read it.  So a persistent kernel can begin its next product while
-    the last boxes are still being stored.
+    A warp writes one span of its 16 rows (128, 64 or 32 bytes of columns, the swizzle's width) into a stage
+    of ``staging``, with ``stmatrix`` for 16-bit types and pairs of elements for f32; then its leader stores
+    the box by TMA.  Before the warp writes a stage again, the leader waits until the engine has read the
+    stage.  So a persistent kernel can begin its next product while the last boxes are still being stored.
 
     Records 17 instructions for the addresses of warp and lane, and one ``mad.lo.u32`` for each stage. Records
-    for each 128 bytes of columns the two of :func:`settle`, the stores (eight ``st.shared.v2``, or for a
-    16-bit type 16 ``cvt`` and four ``stmatrix``), ``fence.proxy.async``, ``bar.warp.sync``, and a guarded
+    for each box the two of :func:`settle`, the stores (for 32 bytes of columns two ``st.shared.v2``, or for a
+    16-bit type four ``cvt`` and one ``stmatrix``), ``fence.proxy.async``, ``bar.warp.sync``, and a guarded
     block with an ``add``, the copy and its ``commit_group``.
 
     Watch out: after the call, the engine still reads the last boxes. Call ``settle(leader)`` before the CTA
@@ -109,15 +119,21 @@ def through_shared(
 
     Args:
         acc: the accumulator, 64 rows of the warpgroup.
-        staging: shared memory with stages and 128-byte swizzle: rows of 128 bytes, :data:`ROWS` for each
+        staging: shared memory with stages and a swizzle: rows of the swizzle's width, :data:`ROWS` for each
             warp.
-        target: the output's tensor map, ``D.tma_desc()``, with a box of :data:`ROWS` rows of 128 bytes.
-        coord: output element where the accumulator's 64 rows begin, innermost first: ``(column, row)``.
+        target: the output's tensor map, ``D.tma_desc()``, with a box of :data:`ROWS` such rows.
+        coord: output element where the accumulator's 64 rows begin, innermost first: ``(column, row)``, or
+            ``(column, row, matrix)`` of an array of matrices.
         warp: this warp's number among the warps that share ``staging``, as an int, or in a register with the
             same value in all lanes. The number of a warpgroup's first warp is a multiple of four.
         leader: predicate that is true in one lane of the warp (``ptx.warp.elect()``), the same at each call.
         beyond: for a map of more than two dimensions: a function of a box's first row, ``row`` of ``coord``
             plus 16 for each warp, that returns the box's coordinates behind the column. Called once.
+        apply: records on each four elements of a thread before they are rounded: gets their f32 registers,
+            which it changes in place, and registers with the row and the column of the first in the output.
+            The second is in the next column; the others are 8 rows below.
+        addend: adds multiples of another matrix before ``apply``; it uses the same ``staging``.
+        cache_hint: L2 policy of the stores.
 
     Raises:
         SpecError: the staging buffer has another shape, its stages do not divide the number of boxes, the
@@ -129,24 +145,14 @@ def through_shared(
     dtype = staging.dtype
     check_accumulator(acc)
     check_output(dtype)
-    chunk, columns = _SPAN // dtype.nbytes, acc.layout.columns
-    if (
-        staging.swizzle != "128B"
-        or staging.stages is None
-        or len(staging.shape) != 2
-        or staging.shape[1] != chunk
-        or staging.shape[0] % ROWS
-    ):
-        raise SpecError(
-            f"the staging buffer is {staging!r}: expected stages of {ROWS} rows of {chunk} {dtype} for each "
-            "warp, with 128-byte swizzle",
-            hint=f"smem.alloc(({ROWS} * warps, {chunk}), dtype, swizzle='128B', stages=2)",
-        )
+    span = check_staging(staging)
+    chunk, columns = span // dtype.nbytes, acc.layout.columns
     if columns % chunk:
         raise SpecError(
-            f"the accumulator has {columns} columns: expected a multiple of {chunk}, 128 bytes of {dtype}"
+            f"the accumulator has {columns} columns: expected a multiple of {chunk}, {span} bytes of {dtype}"
         )
     depth = staging.stages
+    assert depth is not None
     if columns // chunk % depth:
         raise SpecError(
             f"{columns // chunk} boxes are not a multiple of {depth} stages: the next call would write a "
@@ -156,47 +162,92 @@ def through_shared(
         )
     rows = warp * ROWS
     boxes = [staging[i].rows(rows, ROWS) for i in range(depth)]
-    places = _places(boxes[0])
-    first_column, first_row = coord
+    places = _places(boxes[0], span)
+    first_column, first_row, *matrix = coord
     first_row = (warp & 3) * ROWS + first_row
-    outer = (first_row,) if beyond is None else beyond(first_row)
+    outer = (first_row, *matrix) if beyond is None else beyond(first_row)
     bulk = ptx.cp.async_.bulk
     store = (bulk.tensor_2d, bulk.tensor_3d, bulk.tensor_4d, bulk.tensor_5d)[len(outer) - 1]
+    if apply is not None:
+        lane = ptx.special.laneid()
+        own_row, own_column = (lane >> 2) + first_row, (lane & 3) * 2 + first_column
     for number, column in enumerate(range(0, columns, chunk)):
         stage = number % depth
-        settle(leader, depth - 1)
+        if addend is None:
+            settle(leader, depth - 1)
+        else:
+            addend.wait(number)
         part = acc[column // 2 : (column + chunk) // 2]
         for i, place in enumerate(places):
             # The distance between stages, and between the halves of a box, is a multiple of the swizzle's
             # period.
             offset = stage * staging.stage_bytes
+            each = 32 // dtype.nbytes // 2  # this lane's elements in 32 bytes of both rows
+            values = part[each * i : each * (i + 1)]
+            if addend is not None:
+                addend.add(values, ptx.addr(place, offset), 8 * span)
+            if apply is not None:
+                for j in range(0, each, 4):
+                    apply(values[j : j + 4], own_row, own_column + (column + 2 * (each * i + j)))
             if dtype is f32:
-                ptx.inst.st.shared.v2.f32(ptx.addr(place, offset), part[4 * i : 4 * i + 2])
-                ptx.inst.st.shared.v2.f32(ptx.addr(place, offset + 8 * _SPAN), part[4 * i + 2 : 4 * i + 4])
+                ptx.inst.st.shared.v2.f32(ptx.addr(place, offset), values[:2])
+                ptx.inst.st.shared.v2.f32(ptx.addr(place, offset + 8 * span), values[2:])
             else:
-                words = [_pair(part, 8 * i + j, dtype) for j in range(0, 8, 2)]
+                words = [_pair(values, j, dtype) for j in range(0, 8, 2)]
                 ptx.stmatrix(ptx.addr(place, offset), words)
         ptx.fence.proxy_async("shared::cta")
         ptx.warp.sync()
         with ptx.if_(leader):
-            store(dst=target, src=boxes[stage], coord=(first_column + column, *outer))
+            store(
+                dst=target,
+                src=boxes[stage],
+                coord=(first_column + column, *outer),
+                cache_hint=cache_hint,
+            )
             ptx.cp.async_.bulk.commit_group()
+            if addend is not None:
+                addend.refill(number, columns // chunk)
+    if addend is not None:
+        addend.advance(columns // chunk)
 
 
-def _places(box: Buffer) -> list[Reg]:
+def check_staging(staging: Buffer) -> int:
+    """Return the bytes of a row of the staging buffer's boxes. Records nothing.
+
+    Raises:
+        SpecError: the buffer has no stages, or other rows than :data:`ROWS` of its swizzle's width a warp.
+    """
+    span = SWIZZLE_BYTES.get(staging.swizzle, 0) if staging.swizzle != "none" else 0
+    chunk = (span or _SPAN) // staging.dtype.nbytes
+    if (
+        not span
+        or staging.stages is None
+        or len(staging.shape) != 2
+        or staging.shape[1] != chunk
+        or staging.shape[0] % ROWS
+    ):
+        raise SpecError(
+            f"the staging buffer is {staging!r}: expected stages of {ROWS} rows of {chunk} {staging.dtype} "
+            "for each warp, with a swizzle as wide as a row",
+            hint=f"smem.alloc(({ROWS} * warps, {chunk}), dtype, swizzle='128B', stages=2)",
+        )
+    return span
+
+
+def _places(box: Buffer, span: int) -> list[Reg]:
     """Compute the swizzled addresses at which this lane writes, for each 32 bytes of the box's rows.
 
-    Records 13 instructions.  f32: 32 bytes are eight columns, of which the lane writes two in row ``lane /
-    4`` and two 8 rows below.  16-bit types: 32 bytes are 16 columns, four matrices of ``stmatrix``: rows 0..7
-    and 8..15 of eight columns, then of the next eight; the lane gives the address of row ``lane % 16``, piece
-    ``lane / 16``.
+    Records 13 instructions for 128 bytes.  f32: 32 bytes are eight columns, of which the lane writes two in
+    row ``lane / 4`` and two 8 rows below.  16-bit types: 32 bytes are 16 columns, four matrices of
+    ``stmatrix``: rows 0..7 and 8..15 of eight columns, then of the next eight; the lane gives the address of
+    row ``lane % 16``, piece ``lane / 16``.
     """
     lane = ptx.special.laneid()
     if box.dtype is f32:
         row, byte = lane >> 2, (lane & 3) * 8
     else:
         row, byte = lane & 15, (lane >> 4) * 16
-    plain = row * _SPAN + byte + box.addr
-    # The swizzle puts a piece of 16 bytes at its number XOR its row's number.
-    place = plain ^ ((plain >> 3) & 0x70)
-    return [place, *(place ^ step for step in range(32, _SPAN, 32))]
+    plain = row * span + byte + box.addr
+    # The swizzle puts a piece of 16 bytes at its number XOR the number of its line of 128 bytes.
+    place = plain ^ ((plain >> 3) & (span - 16))
+    return [place, *(place ^ step for step in range(32, span, 32))]
