@@ -27,9 +27,8 @@ The rules that make it correct:
   each ``empty[s]``.  Otherwise it would overwrite the stage of a slower peer.
 * A warp arrives after ``wgmma.wait_group``, when its products have *completed*: wgmma reads shared memory
   long after it is issued.
-* ``full[s]`` of a CTA may receive the peer's bytes before its own producer expects them: then the pending
-byte
-  count is negative, and the phase stays incomplete until that producer arrives.
+* ``full[s]`` of a CTA may receive the peer's bytes before its own producer expects them: then the
+  pending byte count is negative, and the phase stays incomplete until that producer arrives.
 * The peer's barriers are initialized only after the first cluster barrier.  No CTA exits before the last
   cluster barrier: until then the peer's arrivals and multicasts can still reach its shared memory.
 * The TMA engine sees what ``st`` and ``stmatrix`` wrote to shared memory only after ``fence.proxy.async``.
