@@ -209,6 +209,27 @@ class _Side:
         self._go_by(1)
         self._step()
 
+    def skip(self, count: int) -> None:
+        """Go ``count`` stages further without a wait: another side of the same kind takes these stages.
+
+        Records ``add``, ``setp``, and under its predicate ``sub`` and ``xor``, and an ``xor`` more if an odd
+        number of whole rounds is skipped; for whole rounds at most that ``xor``.
+
+        Raises:
+            SpecError: the count is negative, or other loops of this side go past several stages at a time.
+        """
+        if type(count) is not int or count < 0:
+            raise SpecError(f"count is {count!r}: expected a number of stages")
+        self._go_by(1)
+        rounds, rest = divmod(count, self.ring.stages)
+        if rounds & 1:
+            self.phase ^= 1
+        if rest:
+            self.stage += rest
+            wrapped = self.stage >= self.ring.stages
+            ptx.inst.sub.u32(self.stage, self.stage, self.ring.stages, pred=wrapped)
+            ptx.inst.xor.b32(self.phase, self.phase, 1, pred=wrapped)
+
     def slots(self, count: int = 1) -> Iterator[Slot]:
         """Wait for each of the next ``count`` stages, and go past them: the iterator of a Python loop.
 

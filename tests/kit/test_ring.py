@@ -338,3 +338,28 @@ def test_the_hint_of_the_waits() -> None:
 
     waits = [line for line in body_of(body) if "try_wait" in line]
     assert len(waits) == 2 and all(line.endswith(", 5000;") for line in waits)
+
+
+@pytest.mark.parametrize(("stages", "count"), [(3, 0), (3, 2), (3, 3), (3, 7), (4, 13), (1, 3)])
+def test_skip_is_as_many_advances(stages: int, count: int) -> None:
+    @kernel(out_specs=(Tile(4, 4, u32),), block=1, arch="sm_90a")
+    def both(out):  # type: ignore[no-untyped-def]
+        ring = kit.Ring(stages)
+        skipping, stepping = ring.consumer(), ring.consumer()
+        for row in range(4):
+            skipping.skip(count)
+            for _ in range(count):
+                stepping.advance()
+            for column, value in enumerate((skipping.stage, skipping.phase, stepping.stage, stepping.phase)):
+                ptx.inst.st.global_.u32(out.at(row, column), value)
+
+    found = both.simulate().outputs[0]
+    assert np.array_equal(found[:, :2], found[:, 2:])
+
+
+def test_refuses_to_skip_backwards() -> None:
+    def check() -> None:
+        with pytest.raises(SpecError, match="count is -1"):
+            kit.Ring(2).consumer().skip(-1)
+
+    in_kernel(check)
