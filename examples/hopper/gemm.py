@@ -53,7 +53,7 @@ from pyptx import SpecError, Tile, bf16, f32, kernel, kit, ptx, reg, smem
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
 import gemm_harness as harness
-from gemm_options import BOXES, MULTIPLIED, REGISTERS, ROWS, SMS, SPAN, check, plan, with_arguments
+from gemm_options import BOXES, MULTIPLIED, REGISTERS, ROWS, SPAN, check, plan, usable_sms, with_arguments
 
 
 def build_gemm(
@@ -75,7 +75,7 @@ def build_gemm(
     staging=None,
     split=1,
     order=kit.tile_order.boustrophedon,
-    sms=SMS,
+    sms=None,
     beta=None,
     scaled=False,
     epilogue=None,
@@ -99,7 +99,7 @@ def build_gemm(
         stages, staging: depth of the ring and of D's staging; default: what fits (``gemm_options.plan``).
         split: number of CTAs, a cluster, that multiply parts of K of one tile. It replaces ``cluster``.
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
-        sms: number of SMs to use.
+        sms: number of SMs to use; default: those that clusters of this size fill at the same time.
         beta: a number: the kernel has an argument C[M, N] of D's type, and adds ``beta * C``.
         scaled: the kernel has two arguments of one f32 each, factors of A and of B.
         epilogue: an :class:`gemm_options.Epilogue`, applied after all these.
@@ -127,7 +127,7 @@ def build_gemm(
     grid_of_ctas = kit.ClusterGrid(*cluster)
     CM, CN = cluster
     ctas = split if split > 1 else grid_of_ctas.size
-    clusters = sms // ctas
+    clusters = (usable_sms(ctas) if sms is None else sms) // ctas
     tiles_n = -(-N // (BN * CN))
     k_blocks = -(-K // BK)
     part, longer = divmod(k_blocks, split)  # stages of a part; the first parts have one more

@@ -10,6 +10,8 @@ from typing import NamedTuple
 from pyptx import Layout, SpecError, Tile, bf16, e4m3, e5m2, f16, f32, kit, ptx, reg, tf32
 
 SMS = 132  # of an H100 or H200
+#: SMs that clusters of some sizes can use at the same time: a cluster lies in one GPC of 16 or 18 SMs.
+USABLE = {1: 132, 2: 132, 4: 128, 8: 128}
 SPAN = 128  # bytes of K in a stage, the width of the swizzle
 ROWS = 64  # rows of one wgmma
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
@@ -119,6 +121,11 @@ def plan(a_type, out_type, tile, *, pingpong=False, warpgroups=None, stages=None
     return Plan(SPAN // a_type.nbytes, warpgroups, blocks, span, stages, staging)
 
 
+def usable_sms(ctas):
+    """Return the number of SMs that clusters of ``ctas`` CTAs can use at the same time."""
+    return USABLE.get(ctas, SMS - SMS % (8 * ctas))
+
+
 def check(given):
     """Raise :class:`SpecError` for arguments of ``build_gemm`` that are out of range, by name."""
     for name, choices in (
@@ -133,7 +140,7 @@ def check(given):
             raise SpecError(f"{name} = {given[name]!r}: expected {' or '.join(map(repr, choices))}")
     for name in ("M", "N", "K", "batch", "split", "sms"):
         size = given[name]
-        if (type(size) is not int or size < 1) and not (size is None and name in ("M", "batch")):
+        if (type(size) is not int or size < 1) and not (size is None and name in ("M", "batch", "sms")):
             raise SpecError(f"{name} = {size!r}: expected a positive whole number")
     if not callable(given["order"]):
         raise SpecError(f"order = {given['order']!r}: expected a function of pyptx.kit.tile_order")
@@ -165,7 +172,7 @@ def check(given):
             raise SpecError("split with consumers='pingpong': a CTA has one tile, use 'cooperative'")
         if given["split"] > 16:
             raise SpecError(f"split = {given['split']}: a cluster has at most 16 CTAs, 8 of them portably")
-    elif given["sms"] < CM * CN:
+    elif given["sms"] is not None and given["sms"] < CM * CN:
         raise SpecError(f"sms = {given['sms']}: a cluster has {CM * CN} CTAs")
 
 

@@ -1,0 +1,197 @@
+"""Which tile, cluster, roles and split ``gemm.py`` should use for a problem, by arithmetic.
+
+``choose(M, N, K)`` returns the options with the smallest predicted time; ``candidates`` has all of them, best
+first, with what bounds each, for a comparison with a search on silicon.  The model has four parts:
+
+* **Rounds.** A kernel with ``tiles`` tiles of clusters and room for ``clusters`` of them takes
+  ``ceil(tiles / clusters)`` rounds; a round takes as long as a CTA needs for its tile.
+* **A stage** takes as long as the slowest of: the tensor cores (4096 FLOP per clock and SM on 16-bit types),
+  their reads of shared memory (128 bytes per clock: ``64 + BN`` rows of 32 bytes for each wgmma), and the
+  loads from L2, which multicast divides among the CTAs that share an operand.
+* **Around the stages**: the fill of the ring, and the epilogue, which ping-pong consumers hide behind the
+  other warpgroup's products; with ``split`` the exchange of sums through shared memory.
+* **Power.** A large product that runs again and again is bound by the power limit, not by the clock: joules
+  for each FLOP, and for each byte that is moved from L2 and from memory. It takes at least
+  ``joules / watts``. In a burst power is no bound, and decides between equally fast options.
+
+The constants are published or measured ones of an H200; none is fitted to these kernels yet.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from pyptx import SpecError, bf16, f32
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
+
+from gemm_options import SMS, plan, usable_sms
+
+CLOCK = 1.755e9  # Hz that an H200 holds in a burst
+FLOPS_PER_CLOCK = 8192  # and SM, for elements of one byte; half of it for two bytes, a quarter for four
+PORT = 128  # bytes per clock that the tensor cores read from an SM's shared memory
+L2_BYTES = 9.2e12  # per second, all SMs together
+L2_SIZE = 50e6 * 2 / 3  # what stays in L2
+MEMORY_BYTES = 4.2e12  # per second
+EXCHANGE = 14  # bytes per clock and SM between the shared memories of a cluster
+LAUNCH = 3.0e-6  # seconds: launch, set-up, first load, last store
+STAGE_LATENCY = 1300  # clocks from the first load of a tile to its first product, if nothing hides it
+ROUND_TRIP = 300  # clocks that a tile costs at least between two main loops
+EPILOGUE = 24  # bytes of D that an SM converts, stages and stores per clock
+WATTS = 690
+IDLE_WATTS = 120
+JOULES_PER_FLOP = 0.55e-12  # of 16-bit types with normally distributed inputs; half of it for 8-bit ones
+JOULES_PER_L2_BYTE = 25e-12
+JOULES_PER_MEMORY_BYTE = 40e-12
+
+TILES = [
+    *((BM, BN) for BM in (64, 128, 256) for BN in (32, 64, 96, 128, 160, 192, 224, 256)),
+    (192, 128),
+    (192, 160),
+    (192, 192),
+]
+CLUSTERS = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)]
+ROLES = ("cooperative", "pingpong")
+#: Splits of K with clusters that share operands: one of both is 1.
+SHARED = [*((1, cluster) for cluster in CLUSTERS), *((split, (1, 1)) for split in (2, 4, 8))]
+
+
+class Choice(NamedTuple):
+    """Options for ``build_gemm`` with their prediction: seconds, and the seconds that each bound asks for."""
+
+    options: dict
+    seconds: float
+    bounds: dict
+
+
+def predict(
+    M,
+    N,
+    K,
+    *,
+    tile,
+    cluster=(1, 1),
+    consumers="cooperative",
+    split=1,
+    a_type=bf16,
+    out_type=bf16,
+    batch=1,
+    sustained=False,
+):
+    """Return the :class:`Choice` for some options.
+
+    Raises:
+        SpecError: the tile does not fit an SM.
+    """
+    pingpong = consumers == "pingpong"
+    made = plan(a_type, out_type, tile, pingpong=pingpong, split=split)
+    (BM, BN), (CM, CN) = tile, cluster
+    nbytes = a_type.nbytes
+    size = split if split > 1 else CM * CN
+    tiles = math.ceil(M / (BM * CM)) * math.ceil(N / (BN * CN)) * batch
+    rounds = math.ceil(tiles / (usable_sms(size) // size))
+    stages = math.ceil(math.ceil(K / made.k) / split)
+    busy = min(1.0, tiles * size / SMS)  # the share of the SMs that load at the same time
+
+    # --- a stage: 128 bytes of K
+    tensor = 2 * BM * BN * made.k * nbytes / FLOPS_PER_CLOCK
+    port = (BM // 64) * 4 * (64 + BN) * 32 / PORT
+    loaded = (BM / CN + BN / CM) * 128  # bytes that L2 delivers for each CTA
+    from_l2 = loaded / (L2_BYTES / CLOCK / SMS / busy)
+    stage = max(tensor, port, from_l2)
+
+    # --- a tile
+    epilogue = BM * BN / split * out_type.nbytes / EPILOGUE
+    exchange = BM * BN * 4 * (split - 1) / split / EXCHANGE + 1000 if split > 1 else 0
+    around = ROUND_TRIP + (0 if pingpong and rounds > 1 else epilogue)
+    clocks = rounds * (stages * stage + around + exchange) + STAGE_LATENCY
+    clocks += epilogue if pingpong else 0
+
+    # --- memory: every operand once, and again for each band of tiles that does not stay in L2
+    operands = (M + N) * K * nbytes * batch
+    output = M * N * out_type.nbytes * batch
+    at_once = SMS * BM * BN / split
+    side = math.sqrt(at_once)
+    again = 1 if operands / batch < L2_SIZE else max(1.0, 0.5 * math.sqrt(M * N) / (4 * side))
+    moved = operands * again + output
+    delivered = tiles * size * stages * loaded
+    flops = 2 * M * N * K * batch
+    joules = (
+        flops * JOULES_PER_FLOP * (0.5 if nbytes == 1 else 2 if a_type is f32 else 1)
+        + delivered * JOULES_PER_L2_BYTE
+        + moved * JOULES_PER_MEMORY_BYTE
+    )
+    bounds = {
+        "clock": clocks / CLOCK,
+        "memory": moved / MEMORY_BYTES,
+        "power": joules / (WATTS - IDLE_WATTS),
+    }
+    binding = ("clock", "memory", "power") if sustained else ("clock", "memory")
+    options = {
+        "tile": tile,
+        **({"split": split} if split > 1 else {"cluster": cluster}),
+        "consumers": consumers,
+    }
+    return Choice(options, LAUNCH + max(bounds[name] for name in binding), bounds)
+
+
+def candidates(M, N, K, *, majors=("K", "K"), batch=1, **problem):
+    """Return all options that the kernel has for a problem as :class:`Choice`, the fastest predicted first.
+
+    Args:
+        M, N, K, batch: sizes.
+        majors: those of A and B, as in ``build_gemm``.
+        problem: ``a_type``, ``out_type`` and ``sustained`` of :func:`predict`.
+    """
+    for name, value in (("M", M), ("N", N), ("K", K), ("batch", batch)):
+        if type(value) is not int or value < 1:
+            raise SpecError(f"{name} = {value!r}: expected a positive whole number")
+    least_a, least_b = (64 if major == "MN" else 8 for major in majors)
+    found = []
+    for (BM, BN), consumers, (split, (CM, CN)) in itertools.product(TILES, ROLES, SHARED):
+        if (
+            (BM > 64 and BM >= 2 * M)
+            or (BN > 32 and BN >= 2 * N)
+            or (CM > 1 and M <= BM)
+            or (CN > 1 and N <= BN)
+            or BM % (CN * least_a)
+            or BN % (CM * least_b)
+            or (split > 1 and (consumers == "pingpong" or 4 * split > -(-K // 64)))
+        ):
+            continue
+        options = {"tile": (BM, BN), "cluster": (CM, CN), "consumers": consumers, "split": split}
+        # A tile may not fit an SM with these roles.
+        with contextlib.suppress(SpecError):
+            found.append(predict(M, N, K, batch=batch, **options, **problem))
+    # Of equally fast ones the one with the fewest joules.
+    return sorted(found, key=lambda choice: (choice.seconds, choice.bounds["power"]))
+
+
+def choose(M, N, K, **problem):
+    """Return the options of ``build_gemm`` with the smallest predicted time; see :func:`candidates`."""
+    return candidates(M, N, K, **problem)[0].options
+
+
+def main():
+    """Print the choices for square products and for those of language models."""
+    shapes = [(n, n, n) for n in (1024, 2048, 4096, 6144, 8192, 16384)]
+    models = [(6144, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (7168, 18432)]
+    shapes += [(M, *model) for M in (64, 1024, 8192) for model in models]
+    for shape in shapes:
+        for sustained in (False, True):
+            best = candidates(*shape, sustained=sustained)[0]
+            bound = max(best.bounds, key=best.bounds.get)
+            rate = 2 * math.prod(shape) / best.seconds / 1e12
+            print(
+                f"{' x '.join(map(str, shape)):>20}  {'sustained' if sustained else 'burst':<9}"
+                f"  {best.seconds * 1e6:8.1f} us  {rate:5.0f} TFLOP/s  {bound:<6}  {best.options}"
+            )
+
+
+if __name__ == "__main__":
+    main()
