@@ -17,10 +17,12 @@ from ..dsl import Buffer, Layout, Reg, Tile, TileParam, ptx, reg, smem
 from ..dsl.operands import Addr
 from ..layout import OperandTile
 from ..layout.tcgen05_smem_descriptor import Major
+from .division import fast_divmod
 
 __all__ = ["HeadOperand", "StageDescriptors"]
 
 _SPAN = 128
+_CHUNK = 16
 
 Order = Literal["bshd", "bhsd"]
 
@@ -43,9 +45,11 @@ class HeadOperand:
         order: ``"bshd"`` for arrays ``[batch, position, head, element]``, ``"bhsd"`` for ``[batch, head,
             position, element]``.
         packed: heads in neighboring rows, a divisor of ``rows``.
+        piece: rows of one copy, a multiple of 8 that divides ``rows``, for tiles whose rows come from several
+            places, such as the pages of a cache; default: all. :meth:`load` then loads one piece.
 
     Attributes:
-        nbytes: bytes of one tile, which a load announces on its mbarrier.
+        nbytes: bytes of one tile, which its loads announce on its mbarrier.
 
     Raises:
         SpecError: a tile that TMA or ``wgmma`` cannot read.
@@ -54,7 +58,14 @@ class HeadOperand:
     """
 
     def __init__(
-        self, rows: int, elements: int, dtype: ScalarType, *, order: Order = "bshd", packed: int = 1
+        self,
+        rows: int,
+        elements: int,
+        dtype: ScalarType,
+        *,
+        order: Order = "bshd",
+        packed: int = 1,
+        piece: int | None = None,
     ) -> None:
         if order not in ("bshd", "bhsd"):
             raise SpecError(f"order is {order!r}: expected 'bshd' or 'bhsd'")
@@ -64,7 +75,13 @@ class HeadOperand:
             raise SpecError(f"rows is {rows!r}: expected a multiple of 8, up to the 256 of a box")
         if type(packed) is not int or packed < 1 or rows % packed:
             raise SpecError(f"packed is {packed!r}: expected a divisor of the {rows} rows")
+        piece = rows if piece is None else piece
+        if type(piece) is not int or piece < 8 or rows % piece or piece % 8 or (piece < rows and packed > 1):
+            raise SpecError(
+                f"piece is {piece!r}: expected a multiple of 8 that divides the {rows} rows, of one head"
+            )
         self.rows, self.elements, self.dtype, self.order, self.packed = rows, elements, dtype, order, packed
+        self.piece = piece
         self.width = _SPAN // dtype.nbytes
         self.slabs = elements // self.width
         self.nbytes = rows * elements * dtype.nbytes
@@ -89,7 +106,8 @@ class HeadOperand:
         if self.packed == 1:
             shape = (batch, heads, slabs, positions, self.width)
             strides = (steps["b"], steps["h"], _SPAN, steps["s"], size)
-            box = (1, 1, slabs, self.rows, self.width)
+            # Slabs of a tile lie apart by all of its rows, so that a piece takes a copy for each slab.
+            box = (1, 1, slabs if self.piece == self.rows else 1, self.piece, self.width)
         else:
             shape = (batch, slabs, positions, heads, self.width)
             strides = (steps["b"], _SPAN, steps["s"], steps["h"], size)
@@ -138,9 +156,12 @@ class HeadOperand:
         head: Reg | int,
         batch: Reg | int,
         mbar: Reg | Addr | Buffer,
+        row: Reg | int = 0,
         cache_hint: Reg | None = None,
     ) -> None:
-        """Load the rows from ``position`` on. Records one ``cp.async.bulk.tensor.5d``.
+        """Load the rows, or one piece, from ``position`` on. Records one ``cp.async.bulk.tensor.5d``.
+
+        For a piece it records one for each slab, and for a ``row`` in a register a ``mad.lo.u32`` for each.
 
         Args:
             stage: one stage of :meth:`stages`.
@@ -149,12 +170,42 @@ class HeadOperand:
             head: number of the head; with ``packed`` of the first one.
             batch: number of the batch.
             mbar: the mbarrier that counts the bytes.
+            row: row of the tile where the piece begins, a multiple of 8.
             cache_hint: as for ``ptx.cp.async_.bulk.tensor_5d``.
         """
+        if self.piece < self.rows:
+            for slab, part in enumerate(stage.split(self.slabs)):
+                ptx.cp.async_.bulk.tensor_5d(
+                    dst=part.rows(row, self.piece),
+                    src=array.tma_desc(),
+                    coord=(0, position, slab, head, batch),
+                    mbar=mbar,
+                    cache_hint=cache_hint,
+                )
+            return
         coord = (0, position, 0, head, batch) if self.packed == 1 else (0, head, position, 0, batch)
         ptx.cp.async_.bulk.tensor_5d(
             dst=stage, src=array.tma_desc(), coord=coord, mbar=mbar, cache_hint=cache_hint
         )
+
+    def clear(self, stage: Buffer, first: Reg, *, thread: Reg, threads: int) -> None:
+        """Store zeros to the rows from ``first`` on, by ``threads`` threads.
+
+        Records a ``ptx.for_`` with an ``st.shared.v4`` and up to 8 instructions for its address. wgmma sees
+        the zeros after ``ptx.fence.proxy_async`` in each thread and a barrier of these threads.
+
+        Args:
+            stage: one stage of :meth:`stages`.
+            first: the first row, a u32 register.
+            thread: number of this thread, below ``threads``.
+            threads: number of threads that share the work.
+        """
+        chunks = self.slabs * _SPAN // _CHUNK  # of a row; the swizzle exchanges them within their row
+        with ptx.for_(first * chunks + thread, self.rows * chunks, threads) as number:
+            row, chunk = fast_divmod(number, chunks)
+            slab, place = fast_divmod(chunk, _SPAN // _CHUNK)
+            address = stage.addr + slab * (self.rows * _SPAN) + row * _SPAN + place * _CHUNK
+            ptx.inst.st.shared.v4.b32(ptx.addr(address), [0, 0, 0, 0])
 
     def descriptors(
         self, stage: Buffer, major: Major = "K", *, first: Reg | int = 0, rows: int | None = None

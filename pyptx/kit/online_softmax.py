@@ -158,6 +158,15 @@ class OnlineSoftmax:
         """The factor of scores whose powers of two are the exponentials."""
         return self.scale * math.log2(math.e)
 
+    def reset(self) -> None:
+        """Begin a tile: no element yet. Records four ``mov``; then no :meth:`block` is the first.
+
+        The blocks need ``masked=True``, as the maximum before the first one is -infinity.
+        """
+        for maximum, total in zip(self.maximum, self.total, strict=True):
+            ptx.inst.mov.f32(maximum, -_INFINITY)
+            ptx.inst.mov.f32(total, 0.0)
+
     def block(self, *, first: bool = False, masked: bool = False) -> None:
         """Turn the scores of a block into exponentials, in place; update maximum, sum and factor.
 
@@ -259,6 +268,14 @@ class OnlineSoftmax:
         for i, value in enumerate(o):
             ptx.inst.mul.rn.f32(value, value, factors[0 if o.row(i) == o.row(0) else 1])
 
+    def add_lanes(self) -> None:
+        """Add the sums of the lanes that share a row, behind the last block. Records two ``shfl`` and ``add``
+        for each row.
+
+        Then ``maximum`` and ``total`` are those of whole rows; :meth:`finish` calls it.
+        """
+        across_lanes(self.total, self.s, "add")
+
     def finish(self, o: Fragment) -> RegArray:
         """Divide O by the sums; return the natural logarithm of each row's sum of exponentials.
 
@@ -266,7 +283,7 @@ class OnlineSoftmax:
         for each row, ``rcp.approx.ftz``, a ``mul.rn`` for each element of O, and for the logarithms
         ``lg2.approx.ftz``, ``mul.rn`` and ``fma.rn``.
         """
-        across_lanes(self.total, self.s, "add")
+        self.add_lanes()
         inverse, lse = reg.array(f32, 2), reg.array(f32, 2)
         for row in range(2):
             total, empty = self.total[row], reg.scalar(pred)

@@ -9,7 +9,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pyptx import Kernel, SpecError, Tile, b64, bf16, f32, kernel, kit, ptx, smem
+from pyptx import Kernel, SpecError, Tile, b64, bf16, f32, kernel, kit, ptx, smem, u32
 from pyptx.core.types import e4m3
 from tests.dsl.helpers import in_kernel
 
@@ -123,6 +123,7 @@ def test_products_with_the_descriptors(stage: int | None) -> None:
         (lambda: kit.HeadOperand(12, 64, bf16), "rows is 12"),
         (lambda: kit.HeadOperand(264, 64, bf16), "rows is 264"),
         (lambda: kit.HeadOperand(64, 128, e4m3, packed=3), "packed is 3"),
+        (lambda: kit.HeadOperand(64, 64, bf16, piece=12), "piece is 12"),
         (lambda: kit.HeadOperand(64, 64, bf16, packed=8).stored(1, 8, 8, 12), "boxes of 12 rows"),
     ],
 )
@@ -132,3 +133,45 @@ def test_what_is_refused(call: Callable[[], object], words: str) -> None:
             call()
 
     in_kernel(body, arch="sm_90a")
+
+
+@pytest.mark.parametrize("elements", [64, 128])
+def test_pieces_and_cleared_rows(elements: int) -> None:
+    """Rows of a tile from two places, and zeros behind a row that a register names."""
+    operand = kit.HeadOperand(32, elements, bf16, piece=16)
+    words = operand.nbytes // 4
+
+    @kernel(
+        in_specs=(operand.spec(B, S, H), Tile(1, u32)),
+        out_specs=(Tile(words, f32),),
+        block=64,
+        arch="sm_90a",
+    )
+    def load(X, number, Y):  # type: ignore[no-untyped-def]
+        tiles = operand.stages(2)
+        full = smem.alloc(1, b64)
+        warp, thread = kit.warp_index(), ptx.special.tid.x()
+        with kit.single_thread(warp, 0):
+            ptx.mbarrier.init(full, 1)
+            ptx.fence.mbarrier_init()
+            ptx.mbarrier.arrive_expect_tx(full, operand.nbytes)
+            with ptx.for_(0, 32, 16) as row:
+                operand.load(tiles[1], X, position=3, head=1, batch=row >> 4, mbar=full, row=row)
+        ptx.bar.sync(0)
+        ptx.mbarrier.wait(full, 0)
+        operand.clear(tiles[1], ptx.load(u32, number.at(0)), thread=thread, threads=64)
+        ptx.bar.sync(0)
+        with ptx.for_(thread, words, 64) as word:
+            ptx.store(Y.at(word), smem.load(f32, ptx.addr(tiles[1].addr + word * 4)))
+
+    x = np.random.default_rng(elements).integers(1, 1 << 14, (B, S, H, elements), np.uint16)
+    for first in (0, 21, 32):
+        report = load.simulate(x.view(ml_dtypes.bfloat16), np.array([first], np.uint32), sanitize="strict")
+        assert report.verdict == "clean", str(report)
+        halves = report.outputs[0].view(np.uint16).reshape(elements // 64, 32, 64)
+        for row in range(32):
+            for chunk in range(8):
+                place = 8 * (chunk ^ row % 8)
+                expected = x[row // 16, 3 + row % 16, 1].reshape(-1, 64)[:, 8 * chunk : 8 * chunk + 8]
+                found = halves[:, row, place : place + 8]
+                assert np.array_equal(found, expected if row < first else np.zeros_like(expected))

@@ -16,7 +16,9 @@ ROWS, BLOCK, DIM = 64, 32, 8
 SCALE = 0.7
 
 
-def over_blocks(blocks: int, *, masked: bool = False, pin: bool = False, **options: Any) -> Kernel:
+def over_blocks(
+    blocks: int, *, masked: bool = False, pin: bool = False, reset: bool = False, **options: Any
+) -> Kernel:
     """Softmax of X[64, 32 * blocks]; O[i, j] counts block b as ``2 ** b``; O is divided by the sums."""
 
     @kernel(
@@ -30,6 +32,8 @@ def over_blocks(blocks: int, *, masked: bool = False, pin: bool = False, **optio
         scratch = smem.alloc(1, f32)
         state = kit.OnlineSoftmax(s, scale=SCALE, **options)
         origin = s.origin()
+        if reset:
+            state.reset()
         for number in range(blocks):
             places = [
                 (origin.row + s.row(i), origin.column + (s.column(i) + BLOCK * number))
@@ -37,7 +41,7 @@ def over_blocks(blocks: int, *, masked: bool = False, pin: bool = False, **optio
             ]
             for value, place in zip(s, places, strict=True):
                 ptx.inst.ld.global_.f32(value, X.at(*place))
-            state.block(first=number == 0, masked=masked)
+            state.block(first=number == 0 and not reset, masked=masked)
             if pin:
                 state.pin(scratch.addr)
             if number:
@@ -75,6 +79,7 @@ def log_sum(x: np.ndarray) -> np.ndarray:
 OPTIONS: list[dict[str, Any]] = [
     {},
     {"masked": True},
+    {"masked": True, "reset": True},
     {"lazy": 8.0},
     {"lazy": 8.0, "masked": True, "pin": True},
     {"polynomials": 16, "degree": 5, "ways": 1},
@@ -83,7 +88,7 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.sample(7)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("blocks", [3])
 def test_sums_and_exponentials(blocks: int, options: dict[str, Any]) -> None:
