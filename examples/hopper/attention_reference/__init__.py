@@ -61,6 +61,64 @@ def reference(q, k, v, *, causal=False, window=None, scale=None, order="bshd"):
     return back(o), lse, back(bound), near[..., 0] + 2.0**-20 * (1 + abs(np.where(np.isinf(lse), 0, lse)))
 
 
+def cache_inputs(
+    B, H, Sk, D, *, Hk=None, Sq=1, dtype=bf16, order="bshd", page=None, pages=None, lengths=None, seed=0
+):
+    """Return Q, K, V, the lengths, and with ``page`` a table; what lies behind a sequence's end is NaN.
+
+    ``lengths`` are Sk by default; with ``page``, K and V are pools, whose pages the table permutes.
+    """
+    q, *caches = make_inputs(B, H, Sk, D, Hk=Hk, dtype=dtype, seed=seed)
+    lengths = np.array([Sk] * B if lengths is None else lengths, np.int32)
+    rng = np.random.default_rng(seed + 1)
+    count = 0 if page is None else Sk // page
+    table = rng.permutation(pages or 1)[: B * count].reshape(B, count).astype(np.int32)
+    found = []
+    for cache in caches:
+        for b, length in enumerate(lengths):
+            cache[b, length:] = np.nan
+        if page is not None:
+            pool = np.full((pages, page, *cache.shape[2:]), np.nan, cache.dtype)
+            pool[table.ravel()] = cache.reshape(B * count, page, *cache.shape[2:])
+            cache = pool
+        found.append(cache)
+    if page is not None:
+        for b, length in enumerate(lengths):
+            table[b, -(-length // page) :] = 1 << 30  # entries that must not be read
+    arrays = [q[:, :Sq], *found]
+    if order == "bhsd":
+        arrays = [x.swapaxes(1, 2) for x in arrays]
+    return (*map(np.ascontiguousarray, arrays), lengths, *([] if page is None else [table]))
+
+
+def cache_reference(q, k, v, lengths, table=None, *, causal=True, window=None, scale=None, order="bshd"):
+    """Return what :func:`reference` does, for the inputs of :func:`cache_inputs`."""
+    if order == "bhsd":
+        q, k, v = (x.swapaxes(1, 2) for x in (q, k, v))
+    rows = []
+    for b, length in enumerate(lengths):
+        own = [
+            x[b] if table is None else x[table[b, : -(-length // x.shape[1])]].reshape(-1, *x.shape[2:])
+            for x in (k, v)
+        ]
+        if length:
+            some = [x[None, :length] for x in own]
+            rows.append(
+                reference(
+                    q[b : b + 1],
+                    *some,
+                    causal=causal,
+                    window=None if window is None else (window, None),
+                    scale=scale,
+                )
+            )
+        else:
+            zero, none = np.zeros((1, *q.shape[1:])), np.full((1, q.shape[2], q.shape[1]), -np.inf)
+            rows.append((zero, none, zero, abs(none)))
+    o, lse, near, sums = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+    return (o.swapaxes(1, 2), lse, near.swapaxes(1, 2), sums) if order == "bhsd" else (o, lse, near, sums)
+
+
 def worst_error(found, expected):
     """Return the largest error of O and the log-sum-exp as a fraction of the bound."""
     worst = 0.0
@@ -73,19 +131,25 @@ def worst_error(found, expected):
     return worst
 
 
-def verify(build, cases, schedules=("eager", "late")):
+MASKS = ("causal", "window", "scale", "order")
+
+
+def verify(build, cases, inputs_of=make_inputs, expected_of=reference, schedules=("eager", "late")):
     """Assemble and simulate each case under each schedule. Print a table; return True if all is right.
 
-    A case is a shape, options of inputs and kernel, and options of the kernel alone.
+    A case is a shape, options of inputs and kernel (lengths are of the inputs alone), and options of the
+    kernel alone.
     """
     good = True
     for shape, of_inputs, options in cases:
-        attention = build(*shape, **of_inputs, **options)
+        known = {name: value for name, value in of_inputs.items() if name != "lengths"}
+        attention = build(*shape, **known, **options)
         assembly = attention.assemble()
         # If ptxas ignored setmaxnreg or serialized wgmma, its notes say so.
         clean = not (assembly.spills or assembly.warnings or assembly.notes)
-        inputs = make_inputs(*shape, **of_inputs)
-        expected = reference(*inputs, **{k: v for k, v in options.items() if k in ("causal", "window")})
+        inputs = inputs_of(*shape, **of_inputs)
+        given = {**of_inputs, **options}
+        expected = expected_of(*inputs, **{name: given[name] for name in MASKS if name in given})
         for schedule in schedules:
             report = attention.simulate(*inputs, schedule=schedule, sanitize="strict")
             error = worst_error(report.outputs, expected)
