@@ -1,0 +1,293 @@
+"""Rows of a benchmark program: what is measured, beside what, and results that outlive the process.
+
+A row runs in a process of its own with a time limit, so that a kernel that hangs costs one row.  What it
+measured is kept in a file at once; a row that the file has for the same texts of its kernels is not run again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+__all__ = ["Composed", "Measured", "Results", "Row", "child", "kernels_of", "lines_of", "page", "ratio_interval", "run_rows"]
+
+
+@dataclass(frozen=True)
+class Composed:
+    """A function that launches several kernels, and these kernels with their run-time sizes."""
+
+    function: Callable[..., Any]
+    kernels: list[tuple[Any, Mapping[str, int]]]
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.function(*arguments)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table.
+
+    Attributes:
+        name: unique, such as ``gemm bf16 8192 8192 8192``.
+        group: the rows that one word of the command line selects.
+        ours: builds what to measure, by name, the choice of the library first, then further candidates: kernels,
+            or a :class:`Composed` of several.
+        rivals: given torch, returns the functions to compare with, by name.
+        inputs: given torch and the number of the copy, returns the arguments.
+        reference: a function of the arguments that returns the expected outputs.
+        rtol, atol: the tolerance of ``pyptx.bench``.
+        flops, bytes: of one run.
+        target: least ratio of a rival's time to ours that the row is to reach.
+        dims: the run-time sizes of our kernels.
+        options: further options of ``pyptx.bench``.
+        data: the distribution of the inputs.
+    """
+
+    name: str
+    group: str
+    ours: Callable[[], Mapping[str, Callable[..., Any]]]
+    rivals: Callable[[Any], Mapping[str, Callable[..., Any]]]
+    inputs: Callable[[Any, int], Sequence[Any]]
+    reference: Callable[..., Any]
+    rtol: float
+    atol: float
+    flops: float | None = None
+    bytes: float | None = None
+    target: float | None = None
+    dims: Mapping[str, int] = field(default_factory=dict)
+    options: Mapping[str, Any] = field(default_factory=dict)
+    data: str = "normal"
+
+
+@dataclass(frozen=True)
+class Speed:
+    """How one function did: microseconds, their 10th and 90th percentile, and under the sustained protocol its draw."""
+
+    median: float
+    low: float
+    high: float
+    times: tuple[float, ...]
+    watts: float | None = None
+    sm_mhz: float | None = None
+    joules: float | None = None
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The result of a row.
+
+    Attributes:
+        row: its name.
+        protocol: ``burst`` or ``sustained``.
+        device: the GPU, in words.
+        text: a hash of the texts of our kernels.
+        speeds: by name of the function; ours are those in :attr:`ours`.
+        ours: names of our functions, the choice of the library first.
+        fault: why there are no speeds, or empty.
+        when: the time of the measurement, UTC.
+    """
+
+    row: str
+    protocol: str
+    device: str
+    text: str
+    speeds: Mapping[str, Speed]
+    ours: tuple[str, ...]
+    fault: str = ""
+    when: str = ""
+
+
+def ratio_interval(
+    ours: Sequence[float], theirs: Sequence[float], *, draws: int = 2000, seed: int = 0
+) -> tuple[float, float, float]:
+    """Return the median of ``theirs / ours`` over paired runs, and its 95% interval by the bootstrap."""
+    pairs = min(len(ours), len(theirs))
+    ratios = np.asarray(theirs[:pairs]) / np.asarray(ours[:pairs])
+    picks = np.random.default_rng(seed).integers(0, pairs, (draws, pairs))
+    medians = np.median(ratios[picks], axis=1)
+    return float(np.median(ratios)), *map(float, np.quantile(medians, (0.025, 0.975)))
+
+
+class Results:
+    """Measured rows, kept in a file with one JSON object a line; the last line of a row counts."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.known: dict[tuple[str, str], Measured] = {}
+        if path.exists():
+            for line in path.read_text(encoding="utf-8").splitlines():
+                given = json.loads(line)
+                speeds = {name: Speed(**{**speed, "times": tuple(speed["times"])}) for name, speed in given["speeds"].items()}
+                self._keep(Measured(**{**given, "speeds": speeds, "ours": tuple(given["ours"])}))
+
+    def _keep(self, result: Measured) -> None:
+        self.known[result.row, result.protocol] = result
+
+    def add(self, result: Measured) -> None:
+        self._keep(result)
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        with self.path.open("a", encoding="utf-8") as file:
+            file.write(json.dumps(asdict(result)) + "\n")
+
+
+def kernels_of(row: Row) -> list[tuple[Any, Mapping[str, int]]]:
+    """Return the kernels of a row, each with its run-time sizes."""
+    found: list[tuple[Any, Mapping[str, int]]] = []
+    for each in row.ours().values():
+        found += each.kernels if isinstance(each, Composed) else [(each, row.dims)]
+    return found
+
+
+def text_of(row: Row) -> str:
+    """Return a hash of the texts of a row's kernels."""
+    made = hashlib.sha256()
+    for kernel, dims in kernels_of(row):
+        made.update(kernel.ptx(**dims).encode())
+    return made.hexdigest()[:16]
+
+
+def measure(row: Row, protocol: str, seconds: float, repeats: int) -> Measured:
+    """Measure one row on this process's GPU."""
+    import torch
+
+    import pyptx
+
+    ours = dict(row.ours())
+    text = text_of(row)
+    device = torch.cuda.get_device_name()
+    when = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
+    functions = {**ours, **row.rivals(torch)}
+    result = pyptx.bench(
+        functions,
+        lambda copy: row.inputs(torch, copy),
+        reference=row.reference,
+        rtol=row.rtol,
+        atol=row.atol,
+        flops=row.flops,
+        bytes=row.bytes,
+        protocol=protocol,
+        seconds=seconds,
+        repeats=repeats,
+        **row.options,
+    )
+    speeds = {}
+    for name in functions:
+        timing = result[name]
+        draw = timing.draw
+        speeds[name] = Speed(
+            timing.median,
+            timing.quantile(0.1),
+            timing.quantile(0.9),
+            tuple(round(each, 3) for each in timing.times),
+            *((None, None, None) if draw is None else (draw.watts, draw.sm_mhz, draw.joules)),
+        )
+    return Measured(row.name, protocol, device, text, speeds, tuple(ours), "", when)
+
+
+def run_rows(
+    program: Sequence[str], rows: Sequence[Row], results: Results, protocol: str, *, budget: float, limit: float
+) -> None:
+    """Measure rows one after another, each in a process: ``program`` with the row's name appended.
+
+    Args:
+        budget: seconds after which no further row begins.
+        limit: seconds after which a row's process is killed.
+    """
+    started = time.monotonic()
+    for row in rows:
+        known = results.known.get((row.name, protocol))
+        if known is not None and not known.fault and known.text == text_of(row):
+            print(lines_of(row, known), flush=True)
+            continue
+        left = budget - (time.monotonic() - started)
+        if left < 5:
+            print(f"{row.name}: not begun, the time is over; the same command goes on from here")
+            return
+        try:
+            done = subprocess.run(
+                [*program, row.name], capture_output=True, text=True, timeout=min(limit, left), check=False
+            )
+            fault = "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["?"])[-1]
+        except subprocess.TimeoutExpired:
+            fault = f"no end after {min(limit, left):.0f} s"
+        if fault:
+            results.add(Measured(row.name, protocol, "", text_of(row), {}, (), fault[:500]))
+        else:
+            results = Results(results.path)
+        print(lines_of(row, results.known[row.name, protocol]), flush=True)
+
+
+def lines_of(row: Row, result: Measured) -> str:
+    """Return the lines of a row: our choice, beside each rival."""
+    if result.fault:
+        return f"{row.name:<44} {result.fault}"
+    first, lines = result.ours[0], []
+    for name, speed in result.speeds.items():
+        words = [
+            f"{row.name if name == first else '':<44} {name:<24}{speed.median:10.1f} us {_rate(row, speed):>14}"
+        ]
+        if speed.joules is not None and row.flops:
+            words.append(f"{speed.watts:5.0f} W {speed.sm_mhz or math.nan:5.0f} MHz {1e12 * speed.joules / row.flops:5.2f} pJ/FLOP")
+        if name != first:
+            middle, low, high = ratio_interval(result.speeds[first].times, speed.times)
+            mark = "" if row.target is None or name in result.ours else ("  ok" if low >= row.target else f"  MISSED {row.target:g}")
+            words.append(f"ours {middle:.3f} ({low:.3f} to {high:.3f}) times as fast{mark}")
+        lines.append("  ".join(words))
+    return "\n".join(lines)
+
+
+def child(rows: Sequence[Row], name: str, results: Results, protocol: str, seconds: float, repeats: int) -> None:
+    """Measure the row called ``name`` and keep what was measured."""
+    (row,) = (row for row in rows if row.name == name)
+    results.add(measure(row, protocol, seconds, repeats))
+    sys.stdout.flush()
+
+
+def page(rows: Sequence[Row], results: Results) -> str:
+    """Return what was measured as Markdown tables, one for each group and protocol."""
+    lines: list[str] = []
+    for protocol in ("burst", "sustained"):
+        for group in dict.fromkeys(row.group for row in rows):
+            of_group = [row for row in rows if row.group == group and (row.name, protocol) in results.known]
+            if not of_group:
+                continue
+            head = "| row | ours | rate | rivals | ratio, its 95% interval | target | inputs |"
+            lines += ["", f"## {group}, {protocol}", "", head, "|---|--:|--:|---|---|--:|---|"]
+            lines += [_line(row, results.known[row.name, protocol]) for row in of_group]
+    return "\n".join(lines).lstrip("\n") + "\n"
+
+
+def _line(row: Row, result: Measured) -> str:
+    if result.fault:
+        return f"| {row.name} | not measured: {result.fault} | | | | | |"
+    ours = result.speeds[result.ours[0]]
+    rivals = {name: speed for name, speed in result.speeds.items() if name not in result.ours}
+    ratios = {name: ratio_interval(ours.times, speed.times) for name, speed in rivals.items()}
+    target = "" if row.target is None else f"{row.target:g}"
+    if ratios and row.target is not None:
+        target += "" if min(low for _, low, _ in ratios.values()) >= row.target else ", missed"
+    cells = (
+        row.name,
+        f"{ours.median:.1f} us",
+        _rate(row, ours),
+        ", ".join(f"{name} {speed.median:.1f} us" for name, speed in rivals.items()),
+        ", ".join(f"{middle:.3f} ({low:.3f} to {high:.3f})" for middle, low, high in ratios.values()),
+        target,
+        row.data,
+    )
+    return f"| {' | '.join(cells)} |"
+
+
+def _rate(row: Row, speed: Speed) -> str:
+    work, unit = (row.flops, "TFLOP/s") if row.flops else (row.bytes, "TB/s")
+    return f"{work / speed.median / 1e6:.{1 if row.flops else 2}f} {unit}" if work else ""
