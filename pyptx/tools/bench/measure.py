@@ -41,6 +41,7 @@ def bench(
     flush: bool = True,
     protocol: Literal["burst", "sustained"] = "burst",
     seconds: float = 2.0,
+    roofs: Mapping[str, Function] | None = None,
     device: Device | None = None,
 ) -> BenchResult:
     """Time GPU functions with CUDA events, on torch's current stream.
@@ -68,6 +69,8 @@ def bench(
             back, in two windows of ``seconds`` for each function, first in order, then in the opposite order;
             it times their second halves and reads clocks and energy; ``repeats`` and ``flush`` do not count.
         seconds: length of a window of the sustained protocol.
+        roofs: further functions by name, of the same arguments, that are timed with the others and not
+            verified: what the hardware reaches at most, such as a copy of as many bytes.
         device: the GPU to measure; torch's current GPU if None.
 
     Returns:
@@ -87,7 +90,8 @@ def bench(
         raise SpecError(f"protocol is {protocol!r}: expected 'burst' or 'sustained'")
     if not seconds > 0:
         raise SpecError(f"seconds is {seconds!r}: expected more than 0")
-    flops_of, bytes_of = _each("flops", flops, named), _each("bytes", bytes, named)
+    timed = {**named, **_roofs(roofs or {}, named)}
+    flops_of, bytes_of = _each("flops", flops, timed), _each("bytes", bytes, timed)
     device = TorchDevice() if device is None else device
     turns = _copies(device, inputs, copies)
     for arguments in turns:
@@ -96,9 +100,9 @@ def bench(
             verify(device, name, function, arguments, expected, rtol=rtol, atol=atol)
         del expected
     if protocol == "sustained":
-        sustained, readings, said = measure_sustained(device, named, turns, seconds, flops_of, bytes_of)
+        sustained, readings, said = measure_sustained(device, timed, turns, seconds, flops_of, bytes_of)
         return BenchResult(device.name, tuple(sustained), readings, len(turns), False, tuple(said), protocol)
-    return _burst(device, named, turns, (repeats, warmup, flush), flops_of, bytes_of)
+    return _burst(device, timed, turns, (repeats, warmup, flush), flops_of, bytes_of)
 
 
 def _burst(
@@ -139,6 +143,14 @@ def _named(functions: Function | Sequence[Function] | Mapping[str, Function]) ->
         if not callable(function):
             raise SpecError(f"{name} is {type(function).__name__}: expected a function or a kernel")
     return found
+
+
+def _roofs(given: Mapping[str, Function], named: Mapping[str, Function]) -> dict[str, Function]:
+    roofs = _named(given) if given else {}
+    for name in roofs:
+        if name in named:
+            raise SpecError(f"roofs has {name!r}, which is one of the functions", hint="choose another name")
+    return roofs
 
 
 def _name(function: Function) -> str:

@@ -170,6 +170,23 @@ def test_functions_take_turns(device: FakeDevice) -> None:
     assert all(one != two for one, two in itertools.pairwise(addresses))
 
 
+def test_roofs_are_timed_in_turns_and_not_verified(device: FakeDevice) -> None:
+    copied = device.takes("copied", 4.0, function=lambda x: x.copy())
+    found = pyptx.bench(
+        device.takes("f", 5.0),
+        (X,),
+        reference=double,
+        roofs={"copy": copied},
+        bytes=8e6,
+        repeats=20,
+        device=device,
+    )
+    assert [t.name for t in found.timings] == ["f", "copy"]
+    assert found["copy"].times == (4.0,) * 20 and found["copy"].gbps == pytest.approx(2000.0)
+    runs = [name for name, _ in _measured(device, 40)]
+    assert {tuple(sorted(runs[n : n + 2])) for n in range(0, 40, 2)} == {("copied", "f")}
+
+
 @pytest.mark.parametrize(("nbytes", "copies"), [(1 << 22, 2), (1 << 19, 4), (4000, 8)])
 def test_copies_fill_the_cache_twice(device: FakeDevice, nbytes: int, copies: int) -> None:
     x = np.ones(nbytes // 4, np.float32)
@@ -302,6 +319,8 @@ def test_names(device: FakeDevice) -> None:
         ({"warmup": -1}, "warmup is -1"),
         ({"copies": 0}, "copies is 0"),
         ({"flops": {"g": 3}}, "flops names 'g'; the functions are double"),
+        ({"roofs": {"double": double}}, "roofs has 'double', which is one of the functions"),
+        ({"roofs": {"copy": 3}}, "copy is int: expected a function"),
     ],
 )
 def test_mistakes(device: FakeDevice, keywords: dict[str, Any], says: str) -> None:
