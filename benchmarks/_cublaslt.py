@@ -1,6 +1,7 @@
 """cuBLASLt through ctypes: the fastest of the algorithms that its heuristic proposes for a product.
 
-torch calls the first algorithm of the heuristic.  A library user who cares tries several, so this is the rival.
+torch calls the first algorithm of the heuristic.  A user who cares tries several of them, so this is the
+rival.
 """
 
 from __future__ import annotations
@@ -80,7 +81,7 @@ class FastestProduct:
 
         library, handle = _library()
         (m, k), n = a.shape, b.shape[0]
-        code = {name: TYPES[str(each.dtype).removeprefix("torch.")] for name, each in (("a", a), ("b", b), ("d", d))}
+        code = [TYPES[str(each.dtype).removeprefix("torch.")] for each in (b, a, d)]
         tf32 = a.dtype is torch.float32
         operation = c_void_p()
         _check(
@@ -88,7 +89,7 @@ class FastestProduct:
                 byref(operation), COMPUTE_32F_FAST_TF32 if tf32 else COMPUTE_32F, R_32F
             )
         )
-        # Column-major, as the library sees it: D.T[N, M] = B[N, K] @ A.T[K, M], where both lie with K together.
+        # Column-major, as the library sees it: D.T[N, M] = B[N, K] @ A.T[K, M], each with K contiguous.
         for attribute, value in ((TRANSPOSE_A, 1), (TRANSPOSE_B, 0)):
             self._set(operation, attribute, c_int(value))
         scales = None
@@ -98,7 +99,7 @@ class FastestProduct:
             self._set(operation, B_SCALE, c_void_p(scales.data_ptr() + 4))
             self._set(operation, FAST_ACCUMULATION, ctypes.c_int8(self.fast))
         layouts = []
-        for kind, rows, columns in ((code["b"], k, n), (code["a"], k, m), (code["d"], n, m)):
+        for kind, rows, columns in zip(code, (k, k, n), (n, m, m), strict=True):
             layout = c_void_p()
             _check(
                 library.cublasLtMatrixLayoutCreate(

@@ -1,7 +1,8 @@
 """Rows of a benchmark program: what is measured, beside what, and results that outlive the process.
 
 A row runs in a process of its own with a time limit, so that a kernel that hangs costs one row.  What it
-measured is kept in a file at once; a row that the file has for the same texts of its kernels is not run again.
+measured is kept in a file at once; a row that the file has for the same texts of its kernels is not run
+again.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ import hashlib
 import json
 import math
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -19,7 +19,25 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["Composed", "Measured", "Results", "Row", "child", "kernels_of", "lines_of", "page", "ratio_interval", "run_rows"]
+__all__ = [
+    "Composed",
+    "Measured",
+    "Results",
+    "Row",
+    "Speed",
+    "child",
+    "kernels_of",
+    "lines_of",
+    "measure",
+    "page",
+    "ratio_interval",
+    "run_rows",
+    "text_of",
+]
+
+
+#: The name of our choice in results.
+OURS = "pyptx"
 
 
 @dataclass(frozen=True)
@@ -40,14 +58,16 @@ class Row:
     Attributes:
         name: unique, such as ``gemm bf16 8192 8192 8192``.
         group: the rows that one word of the command line selects.
-        ours: builds what to measure, by name, the choice of the library first, then further candidates: kernels,
-            or a :class:`Composed` of several.
+        ours: builds what to measure: a kernel, or a :class:`Composed` of several.
+        candidates: builds further kernels by name, other choices of the same kernel, for ``--candidates``.
         rivals: given torch, returns the functions to compare with, by name.
         inputs: given torch and the number of the copy, returns the arguments.
         reference: a function of the arguments that returns the expected outputs.
         rtol, atol: the tolerance of ``pyptx.bench``.
         flops, bytes: of one run.
-        target: least ratio of a rival's time to ours that the row is to reach.
+        target: least ratio of a rival's (and a roof's) time to ours that the row is to reach.
+        roofs: given torch, returns functions of the same arguments that are timed and not verified: what the
+            hardware reaches at most.
         dims: the run-time sizes of our kernels.
         options: further options of ``pyptx.bench``.
         data: the distribution of the inputs.
@@ -55,7 +75,7 @@ class Row:
 
     name: str
     group: str
-    ours: Callable[[], Mapping[str, Callable[..., Any]]]
+    ours: Callable[[], Callable[..., Any]]
     rivals: Callable[[Any], Mapping[str, Callable[..., Any]]]
     inputs: Callable[[Any, int], Sequence[Any]]
     reference: Callable[..., Any]
@@ -64,6 +84,8 @@ class Row:
     flops: float | None = None
     bytes: float | None = None
     target: float | None = None
+    roofs: Callable[[Any], Mapping[str, Callable[..., Any]]] = lambda torch: {}
+    candidates: Callable[[], Mapping[str, Callable[..., Any]]] = dict
     dims: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     data: str = "normal"
@@ -71,7 +93,13 @@ class Row:
 
 @dataclass(frozen=True)
 class Speed:
-    """How one function did: microseconds, their 10th and 90th percentile, and under the sustained protocol its draw."""
+    """How one function did.
+
+    Attributes:
+        median, low, high: microseconds of a run, the 10th and the 90th percentile.
+        times: of each run.
+        watts, sm_mhz, joules: power, clock and energy of a launch under the sustained protocol, where read.
+    """
 
     median: float
     low: float
@@ -127,7 +155,10 @@ class Results:
         if path.exists():
             for line in path.read_text(encoding="utf-8").splitlines():
                 given = json.loads(line)
-                speeds = {name: Speed(**{**speed, "times": tuple(speed["times"])}) for name, speed in given["speeds"].items()}
+                speeds = {
+                    name: Speed(**{**each, "times": tuple(each["times"])})
+                    for name, each in given["speeds"].items()
+                }
                 self._keep(Measured(**{**given, "speeds": speeds, "ours": tuple(given["ours"])}))
 
     def _keep(self, result: Measured) -> None:
@@ -140,30 +171,35 @@ class Results:
             file.write(json.dumps(asdict(result)) + "\n")
 
 
-def kernels_of(row: Row) -> list[tuple[Any, Mapping[str, int]]]:
+def ours_of(row: Row, candidates: bool) -> dict[str, Callable[..., Any]]:
+    """Return what to measure by name, our choice first."""
+    return {OURS: row.ours(), **(row.candidates() if candidates else {})}
+
+
+def kernels_of(row: Row, candidates: bool = False) -> list[tuple[Any, Mapping[str, int]]]:
     """Return the kernels of a row, each with its run-time sizes."""
     found: list[tuple[Any, Mapping[str, int]]] = []
-    for each in row.ours().values():
+    for each in ours_of(row, candidates).values():
         found += each.kernels if isinstance(each, Composed) else [(each, row.dims)]
     return found
 
 
-def text_of(row: Row) -> str:
+def text_of(row: Row, candidates: bool) -> str:
     """Return a hash of the texts of a row's kernels."""
     made = hashlib.sha256()
-    for kernel, dims in kernels_of(row):
+    for kernel, dims in kernels_of(row, candidates):
         made.update(kernel.ptx(**dims).encode())
     return made.hexdigest()[:16]
 
 
-def measure(row: Row, protocol: str, seconds: float, repeats: int) -> Measured:
+def measure(row: Row, protocol: str, seconds: float, repeats: int, candidates: bool) -> Measured:
     """Measure one row on this process's GPU."""
     import torch
 
     import pyptx
 
-    ours = dict(row.ours())
-    text = text_of(row)
+    ours = ours_of(row, candidates)
+    text = text_of(row, candidates)
     device = torch.cuda.get_device_name()
     when = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
     functions = {**ours, **row.rivals(torch)}
@@ -178,13 +214,13 @@ def measure(row: Row, protocol: str, seconds: float, repeats: int) -> Measured:
         protocol=protocol,
         seconds=seconds,
         repeats=repeats,
+        roofs=row.roofs(torch),
         **row.options,
     )
     speeds = {}
-    for name in functions:
-        timing = result[name]
+    for timing in result.timings:
         draw = timing.draw
-        speeds[name] = Speed(
+        speeds[timing.name] = Speed(
             timing.median,
             timing.quantile(0.1),
             timing.quantile(0.9),
@@ -195,18 +231,26 @@ def measure(row: Row, protocol: str, seconds: float, repeats: int) -> Measured:
 
 
 def run_rows(
-    program: Sequence[str], rows: Sequence[Row], results: Results, protocol: str, *, budget: float, limit: float
+    program: Sequence[str],
+    rows: Sequence[Row],
+    results: Results,
+    protocol: str,
+    *,
+    candidates: bool,
+    budget: float,
+    limit: float,
 ) -> None:
     """Measure rows one after another, each in a process: ``program`` with the row's name appended.
 
     Args:
+        candidates: whether further choices of each kernel are measured as well.
         budget: seconds after which no further row begins.
         limit: seconds after which a row's process is killed.
     """
     started = time.monotonic()
     for row in rows:
         known = results.known.get((row.name, protocol))
-        if known is not None and not known.fault and known.text == text_of(row):
+        if known is not None and not known.fault and known.text == text_of(row, candidates):
             print(lines_of(row, known), flush=True)
             continue
         left = budget - (time.monotonic() - started)
@@ -221,7 +265,7 @@ def run_rows(
         except subprocess.TimeoutExpired:
             fault = f"no end after {min(limit, left):.0f} s"
         if fault:
-            results.add(Measured(row.name, protocol, "", text_of(row), {}, (), fault[:500]))
+            results.add(Measured(row.name, protocol, "", text_of(row, candidates), {}, (), fault[:500]))
         else:
             results = Results(results.path)
         print(lines_of(row, results.known[row.name, protocol]), flush=True)
@@ -233,24 +277,39 @@ def lines_of(row: Row, result: Measured) -> str:
         return f"{row.name:<44} {result.fault}"
     first, lines = result.ours[0], []
     for name, speed in result.speeds.items():
-        words = [
-            f"{row.name if name == first else '':<44} {name:<24}{speed.median:10.1f} us {_rate(row, speed):>14}"
-        ]
+        shown = row.name if name == first else ""
+        words = [f"{shown:<44} {name:<24}{speed.median:10.1f} us {_rate(row, speed):>14}"]
         if speed.joules is not None and row.flops:
-            words.append(f"{speed.watts:5.0f} W {speed.sm_mhz or math.nan:5.0f} MHz {1e12 * speed.joules / row.flops:5.2f} pJ/FLOP")
+            energy = 1e12 * speed.joules / row.flops
+            words.append(f"{speed.watts:5.0f} W {speed.sm_mhz or math.nan:5.0f} MHz {energy:5.2f} pJ/FLOP")
         if name != first:
             middle, low, high = ratio_interval(result.speeds[first].times, speed.times)
-            mark = "" if row.target is None or name in result.ours else ("  ok" if low >= row.target else f"  MISSED {row.target:g}")
+            mark = _mark(row, result, name, low)
             words.append(f"ours {middle:.3f} ({low:.3f} to {high:.3f}) times as fast{mark}")
         lines.append("  ".join(words))
     return "\n".join(lines)
 
 
-def child(rows: Sequence[Row], name: str, results: Results, protocol: str, seconds: float, repeats: int) -> None:
-    """Measure the row called ``name`` and keep what was measured."""
+def _mark(row: Row, result: Measured, name: str, low: float) -> str:
+    """Return whether the target is reached beside the function called ``name``."""
+    if row.target is None or name in result.ours:
+        return ""
+    return "  ok" if low >= row.target else f"  MISSED {row.target:g}"
+
+
+def child(
+    rows: Sequence[Row],
+    name: str,
+    results: Results,
+    protocol: str,
+    *,
+    seconds: float,
+    repeats: int,
+    candidates: bool,
+) -> None:
+    """Measure the row called ``name`` in this process, and keep what was measured."""
     (row,) = (row for row in rows if row.name == name)
-    results.add(measure(row, protocol, seconds, repeats))
-    sys.stdout.flush()
+    results.add(measure(row, protocol, seconds, repeats, candidates))
 
 
 def page(rows: Sequence[Row], results: Results) -> str:

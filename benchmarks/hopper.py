@@ -2,13 +2,14 @@
 
     python benchmarks/hopper.py --list                     # the rows and their groups; needs no GPU
     pyptx build benchmarks/hopper.py:kernels -o cubins     # compile them where no GPU is; also group=gemm
-    PYPTX_CACHE_PATH=cubins python benchmarks/hopper.py gemm rows --budget 450
+    PYPTX_CACHE_PATH=cubins python benchmarks/hopper.py gemm memory --budget 450
+    python benchmarks/hopper.py gemm --candidates          # other tiles, stages, clusters of each kernel
     python benchmarks/hopper.py gemm --sustained           # two seconds back to back: clocks, watts, joules
     python benchmarks/hopper.py --page > table.md          # what was measured, as a page
 
 What a row measured is kept in ``--results`` at once; the same command goes on where the time was over, and
-measures a row anew if its kernels changed.  ``pyptx.bench`` verifies every function before it is timed.  A ratio
-is the rival's time over ours in paired runs, with its 95% interval; the lower end counts.
+measures a row anew if its kernels changed.  ``pyptx.bench`` verifies every function before it is timed.  A
+ratio is the rival's time over ours in paired runs, with its 95% interval; the lower end counts.
 """
 
 from __future__ import annotations
@@ -17,10 +18,14 @@ import argparse
 import sys
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for ``pyptx build``
+
+from _hopper_attention import ATTENTION
 from _hopper_gemm import GEMMS
+from _hopper_memory import MEMORY
 from _rows import Results, Row, child, kernels_of, page, run_rows
 
-ROWS: list[Row] = [*GEMMS]
+ROWS: list[Row] = [*GEMMS, *ATTENTION, *MEMORY]
 RESULTS = Path("hopper_results.jsonl")
 
 
@@ -29,21 +34,26 @@ def chosen(words: list[str]) -> list[Row]:
     for word in words:
         if not any(word in (row.group, row.name) for row in ROWS):
             groups = ", ".join(dict.fromkeys(row.group for row in ROWS))
-            sys.exit(f"no row and no group is called {word!r}; the groups are {groups}; --list shows the rows")
+            sys.exit(
+                f"no row and no group is called {word!r}; the groups are {groups}; --list shows the rows"
+            )
     return [row for row in ROWS if not words or row.group in words or row.name in words]
 
 
-def kernels(group: str = "") -> list[object]:
-    """Return every kernel of a group with its sizes, for ``pyptx build``."""
-    return [each for row in chosen([group] if group else []) for each in kernels_of(row)]
+def kernels(group: str = "", candidates: int = 0) -> list[object]:
+    """Return every kernel of a group with its sizes, for ``pyptx build``; 1: the candidates as well."""
+    return [each for row in chosen([group] if group else []) for each in kernels_of(row, bool(candidates))]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("rows", nargs="*", metavar="ROW|GROUP")
     parser.add_argument("--list", action="store_true", help="print the rows and stop")
-    parser.add_argument("--page", action="store_true", help="print what was measured as a Markdown page and stop")
+    parser.add_argument(
+        "--page", action="store_true", help="print what was measured as a Markdown page and stop"
+    )
     parser.add_argument("--sustained", action="store_true", help="two seconds back to back, not single runs")
+    parser.add_argument("--candidates", action="store_true", help="measure other choices of each kernel, too")
     parser.add_argument("--results", type=Path, default=RESULTS, help=f"the file of results; {RESULTS}")
     parser.add_argument("--budget", type=float, default=450, help="seconds after which no row begins; 450")
     parser.add_argument("--limit", type=float, default=90, help="seconds that a row may take; 90")
@@ -54,20 +64,24 @@ def main() -> None:
     results = Results(options.results)
     protocol = "sustained" if options.sustained else "burst"
     if options.row:
-        child(ROWS, options.row, results, protocol, options.seconds, options.repeats)
+        measured = {"seconds": options.seconds, "repeats": options.repeats}
+        child(ROWS, options.row, results, protocol, candidates=options.candidates, **measured)
         return
     rows = chosen(options.rows)
     if options.list:
         for row in rows:
-            print(f"{row.group:<12} {row.name}" + ("" if row.target is None else f"  (target {row.target:g})"))
+            print(
+                f"{row.group:<12} {row.name}" + ("" if row.target is None else f"  (target {row.target:g})")
+            )
         return
     if options.page:
         print(page(rows, results), end="")
         return
     program = [sys.executable, __file__, "--results", str(options.results)]
     program += ["--seconds", str(options.seconds), "--repeats", str(options.repeats)]
-    program += ["--sustained"] * options.sustained + ["--row"]
-    run_rows(program, rows, results, protocol, budget=options.budget, limit=options.limit)
+    program += ["--sustained"] * options.sustained + ["--candidates"] * options.candidates + ["--row"]
+    limits = {"budget": options.budget, "limit": options.limit}
+    run_rows(program, rows, results, protocol, candidates=options.candidates, **limits)
 
 
 if __name__ == "__main__":

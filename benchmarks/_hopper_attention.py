@@ -1,0 +1,104 @@
+"""Attention's rows of ``hopper.py``: forward, full and causal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from _examples import load_example
+from _rows import Composed, Row
+
+from pyptx import SpecError
+
+__all__ = ["ATTENTION"]
+
+BATCH, HEADS = 4, 16
+LENGTHS = (2048, 4096, 8192, 16384)
+#: Head dim: blocks of keys and consumer warpgroups to try.
+CHOICES = {
+    64: ((128, 3), (128, 2), (192, 2), (176, 3)),
+    128: ((176, 2), (128, 2), (128, 3), (112, 3)),
+    256: ((80, 2), (64, 2), (96, 2)),
+}
+
+
+def _forward(S: int, D: int, **options: Any) -> Composed:
+    """Return the kernel as a function that returns O alone, as the rivals do."""
+    kernel = load_example("hopper/attention.py").build_attention(BATCH, HEADS, S, D, **options)
+    return Composed(lambda q, k, v: kernel(q, k, v)[0], [(kernel, {})])
+
+
+def _candidates(S: int, D: int, causal: bool) -> dict[str, Any]:
+    found = {}
+    for block, consumers in CHOICES[D]:
+        for overlap in (False, True):
+            for pingpong in (False, True):
+                for polynomials in (0, 8, 16):
+                    options = {"overlap": overlap, "pingpong": pingpong, "polynomials": polynomials}
+                    name = f"{block}x{consumers}" + "".join(
+                        f" {key}={value}" for key, value in options.items() if value
+                    )
+                    try:
+                        found[name] = _forward(
+                            S, D, causal=causal, block=block, consumers=consumers, **options
+                        )
+                    except SpecError:  # a combination that does not fit
+                        continue
+    return found
+
+
+def _backend(torch: Any, name: str, causal: bool) -> Callable[..., Any]:
+    """Return torch's attention by one of its backends, of and to arrays [B, S, H, D]."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    backend = getattr(SDPBackend, name)
+
+    def run(q: Any, k: Any, v: Any) -> Any:
+        heads = (each.transpose(1, 2) for each in (q, k, v))
+        with sdpa_kernel(backend):
+            o = torch.nn.functional.scaled_dot_product_attention(*heads, is_causal=causal)
+        return o.transpose(1, 2)
+
+    return run
+
+
+def _row(S: int, D: int, causal: bool) -> Row:
+    def inputs(torch: Any, copy: int) -> tuple[Any, ...]:
+        torch.manual_seed(copy)
+        shape = (BATCH, S, HEADS, D)
+        return tuple(torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+
+    def rivals(torch: Any) -> dict[str, Callable[..., Any]]:
+        names = {"cuDNN": "CUDNN_ATTENTION"} | ({"FlashAttention-2": "FLASH_ATTENTION"} if D < 256 else {})
+        return {shown: _backend(torch, name, causal) for shown, name in names.items()}
+
+    def reference(q: Any, k: Any, v: Any) -> Any:
+        import torch
+
+        return _backend(torch, "CUDNN_ATTENTION", causal)(q, k, v)
+
+    work = 4.0 * BATCH * HEADS * S * S * D
+    return Row(
+        name=f"attention hd{D} S{S} {'causal' if causal else 'full'}",
+        group=f"attention-hd{D}",
+        ours=partial(_forward, S, D, causal=causal),
+        candidates=partial(_candidates, S, D, causal),
+        rivals=rivals,
+        inputs=inputs,
+        reference=reference,
+        rtol=2.0**-6,
+        atol=2.0**-8,
+        flops=work / 2 if causal else work,
+        target=1.1 if D == 64 else 1.0,
+    )
+
+
+def _rows() -> Iterator[Row]:
+    for D in CHOICES:
+        for causal in (False, True):
+            for S in LENGTHS:
+                yield _row(S, D, causal)
+
+
+ATTENTION = list(_rows())

@@ -1,0 +1,120 @@
+"""The GEMM's rows of ``hopper.py``: squares, what models multiply, 8-bit floats."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+from _cublaslt import FastestProduct
+from _examples import load_example
+from _rows import Row
+
+from pyptx import SpecError, e4m3
+
+__all__ = ["GEMMS"]
+
+SQUARES = {4096: 1.02, 6144: 1.02, 8192: 1.02, 16384: 1.05}
+#: (N, K) of layers, and rows of tokens.
+LAYERS = ((6144, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (7168, 18432))
+TOKENS = (1, 64, 1024, 8192)
+#: Other choices of the square GEMM's options.
+CANDIDATES: tuple[Mapping[str, Any], ...] = tuple(
+    {"tile": tile, "cluster": cluster, "consumers": consumers, "hints": hints}
+    for tile in ((128, 256), (256, 128), (192, 128), (128, 192), (128, 128))
+    for cluster in ((1, 1), (2, 1), (1, 2), (2, 2))
+    for consumers in ("cooperative", "pingpong")
+    for hints in (False, True)
+)
+
+
+def _gemm() -> Any:
+    return load_example("hopper/gemm.py")
+
+
+def _candidates(M: int, N: int, K: int, **given: Any) -> dict[str, Any]:
+    found = {}
+    for options in CANDIDATES:
+        name = " ".join(str(value) for value in options.values())
+        try:
+            found[name] = _gemm().build_gemm(M, N, K, **given, **options)
+        except SpecError:  # a tile that does not fit
+            continue
+    return found
+
+
+def _normal(torch: Any, copy: int, M: int, N: int, K: int) -> tuple[Any, Any]:
+    torch.manual_seed(copy)
+    return tuple(torch.randn(rows, K, device="cuda", dtype=torch.bfloat16) for rows in (M, N))
+
+
+def _zeros(torch: Any, copy: int, M: int, N: int, K: int) -> tuple[Any, Any]:
+    """Return zeros but for one number of each, so that an output is not all zero."""
+    a, b = (torch.zeros(rows, K, device="cuda", dtype=torch.bfloat16) for rows in (M, N))
+    a[0, 0] = b[0, 0] = 1.0
+    return a, b
+
+
+def _product(torch: Any) -> dict[str, Callable[..., Any]]:
+    return {
+        "cuBLAS": lambda a, b: torch.matmul(a, b.T),
+        "cuBLASLt, best of 16": FastestProduct(torch.bfloat16),
+    }
+
+
+def _row(group: str, M: int, N: int, K: int, target: float | None, *, zeros: bool = False) -> Row:
+    return Row(
+        name=f"{group} {M}x{N}x{K}",
+        group=group,
+        ours=lambda: _gemm().build_gemm(M, N, K),
+        candidates=partial(_candidates, M, N, K),
+        rivals=_product,
+        inputs=partial(_zeros if zeros else _normal, M=M, N=N, K=K),
+        reference=lambda a, b: a.float() @ b.float().T,
+        rtol=2.0**-7,
+        atol=1e-5 * K,
+        flops=2.0 * M * N * K,
+        target=target,
+        data="zeros" if zeros else "normal",
+    )
+
+
+def _fp8(torch: Any) -> dict[str, Callable[..., Any]]:
+    one = torch.ones((), device="cuda")
+    fast = partial(torch._scaled_mm, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=True)
+    return {
+        "torch._scaled_mm": lambda a, b: fast(a, b.T),
+        "cuBLASLt, best of 16": FastestProduct(torch.bfloat16),
+    }
+
+
+def _fp8_row(M: int, N: int, K: int) -> Row:
+    def inputs(torch: Any, copy: int) -> tuple[Any, Any]:
+        return tuple(each.to(torch.float8_e4m3fn) for each in _normal(torch, copy, M, N, K))
+
+    return Row(
+        name=f"fp8 {M}x{N}x{K}",
+        group="fp8",
+        ours=lambda: _gemm().build_gemm(M, N, K, a_type=e4m3),
+        candidates=partial(_candidates, M, N, K, a_type=e4m3),
+        rivals=_fp8,
+        inputs=inputs,
+        reference=lambda a, b: a.float() @ b.float().T,
+        rtol=2.0**-7,
+        atol=2.0**-9 * K**0.5,
+        flops=2.0 * M * N * K,
+        target=1.05,
+    )
+
+
+def _rows() -> Iterator[Row]:
+    for size, target in SQUARES.items():
+        yield _row("gemm", size, size, size, target)
+    yield _row("gemm-zeros", 8192, 8192, 8192, 1.12, zeros=True)
+    for N, K in LAYERS:
+        for M in TOKENS:
+            yield _row("layers", M, N, K, 0.97)
+    yield _fp8_row(8192, 8192, 8192)
+
+
+GEMMS = list(_rows())
