@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
@@ -18,28 +19,31 @@ SQUARES = {4096: 1.02, 6144: 1.02, 8192: 1.02, 16384: 1.05}
 #: (N, K) of layers, and rows of tokens.
 LAYERS = ((6144, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (7168, 18432))
 TOKENS = (1, 64, 1024, 8192)
-#: Other choices of the square GEMM's options.
-CANDIDATES: tuple[Mapping[str, Any], ...] = tuple(
-    {"tile": tile, "cluster": cluster, "consumers": consumers, "hints": hints}
-    for tile in ((128, 256), (256, 128), (192, 128), (128, 192), (128, 128))
-    for cluster in ((1, 1), (2, 1), (1, 2), (2, 2))
-    for consumers in ("cooperative", "pingpong")
-    for hints in (False, True)
-)
+#: How many of the best options by arithmetic are measured, in a burst and sustained.
+CANDIDATES = 16
 
 
 def _gemm() -> Any:
     return load_example("hopper/gemm.py")
 
 
+def _choice() -> Any:
+    return load_example("hopper/gemm_choice.py")
+
+
+def _chosen(M: int, N: int, K: int, **given: Any) -> Any:
+    return _gemm().build_gemm(M, N, K, **given, **_choice().choose(M, N, K, **given))
+
+
 def _candidates(M: int, N: int, K: int, **given: Any) -> dict[str, Any]:
     found = {}
-    for options in CANDIDATES:
-        name = " ".join(str(value) for value in options.values())
-        try:
-            found[name] = _gemm().build_gemm(M, N, K, **given, **options)
-        except SpecError:  # a tile that does not fit
-            continue
+    for sustained in (False, True):
+        for choice in _choice().candidates(M, N, K, sustained=sustained, **given)[:CANDIDATES]:
+            for hints in (False, True):
+                name = " ".join(map(str, choice.options.values())) + " hints" * hints
+                # What the model lets through may still not be built.
+                with contextlib.suppress(SpecError):
+                    found[name] = _gemm().build_gemm(M, N, K, hints=hints, **given, **choice.options)
     return found
 
 
@@ -66,7 +70,7 @@ def _row(group: str, M: int, N: int, K: int, target: float | None, *, zeros: boo
     return Row(
         name=f"{group} {M}x{N}x{K}",
         group=group,
-        ours=lambda: _gemm().build_gemm(M, N, K),
+        ours=partial(_chosen, M, N, K),
         candidates=partial(_candidates, M, N, K),
         rivals=_product,
         inputs=partial(_zeros if zeros else _normal, M=M, N=N, K=K),
@@ -95,7 +99,7 @@ def _fp8_row(M: int, N: int, K: int) -> Row:
     return Row(
         name=f"fp8 {M}x{N}x{K}",
         group="fp8",
-        ours=lambda: _gemm().build_gemm(M, N, K, a_type=e4m3),
+        ours=partial(_chosen, M, N, K, a_type=e4m3),
         candidates=partial(_candidates, M, N, K, a_type=e4m3),
         rivals=_fp8,
         inputs=inputs,
