@@ -53,7 +53,7 @@ from pyptx import SpecError, Tile, bf16, f32, kernel, kit, ptx, reg, smem
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
 import gemm_harness as harness
-from gemm_options import BOXES, MULTIPLIED, REGISTERS, ROWS, SPAN, check, plan, usable_sms, with_arguments
+from gemm_options import BOXES, MULTIPLIED, REGISTERS, ROWS, check, plan, usable_sms, with_arguments
 
 
 def build_gemm(
@@ -124,18 +124,23 @@ def build_gemm(
         staging=staging,
         split=split,
     )
-    grid_of_ctas = kit.ClusterGrid(*cluster)
+    operands = kit.SharedOperands(
+        kit.ClusterGrid(*cluster),
+        tile,
+        a_type,
+        b_type,
+        a_major=a_major,
+        b_major=b_major,
+        batch=batch is not None,
+    )
     CM, CN = cluster
-    ctas = split if split > 1 else grid_of_ctas.size
+    ctas = split if split > 1 else CM * CN
     clusters = (usable_sms(ctas) if sms is None else sms) // ctas
     tiles_n = -(-N // (BN * CN))
     k_blocks = -(-K // BK)
     part, longer = divmod(k_blocks, split)  # stages of a part; the first parts have one more
     if part == 0:
         raise SpecError(f"split = {split}: K = {K} has only {k_blocks} stages, and some part would be empty")
-    load_a = kit.TmaOperand(BM // CN, BK, a_type, major=a_major, batch=batch is not None)
-    load_b = kit.TmaOperand(BN // CM, BK, b_type, major=b_major, batch=batch is not None)
-    stage_bytes = (BM + BN) * SPAN
     rows = "M" if M is None else M
     front = () if batch is None else (batch,)
     chunk = span // out_type.nbytes
@@ -149,8 +154,8 @@ def build_gemm(
 
     @kernel(
         in_specs=(
-            load_a.spec(rows, K, batch),
-            load_b.spec(N, K, batch),
+            operands.a.spec(rows, K, batch),
+            operands.b.spec(N, K, batch),
             *(() if beta is None else (stored,)),
             *((Tile(1, f32), Tile(1, f32)) if scaled else ()),
             *(() if epilogue is None else epilogue.inputs),
@@ -169,20 +174,19 @@ def build_gemm(
         warp = kit.warp_index()
         warpgroup = warp >> 2
         rank = ptx.cluster.rank()
-        row, column = grid_of_ctas.place(rank) if split == 1 else (0, 0)
+        row, column = operands.grid.place(rank) if split == 1 else (0, 0)
         tiles_m = kit.tile_order.cdiv(D.extent(len(front)), BM * CM)
         tiles_mn = tiles_m * tiles_n
         tiles = tiles_mn * (batch or 1)
         cluster_id = ptx.special.clusterid.x()
 
-        tile_a = smem.alloc((BM, BK), a_type, swizzle="128B", stages=stages)
-        tile_b = smem.alloc((BN, BK), b_type, swizzle="128B", stages=stages)
+        tile_a, tile_b = operands.stages(stages)
         staged = smem.alloc(
             (kit.wgmma_epilogue.ROWS * warps, chunk), out_type, swizzle=f"{span}B", stages=staging
         )
         # full expects one arrive.expect_tx of this CTA; empty expects each warp that reads what it loads.
         readers = warps // 2 if pingpong else warps
-        ring = kit.Ring(stages, consumers=readers * grid_of_ctas.readers)
+        ring = kit.Ring(stages, consumers=readers * operands.grid.readers)
         addend = None if beta is None else kit.Addend(staged, beta=beta, warps=warps)
         total = kit.ClusterSum(parts=split, columns=BN, blocks=BM // ROWS) if split > 1 else None
 
@@ -226,22 +230,15 @@ def build_gemm(
                     ptx.tensormap.prefetch(tensor.tma_desc())
                 keep = ptx.cache.policy("evict_last") if hints else None
                 producer = ring.producer()
-                share_a, share_b = column * (BM // CN), row * (BN // CM)
-                for_row, for_column = grid_of_ctas.row_mask(row), grid_of_ctas.column_mask(column)
+                operands.join(rank)
                 with each_tile() as tile:
                     m_base, n_base, matrix = place(tile)
                     first_k, last_k = part_of_k()
                     with ptx.for_(first_k, last_k, BK) as k:
                         slot = producer.acquire()
-                        ptx.mbarrier.arrive_expect_tx(slot.full, stage_bytes)
-                        to = {"k": k, "batch": matrix, "mbar": slot.full, "cache_hint": keep}
-                        stage_a, stage_b = tile_a[slot.index], tile_b[slot.index]
-                        if CN > 1:
-                            stage_a = stage_a.rows(share_a, BM // CN)
-                        if CM > 1:
-                            stage_b = stage_b.rows(share_b, BN // CM)
-                        load_a.load(stage_a, A, row=m_base + share_a, multicast=for_row, **to)
-                        load_b.load(stage_b, B, row=n_base + share_b, multicast=for_column, **to)
+                        operands.load(
+                            slot, A, B, row=m_base, column=n_base, k=k, batch=matrix, cache_hint=keep
+                        )
                         producer.advance()
             if split > 1:
                 ptx.cluster.sync()  # the consumers' barrier between writing and reading their sums
@@ -251,11 +248,9 @@ def build_gemm(
             if warpgroups in REGISTERS:
                 ptx.setmaxnreg.inc(REGISTERS[warpgroups][1])
             group = warpgroup - 1
-            lane = ptx.special.laneid()
             leader = ptx.warp.elect()
+            operands.hand_back_as(rank, leader)
             first_row = 0 if pingpong else group * (ROWS * blocks)
-            peer = grid_of_ctas.peer(rank, lane) if grid_of_ctas.size > 1 else None
-            freeing = lane < grid_of_ctas.readers if grid_of_ctas.size > 1 else leader
             stream = ptx.cache.policy("evict_first") if hints else None
             multiply = kit.WgmmaMultiply(
                 tile_a,
@@ -292,10 +287,6 @@ def build_gemm(
                 multiply(accs, slot.index, accumulate)
                 ptx.wgmma.commit_group()
                 consumer.advance()
-
-            def hand_back():
-                """Free the previous stage, at each CTA that loads for this one."""
-                read.release(cta=peer, pred=freeing)
 
             def store(coord, acc, block):
                 """Record the epilogue of one accumulator."""
@@ -337,12 +328,12 @@ def build_gemm(
                 with ptx.for_(first_k + BK, last_k, BK):
                     start(accumulate=True)
                     ptx.wgmma.wait_group(1)
-                    hand_back()
+                    operands.hand_back(read)
                 if pingpong:
                     # The other warpgroup may begin, if the cluster has one more tile.
                     ptx.bar.arrive(other_turn, 256, pred=tile + clusters < tiles)
                 ptx.wgmma.wait_group(0)
-                hand_back()
+                operands.hand_back(read)
 
                 if total is not None:
                     thread = ptx.special.tid.x() & 127

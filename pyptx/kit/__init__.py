@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from .row_stream import Piece, Row, RowNumbers, RowStream, RowVector
     from .row_team import RowTeam
     from .row_values import from_f32, load_words, store_words, to_f32
+    from .shared_operands import SharedOperands
     from .stage_multiply import StageMultiply
     from .tile_loader import Padding, TileLoader
     from .tile_loop import LaunchControlTiles, StaticTiles
@@ -60,6 +61,7 @@ __all__ = [
     "RowStream",
     "RowTeam",
     "RowVector",
+    "SharedOperands",
     "Slot",
     "StageDescriptors",
     "StageMultiply",
@@ -114,6 +116,7 @@ __getattr__ = lazily(
         "row_stream": ("Piece", "Row", "RowNumbers", "RowStream", "RowVector"),
         "row_team": ("RowTeam",),
         "row_values": ("from_f32", "load_words", "store_words", "to_f32"),
+        "shared_operands": ("SharedOperands",),
         "stage_multiply": ("StageMultiply",),
         "tile_loader": ("Padding", "TileLoader"),
         "tile_loop": ("LaunchControlTiles", "StaticTiles"),

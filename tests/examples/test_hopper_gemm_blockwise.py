@@ -1,0 +1,118 @@
+"""The Hopper GEMM with scales of blocks: right for sizes that fill no tile, more exact than one long fp8 sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pyptx import SpecError, bf16, e4m3, e5m2, f16, f32
+from pyptx.toolchain import Tool
+
+from .loading import load_example
+
+blockwise = load_example("hopper/gemm_blockwise.py")
+gemm = load_example("hopper/gemm.py")
+harness = load_example("hopper/gemm_harness.py")
+
+Shape = tuple[int, int, int]
+KINDS = ("a_type", "b_type", "scales_major")
+
+
+def _wrong(shape: Shape, chosen: dict[str, Any], schedule: str = "eager", any_m: bool = False) -> str:
+    kernel = blockwise.build_gemm_blockwise(None if any_m else shape[0], *shape[1:], **chosen)
+    kinds = {name: chosen[name] for name in KINDS if name in chosen}
+    report, error = blockwise.simulated(
+        kernel, shape, schedule=schedule, out_type=chosen.get("out_type", bf16), **kinds
+    )
+    if report.verdict != "clean" or report.holds != "every schedule":
+        return str(report)
+    return "" if error <= 1 else f"{error} times the bound"
+
+
+@pytest.mark.sample(3)
+@pytest.mark.parametrize(
+    ("shape", "chosen"),
+    [
+        ((72, 72, 400), {"tile": (128, 64), "cluster": (1, 1)}),
+        ((136, 40, 272), {"tile": (128, 32), "cluster": (1, 1), "sms": 1, "scales_major": "K", "stages": 2}),
+        ((3, 136, 144), {"tile": (128, 64), "cluster": (1, 2), "a_type": e5m2, "out_type": f32}),
+    ],
+)
+def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
+    assert not _wrong(shape, chosen)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("shape", "chosen"),
+    [
+        ((264, 264, 400), {}),
+        ((264, 264, 272), {"cluster": (2, 2), "a_type": e4m3, "b_type": e5m2}),
+        ((264, 264, 144), {"tile": (256, 64), "cluster": (1, 2), "out_type": f16}),
+        ((520, 136, 144), {"cluster": (4, 1), "sms": 4, "out_type": f32}),
+    ],
+)
+def test_right_at_full_size(shape: Shape, chosen: dict[str, Any]) -> None:
+    assert not _wrong(shape, chosen)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("schedule", ["late", "starve:tma", "random"])
+def test_any_m_under_other_schedules(schedule: str) -> None:
+    assert not _wrong((136, 72, 272), {"tile": (128, 64), "sms": 2}, schedule, any_m=True)
+
+
+def test_promotion_keeps_what_a_long_sum_of_fp8_loses() -> None:
+    """A sum that grows over K: in one accumulator of 13 bits its small addends are cut."""
+    M, N, K = 64, 32, 2048
+    a, b = np.ones((M, K), harness.NUMPY[e4m3]), np.ones((N, K), harness.NUMPY[e4m3])
+    a[:, 0] = 448
+    b[:, 0] = 448
+    a[:, 1:] = 0.140625  # products of 0.14 beside a sum of 200,704
+    exact = a.astype(np.float64) @ b.astype(np.float64).T
+    blocks = np.ones((K // 128, M), np.float32), np.ones((1, K // 128), np.float32)
+    scaled = blockwise.build_gemm_blockwise(M, N, K, tile=(128, 32), cluster=(1, 1), out_type=f32)
+    plain = gemm.build_gemm(M, N, K, a_type=e4m3, tile=(64, 32), cluster=(1, 1), out_type=f32)
+    promoted = np.abs(scaled(a, b, *blocks) - exact).max()
+    cut = np.abs(plain(a, b) - exact).max()
+    assert promoted < cut / 8
+
+
+def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
+    for chosen in ({}, {"cluster": (2, 2)}, {"tile": (256, 64), "cluster": (1, 2)}, {"scales_major": "K"}):
+        kernel = blockwise.build_gemm_blockwise(8192, 8192, 8192, **chosen)
+        assembly = kernel.assemble()
+        assert not assembly.spills and not assembly.warnings and not assembly.notes
+    sass = blockwise.build_gemm_blockwise(8192, 8192, 8192).sass()
+    # Four products of a stage, one fma for each of the 64 numbers of a thread, and nothing cleared in between.
+    assert sass.count("QGMMA.64x128x32") == 4 and sass.count(" FFMA ") == 64
+
+
+@pytest.mark.parametrize(
+    ("chosen", "words"),
+    [
+        ({"a_type": bf16}, "expected e4m3 or e5m2"),
+        ({"tile": (128, 96)}, "columns that divide 128"),
+        ({"tile": (256, 128)}, "128 x 128 is the largest"),
+        ({"scales_major": "N"}, "scales_major"),
+        ({"sms": 1}, "a cluster has 2 CTAs"),
+    ],
+)
+def test_refusals(chosen: dict[str, Any], words: str) -> None:
+    with pytest.raises(SpecError, match=words):
+        blockwise.build_gemm_blockwise(128, 128, 128, **chosen)
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("shape", [(264, 264, 400), (4096, 7168, 2048)])
+def test_words_of_the_gpu(shape: Shape) -> None:
+    torch = pytest.importorskip("torch")
+    given = blockwise.make_inputs(*shape)
+    kernel = blockwise.build_gemm_blockwise(*shape)
+    there = kernel(*(harness.to_gpu(torch, x) for x in given))
+    if shape[0] < 1024:
+        assert np.array_equal(harness.words_of(torch, there), kernel(*given).view(np.uint16))
+    exact, error = blockwise.reference(*given)
+    assert harness.worst_error(exact, error, there.float().cpu().numpy().astype(harness.NUMPY[bf16])) <= 1
