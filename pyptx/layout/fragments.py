@@ -2,8 +2,8 @@
 
 Owns :class:`FragmentLayout` and the layouts of ``mma``, ``mma.sp``, ``wgmma``, ``ldmatrix``, ``stmatrix``
 and ``movmatrix``, of the metadata of sparse operands and of the scales of block scaling.  Sources: the
-formulas of
-`PTX ISA, #warp-level-matrix-instructions`_ and ``#asynchronous-warpgroup-level-matrix-register-fragment``;
+formulas of `PTX ISA, #warp-level-matrix-instructions`_ and
+``#asynchronous-warpgroup-level-matrix-register-fragment``;
 CUTLASS ``cute/atom/mma_traits_sm*.hpp`` and ``copy_traits_sm*.hpp``, also for the metadata and the scales,
 for which the manual has only figures.  Measured on an H200 (``tests/gpu/test_products.py``): all layouts,
 except the scales and the byte matrices of ``ldmatrix`` and ``stmatrix``, which an H200 does not have.

@@ -1,13 +1,14 @@
 """Three generations of the same product: what loads the tiles, and what multiplies them.
 
-============  ==============================  ====================
-=========================================== generation    load                            compute
-the threads' part ============  ==============================  ====================
-=========================================== Ampere        ``cp.async``                    ``mma.sync``
-all: addresses, copies, fragments, products Hopper        ``cp.async.bulk.tensor`` (TMA)
-``wgmma.mma_async``   one copies, 128 multiply and hold D Blackwell     ``cp.async.bulk.tensor`` (TMA)
-``tcgen05.mma``       one copies and multiplies, 128 store D ============  ==============================
-====================  ===========================================
+==========  ===========================  ====================  ============================================
+generation  load                         compute               the threads' part
+==========  ===========================  ====================  ============================================
+Ampere      ``cp.async``                 ``mma.sync``          all: addresses, copies, fragments, products
+Hopper      ``cp.async.bulk.tensor``     ``wgmma.mma_async``   one copies, 128 multiply and hold D
+Blackwell   ``cp.async.bulk.tensor``     ``tcgen05.mma``       one copies and multiplies, 128 store D
+==========  ===========================  ====================  ============================================
+
+``cp.async.bulk.tensor`` is TMA's copy.
 
 Each kernel computes ``D[M, N] = A[M, K] @ B[N, K].T``, bf16 in and out, with four warps and one stage of
 shared memory: a tile of 64x64 of D (128x64 on Blackwell), 64 columns of K in a round.  Put side by side,

@@ -12,12 +12,10 @@ loop each, and a ring of seven stages is between them::
 The consumer does not wait for its products.  It issues those of the next stage as soon as that stage is
 full, so the tensor core always has work.  Only the producer waits for them, before it overwrites a stage.
 
-* At first all stages are empty, and no product will say so.  So the producer starts with the other
-parity: a wait for
-  parity 1 of a new mbarrier passes at once, as if a phase had completed before.
+* At first all stages are empty, and no product will say so.  So the producer starts with the other parity:
+  a wait for parity 1 of a new mbarrier passes at once, as if a phase had completed before.
 * ``bar.sync`` says that the products have been issued, not that they have been computed.  An extra commit
-after
-  the last round, to an mbarrier of its own, tells the epilogue.
+  after the last round, to an mbarrier of its own, tells the epilogue.
 * The producer waits until the last stages are empty, so that no commit arrives at a CTA that has ended.
 
 The tile is 128x128 here, as the author chose it: a stage has 32 KiB, and seven of them fit.

@@ -15,14 +15,12 @@ Two accumulators of 256 columns take all 512 columns of tensor memory.  So the t
 while the epilogue stores the one before; the price of a tile is the longer of the two, and not the sum.
 
 * There are two pairs of producer and consumer now: copies and products hand over stages of shared memory,
-products and epilogue
-  hand over accumulators.  The consumer of the first is the producer of the second, which also begins with
-  the other parity.
+  products and epilogue hand over accumulators.  The consumer of the first is the producer of the second,
+  which also begins with the other parity.
 * Four warps store, since each reaches a quarter of tensor memory: the one that its number modulo 4 selects.
   Warps 2, 3, 4, 5 reach the quarters 2, 3, 0, 1.
 * An accumulator is empty when all eight warps, four of each CTA, have loaded their lanes.  One lane of
-each warp
-  arrives at the leader, whose thread issues the products.
+  each warp arrives at the leader, whose thread issues the products.
 
 ``python examples/blackwell/ladder/v6.py`` verifies it; ``--profile FILE.html`` records a timeline.
 """

@@ -4,18 +4,15 @@ The text ends with v6, so there is no figure to stand beside this rung.  Arithme
 4096 x 4096 has 256 tiles of 256x256, and 74 pairs need four rounds for them, of which the last one has 34
 tiles.  The tensor cores are busy for at most 256 / (4 * 74) = 86.5% of the time.
 
-* Even waves.  The tiles of a last round that is at most half full are cut into halves of 256x128.  34
-tiles become
-  68 halves, one for each pair and six pairs without: 3.5 rounds instead of 4, at most 98.8%.  All other
-  tiles keep 256 columns, because narrower tiles load more: 1.07 GB for 256 tiles of 256x256, 1.61 GB for
-  512 halves.
-* Cluster launch control.  The grid has a cluster for each tile, 290 here, and as many as fit run.  When
-one has no tile left, it cancels
-  a cluster that has not started and takes its tile.  Where multiprocessors differ in speed, the
-  faster ones take more.  ``schedule="static"`` gives pair p every 74th tile, as v6 does.
-* Stores by TMA.  A warp rounds 64 columns of its rows, writes them to shared memory with a swizzle, and
-one lane
-  stores the box.  v6's stores touch 32 rows each; a box is written in whole rows of 128 bytes.  The
+* Even waves.  The tiles of a last round that is at most half full are cut into halves of 256x128.  34 tiles
+  become 68 halves, one for each pair and six pairs without: 3.5 rounds instead of 4, at most 98.8%.  All
+  other tiles keep 256 columns, because narrower tiles load more: 1.07 GB for 256 tiles of 256x256, 1.61 GB
+  for 512 halves.
+* Cluster launch control.  The grid has a cluster for each tile, 290 here, and as many as fit run.  When one
+  has no tile left, it cancels a cluster that has not started and takes its tile.  Where multiprocessors
+  differ in speed, the faster ones take more.  ``schedule="static"`` gives pair p every 74th tile, as v6 does.
+* Stores by TMA.  A warp rounds 64 columns of its rows, writes them to shared memory with a swizzle, and one
+  lane stores the box.  v6's stores touch 32 rows each; a box is written in whole rows of 128 bytes.  The
   staging takes 32 KiB, so the ring has six stages.
 
 A tile of 64 columns of K is one slab, so the tensor maps have two dimensions, and K may be a multiple of 8.
