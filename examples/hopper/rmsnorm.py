@@ -42,11 +42,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from pyptx import SpecError, Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
+from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
 
 KEPT = 8  # pieces of a row that a thread keeps in registers
-MAX_THREADS = 1024
-MOST_SUMS = 32  # columns of dweight that a thread of the backward adds up
 
 
 def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=False, **tuning):
@@ -114,7 +112,7 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fals
     return kernel(**options)(lambda X, weight, Y: norm([X], weight, [Y], None))
 
 
-def build_rmsnorm_backward(N, *, dtype=f32, residual=False, ctas=132, **tuning):
+def build_rmsnorm_backward(N, *, dtype=f32, residual=False, **tuning):
     """Build the first kernel of the backward; call it with x[M, N], dy[M, N] (, ds[M, N]), weight[N],
     rstd[M].
 
@@ -123,29 +121,20 @@ def build_rmsnorm_backward(N, *, dtype=f32, residual=False, ctas=132, **tuning):
     of both x and residual.
 
     Args:
-        N, dtype, tuning: as for :func:`build_rmsnorm`.
-        ctas: number of CTAs (clusters), each of which has a row of partial sums, or several teams one each.
+        N, dtype, tuning: as for :func:`build_rmsnorm`; ``kit.column_tuning`` has the defaults.
 
     Raises:
-        SpecError: a thread would have more than 32 columns, whose sums it keeps in registers.
+        SpecError: a thread would have more columns than registers for their sums; by default, more than
+            65,536 elements in a row.
     """
     matrices = [dtype] * (3 if residual else 2)
-    pieces = 16 // dtype.nbytes
-    threads = min(MAX_THREADS, 32 * -(-N // (32 * 2 * pieces)))
-    plan = kit.RowPlan.make(
-        N, matrices, [dtype], **{"held": 4, "threads": threads, "teams": 1, "ctas": ctas, **tuning}
-    )
-    if plan.looped or plan.steps * plan.vector > MOST_SUMS:
-        raise SpecError(
-            f"a thread would have {plan.steps * plan.vector} columns, and keeps at most {MOST_SUMS} sums",
-            hint=f"use more threads (threads = {plan.threads}), or a cluster",
-        )
+    plan = kit.RowPlan.make(N, matrices, [dtype], **{**kit.column_tuning(N), **tuning})
     rows = Tile("M", N, dtype)
 
     def backward(inputs, weight, rstd, dX, partial):
         stream = plan.stream(inputs[0].extent(0), inputs, [dX])
         weights, factors = stream.vector(weight), stream.numbers(rstd)
-        sums = [reg.array(f32, plan.vector, init=0.0) for _ in range(plan.steps)]
+        sums = kit.column_registers(plan)
         with stream.rows() as row:
             scale = row.number(factors)
             total = reg.scalar(f32, init=0.0)
@@ -277,7 +266,7 @@ def worst_gradient_error(x, dy, weight, dx, dweight, ds=None, **tuning):
     exact, exact_weight = reference_backward(x, dy, weight, ds=0.0 if ds is None else ds)
     x, dy, weight = (each.astype(np.float64) for each in (x, dy, weight))
     rstd = 1 / np.sqrt(np.mean(x * x, axis=1, keepdims=True) + 1e-5)
-    plan = kit.RowPlan.make(N, [dtype] * 2, [dtype], **{"ctas": 132, **tuning})
+    plan = kit.RowPlan.make(N, [dtype] * 2, [dtype], **{**kit.column_tuning(N), **tuning})
     h = np.abs(dy * weight)
     sums = np.sum(h * np.abs(x), axis=1, keepdims=True)
     bound = rstd * (4 * u * h + (plan.additions() + 12) * u * np.abs(x) * rstd**2 / N * sums)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .ring import Consumer, Producer, Ring, Slot
     from .row_plan import RowPlan
     from .row_reductions import across_lanes, row_reduce
-    from .row_stream import Piece, Row, RowNumbers, RowStream, RowVector
+    from .row_stream import Piece, Row, RowNumbers, RowSlice, RowStream, RowVector
     from .row_team import RowTeam
     from .row_values import from_f32, load_words, store_words, to_f32
     from .shared_operands import SharedOperands
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from .tile_loop import LaunchControlTiles, StaticTiles
     from .tma_operand import TmaOperand
     from .trace import Trace
-    from .weight_sums import column_sums, store_column_parts
+    from .weight_sums import column_registers, column_sums, column_tuning, store_column_parts
     from .wgmma_multiply import WgmmaMultiply
 
 __all__ = [
@@ -58,6 +58,7 @@ __all__ = [
     "Row",
     "RowNumbers",
     "RowPlan",
+    "RowSlice",
     "RowStream",
     "RowTeam",
     "RowVector",
@@ -72,7 +73,9 @@ __all__ = [
     "WgmmaMultiply",
     "a_fragments",
     "across_lanes",
+    "column_registers",
     "column_sums",
+    "column_tuning",
     "exp2_coefficients",
     "exp2_polynomial",
     "fast_divmod",
@@ -100,10 +103,10 @@ __getattr__ = lazily(
         "tile_order": (),
         "wgmma_epilogue": (),
         "accumulators": ("Accumulator", "AccumulatorReader", "Accumulators", "AccumulatorWriter"),
-        "weight_sums": ("column_sums", "store_column_parts"),
         "addend": ("Addend",),
         "cluster_grid": ("ClusterGrid",),
         "cluster_sum": ("ClusterSum",),
+        "weight_sums": ("column_registers", "column_sums", "column_tuning", "store_column_parts"),
         "division": ("fast_divmod",),
         "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),
         "head_operand": ("HeadOperand", "StageDescriptors"),
@@ -113,7 +116,7 @@ __getattr__ = lazily(
         "ring": ("Consumer", "Producer", "Ring", "Slot"),
         "row_plan": ("RowPlan",),
         "row_reductions": ("across_lanes", "row_reduce"),
-        "row_stream": ("Piece", "Row", "RowNumbers", "RowStream", "RowVector"),
+        "row_stream": ("Piece", "Row", "RowNumbers", "RowSlice", "RowStream", "RowVector"),
         "row_team": ("RowTeam",),
         "row_values": ("from_f32", "load_words", "store_words", "to_f32"),
         "shared_operands": ("SharedOperands",),

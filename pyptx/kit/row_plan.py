@@ -19,7 +19,7 @@ from .row_team import check_team
 from .row_values import INPUTS, OUTPUTS, WIDEST, check_elements
 
 if TYPE_CHECKING:
-    from .row_stream import RowStream
+    from .row_stream import RowSlice, RowStream
 
 __all__ = ["STAGED", "RowPlan"]
 
@@ -56,6 +56,8 @@ class RowPlan:
         vector: elements of a piece.
         steps: pieces of a thread.
         load_hint, store_hint: L2 priorities.
+        unit: greatest common divisor of the width, the pitches and the first columns.
+        at_once: pieces in a pass of a loop over a row.
     """
 
     width: int
@@ -74,6 +76,8 @@ class RowPlan:
     steps: int
     load_hint: str | None
     store_hint: str | None
+    unit: int
+    at_once: int
 
     @staticmethod
     def make(
@@ -92,6 +96,8 @@ class RowPlan:
         ahead: bool = False,
         load_hint: str | None = None,
         store_hint: str | None = None,
+        multiples: Sequence[int] = (),
+        at_once: int = 4,
     ) -> RowPlan:
         """Check the numbers, choose those that are None, and return the plan. Records nothing.
 
@@ -113,6 +119,9 @@ class RowPlan:
                 ``ctas``.
             load_hint, store_hint: L2 priority of loads of rows and of stores: ``"evict_first"``,
                 ``"evict_last"``, ``"evict_normal"``, or None.
+            multiples: further numbers of elements that pieces must divide: the pitches and first columns of
+                :class:`.row_stream.RowSlice`.
+            at_once: pieces in a pass of a loop over a row that is not held and has more than 8 steps.
 
         Raises:
             SpecError: numbers that do not fit each other, a CTA or its shared memory; rows whose pitch the
@@ -130,7 +139,8 @@ class RowPlan:
         widest = max(dtype.nbytes for dtype in every)
         if width * widest >= 1 << 31:
             raise SpecError(f"a row of {width} elements has {width * widest} bytes: expected less than 2 GiB")
-        vector = math.gcd(width, WIDEST // max(dtype.nbytes for dtype in inputs))
+        unit = math.gcd(width, *multiples)
+        vector = math.gcd(unit, WIDEST // max(dtype.nbytes for dtype in inputs))
         pieces = width // vector
         if threads is None:
             threads = _default_threads(-(-pieces // cluster), cluster)
@@ -173,11 +183,15 @@ class RowPlan:
             steps,
             load_hint,
             store_hint,
+            unit,
+            at_once,
         )
         plan._check()
         return plan
 
     def _check(self) -> None:
+        if type(self.at_once) is not int or not 1 <= self.at_once <= UNROLLED:
+            raise SpecError(f"at_once is {self.at_once!r}: expected 1 to {UNROLLED} pieces")
         if self.ahead and (self.design == "ring" or not self.held or self.ctas is None):
             raise SpecError(
                 "ahead=True is for design='registers' with ctas= and rows that registers hold",
@@ -191,7 +205,7 @@ class RowPlan:
             raise SpecError(f"a ring for teams of {self.threads} threads: expected whole warps")
         copied = self.inputs if self.store == "direct" else (*self.inputs, *self.outputs)
         for dtype in copied:
-            if self.width * dtype.nbytes % WIDEST or self.vector * self.slice * dtype.nbytes % WIDEST:
+            if self.unit * dtype.nbytes % WIDEST or self.vector * self.slice * dtype.nbytes % WIDEST:
                 raise SpecError(
                     f"rows of {self.width} {dtype}, {self.width * dtype.nbytes} bytes each: the copy engine "
                     f"moves multiples of {WIDEST}",
@@ -270,8 +284,8 @@ class RowPlan:
     def stream(
         self,
         rows: Reg | int,
-        inputs: Sequence[TileParam],
-        outputs: Sequence[TileParam],
+        inputs: Sequence[TileParam | RowSlice],
+        outputs: Sequence[TileParam | RowSlice],
         *,
         fill: float = 0.0,
         constant: bool = True,

@@ -17,12 +17,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.types import ScalarType, b64, u32, u64
-from ..dsl import Reg, TileParam, ptx, reg, smem
+from ..dsl import Reg, ptx, reg, smem
 from .row_plan import STAGED
 from .row_values import load_words, store_words
 
 if TYPE_CHECKING:
-    from .row_stream import Piece, Row, RowStream
+    from .row_stream import Piece, Row, RowSlice, RowStream
 
 __all__ = ["GlobalRows", "RingRows", "RowSource"]
 
@@ -67,7 +67,7 @@ class GlobalRows(RowSource):
 
     def __init__(self, stream: RowStream) -> None:
         super().__init__(stream)
-        self._columns = [stream.column_address(tile) for tile in stream.inputs]
+        self._columns = [stream.column_address(each.tile, each.first) for each in stream.inputs]
         self._hints: dict[str, Any] = {}
         if stream.constant:
             self._hints = {"nc": True, "l1": "no_allocate"}
@@ -81,9 +81,9 @@ class GlobalRows(RowSource):
     def _places(self, index: Reg) -> list[Reg]:
         """Compute this thread's first address in a row of each input."""
         found = []
-        for tile, column in zip(self.stream.inputs, self._columns, strict=True):
+        for matrix, column in zip(self.stream.inputs, self._columns, strict=True):
             place = reg.scalar(u64)
-            ptx.inst.mad.wide.u32(place, index, self.plan.width * tile.dtype.nbytes, column)
+            ptx.inst.mad.wide.u32(place, index, matrix.pitch, column)
             found.append(place)
         return found
 
@@ -93,8 +93,8 @@ class GlobalRows(RowSource):
         """Load a whole row of each input; with ``also``, a predicate, into the registers ``out``."""
         plan, stream = self.plan, self.stream
         found = []
-        for number, (tile, place) in enumerate(zip(stream.inputs, places, strict=True)):
-            size = plan.threads * plan.vector * tile.dtype.nbytes
+        for number, (matrix, place) in enumerate(zip(stream.inputs, places, strict=True)):
+            size = plan.threads * plan.vector * matrix.dtype.nbytes
             steps = []
             for step, guard in enumerate(stream.guards):
                 inside = guard if also is None else also if guard is None else guard & also
@@ -102,7 +102,7 @@ class GlobalRows(RowSource):
                     load_words(
                         ptx.addr(place, step * size),
                         plan.vector,
-                        tile.dtype,
+                        matrix.dtype,
                         inside=inside,
                         fill=stream.fill,
                         out=None if out is None else out[number][step],
@@ -188,29 +188,29 @@ class RingRows(RowSource):
         full, place = reg.scalar(u32), reg.scalar(u32)
         ptx.inst.mad.lo.u32(full, stage, 8, self._full)
         ptx.inst.mad.lo.u32(place, stage, plan.stage_bytes, self._stages)
-        sizes = [self._size(tile.dtype) for tile in stream.inputs]
+        sizes = [self._size(matrix.dtype) for matrix in stream.inputs]
         total: Reg | int = sizes[0]
         for size in sizes[1:]:
             total = total + size
         ptx.mbarrier.arrive_expect_tx(ptx.addr(full), total)
         offset = 0
         hints = {} if stream.load_policy is None else {"cache_hint": stream.load_policy}
-        for tile, size in zip(stream.inputs, sizes, strict=True):
-            source = self._row_address(index, tile)
+        for matrix, size in zip(stream.inputs, sizes, strict=True):
+            source = self._row_address(index, matrix)
             ptx.cp.async_.bulk.load(ptx.addr(place, offset), source, size, ptx.addr(full), **hints)
-            offset += plan.row_bytes(tile.dtype)
+            offset += plan.row_bytes(matrix.dtype)
 
     def _size(self, dtype: ScalarType) -> Reg | int:
         """Bytes of this CTA's slice of a row."""
         return self.stream.local * (self.plan.vector * dtype.nbytes)
 
-    def _row_address(self, index: Reg, tile: TileParam) -> Reg:
+    def _row_address(self, index: Reg, each: RowSlice) -> Reg:
         """Compute the address of this CTA's slice of a row in global memory."""
-        place, size = reg.scalar(u64), tile.dtype.nbytes
-        ptx.inst.mad.wide.u32(place, index, self.plan.width * size, tile.ptr)
+        place, size = reg.scalar(u64), each.dtype.nbytes
+        ptx.inst.mad.wide.u32(place, index, each.pitch, each.tile.ptr)
         if isinstance(self.stream.column, Reg):
             ptx.inst.mad.wide.u32(place, self.stream.column, size, place)
-        return place
+        return place + each.first * size if each.first else place
 
     def begin(self, row: Row) -> None:
         plan, stream = self.plan, self.stream
@@ -218,21 +218,21 @@ class RingRows(RowSource):
         ptx.inst.mad.lo.u32(full, self._stage, 8, self._full)
         ptx.mbarrier.wait(ptx.addr(full), self._phase)
         offset = 0
-        for tile in stream.inputs:
+        for matrix in stream.inputs:
             place = reg.scalar(u32)
             ptx.inst.mad.lo.u32(place, self._stage, plan.stage_bytes, self._stages)
-            ptx.inst.mad.lo.u32(place, stream.team.lane, plan.vector * tile.dtype.nbytes, place)
+            ptx.inst.mad.lo.u32(place, stream.team.lane, plan.vector * matrix.dtype.nbytes, place)
             self._place.append(place + offset if offset else place)
-            offset += plan.row_bytes(tile.dtype)
+            offset += plan.row_bytes(matrix.dtype)
         if plan.store == "bulk":
             self._target = []
             offset = 0
-            for tile in stream.outputs:
+            for matrix in stream.outputs:
                 place = reg.scalar(u32)
                 ptx.inst.mad.lo.u32(place, self._turn, plan.staged_bytes, self._staged)
-                ptx.inst.mad.lo.u32(place, stream.team.lane, plan.vector * tile.dtype.nbytes, place)
+                ptx.inst.mad.lo.u32(place, stream.team.lane, plan.vector * matrix.dtype.nbytes, place)
                 self._target.append(place + offset if offset else place)
-                offset += plan.row_bytes(tile.dtype)
+                offset += plan.row_bytes(matrix.dtype)
         if not plan.held:
             return
         for number in range(len(stream.inputs)):
@@ -290,15 +290,15 @@ class RingRows(RowSource):
         place = reg.scalar(u32)
         ptx.inst.mad.lo.u32(place, self._turn, plan.staged_bytes, self._staged)
         offset = 0
-        for tile in stream.outputs:
+        for matrix in stream.outputs:
             ptx.cp.async_.bulk.store(
-                self._row_address(row.index, tile),
+                self._row_address(row.index, matrix),
                 ptx.addr(place, offset),
-                self._size(tile.dtype),
+                self._size(matrix.dtype),
                 pred=row.inside,
                 **hints,
             )
-            offset += plan.row_bytes(tile.dtype)
+            offset += plan.row_bytes(matrix.dtype)
         ptx.cp.async_.bulk.commit_group()
 
     def finish(self) -> None:

@@ -36,12 +36,45 @@ from .row_sources import GlobalRows, RingRows, RowSource
 from .row_team import RowTeam
 from .row_values import from_f32, load_words, to_f32
 
-__all__ = ["Piece", "Row", "RowNumbers", "RowStream", "RowVector"]
+__all__ = ["Piece", "Row", "RowNumbers", "RowSlice", "RowStream", "RowVector"]
 
 Words = Sequence[Reg]
 
-#: Pieces that are loaded together in a pass of a loop over a row.
-_AT_ONCE = 4
+
+class RowSlice:
+    """The columns of a matrix from ``first`` on, of which a plan's ``width`` are the rows of a stream.
+
+    A matrix itself is the slice from column 0 on.
+
+    Attributes:
+        tile: a matrix of two dims in global memory; the second one is a number.
+        first: number of the first column.
+        dtype: type of the elements.
+        pitch: bytes from one row to the next.
+
+    Raises:
+        SpecError: the columns are a named dim.
+    """
+
+    def __init__(self, tile: TileParam, first: int = 0) -> None:
+        columns = tile.extent(-1)
+        if not isinstance(columns, int):
+            raise SpecError(f"the columns of {tile!r} are a named dim: expected a number")
+        self.tile, self.first, self.dtype = tile, first, tile.dtype
+        self.pitch = columns * tile.dtype.nbytes
+
+    def check(self, plan: RowPlan) -> None:
+        """Raise :class:`SpecError` if rows of the plan are no part of this matrix, or its pieces do not
+        fit."""
+        columns = self.pitch // self.dtype.nbytes
+        if self.first < 0 or self.first + plan.width > columns:
+            raise SpecError(f"{plan.width} columns from {self.first} on: {self.tile!r} has {columns}")
+        if columns % plan.unit or self.first % plan.unit:
+            raise SpecError(
+                f"the pitch {columns} or the first column {self.first} of {self.tile!r} is no multiple of "
+                f"{plan.unit}, which the plan was made for",
+                hint=f"pass multiples=({columns}, {self.first}) to RowPlan.make",
+            )
 
 
 class RowVector:
@@ -107,7 +140,9 @@ class RowStream:
     Args:
         plan: the sizes.
         rows: number of rows, an int or a u32 register.
-        inputs, outputs: the matrices, of ``rows`` rows, in the order of the plan's types.
+        inputs, outputs: the matrices, or slices of their columns, of ``rows`` rows, in the order of the
+        plan's
+            types.
         fill: what elements of pieces outside the row read as: 0.0 or minus infinity.
         constant: whether no thread writes the inputs while the kernel runs (``ld.global.nc``).
         most: largest number of values that one reduction combines.
@@ -121,8 +156,8 @@ class RowStream:
         self,
         plan: RowPlan,
         rows: Reg | int,
-        inputs: Sequence[TileParam],
-        outputs: Sequence[TileParam],
+        inputs: Sequence[TileParam | RowSlice],
+        outputs: Sequence[TileParam | RowSlice],
         *,
         fill: float = 0.0,
         constant: bool = True,
@@ -131,10 +166,15 @@ class RowStream:
         self.plan = plan
         self.fill = fill
         self.constant = constant
-        given = tuple(tile.dtype for tile in inputs), tuple(tile.dtype for tile in outputs)
+        self.inputs, self.outputs = (
+            tuple(each if isinstance(each, RowSlice) else RowSlice(each) for each in given)
+            for given in (inputs, outputs)
+        )
+        for each in (*self.inputs, *self.outputs):
+            each.check(plan)
+        given = tuple(each.dtype for each in self.inputs), tuple(each.dtype for each in self.outputs)
         if given != (plan.inputs, plan.outputs):
             raise SpecError(f"the matrices have types {given}, the plan {(plan.inputs, plan.outputs)}")
-        self.inputs, self.outputs = tuple(inputs), tuple(outputs)
         self.count = rows
         self.team = RowTeam(plan.threads, teams=plan.teams, cluster=plan.cluster, most=most)
         self._numbers: list[RowNumbers] = []
@@ -180,13 +220,13 @@ class RowStream:
                     here = team.lane + step * plan.threads if step else team.lane
                     self.guards[step] = here < self.local
 
-    def column_address(self, tile: TileParam) -> Reg:
+    def column_address(self, tile: TileParam, first: int = 0) -> Reg:
         """Compute the address of this thread's first column in the first row."""
         place, size = reg.scalar(u64), tile.dtype.nbytes
         ptx.inst.mad.wide.u32(place, self.team.lane, self.plan.vector * size, tile.ptr)
         if isinstance(self.column, Reg):
             ptx.inst.mad.wide.u32(place, self.column, size, place)
-        return place
+        return place + first * size if first else place
 
     def vector(self, tile: TileParam, *, keep: bool = True) -> RowVector:
         """Return a vector over the columns, of ``width`` elements, for :meth:`Piece.vector`.
@@ -260,10 +300,9 @@ class Row:
         once."""
         if self._targets is None:
             self._targets = []
-            for tile in self.stream.outputs:
-                place = reg.scalar(u64)
-                pitch = self.stream.plan.width * tile.dtype.nbytes
-                ptx.inst.mad.wide.u32(place, self.index, pitch, self.stream.column_address(tile))
+            for out in self.stream.outputs:
+                place, column = reg.scalar(u64), self.stream.column_address(out.tile, out.first)
+                ptx.inst.mad.wide.u32(place, self.index, out.pitch, column)
                 self._targets.append(place)
         return self._targets
 
@@ -271,7 +310,7 @@ class Row:
         """Go over this thread's pieces of the row: the iterator of a Python loop.
 
         Python unrolls the pass; for a row of more than 8 pieces that is not held, it records a loop of PTX
-        with four pieces in a pass, whose loads are guarded.
+        with ``at_once`` pieces in a pass, whose loads are guarded.
         """
         stream, plan = self.stream, self.stream.plan
         if not plan.looped:
@@ -279,10 +318,10 @@ class Row:
                 yield Piece(self, step, stream.guards[step])
             return
         self.targets()
-        with ptx.for_(stream.team.lane, stream.local, plan.threads * _AT_ONCE) as at:
+        with ptx.for_(stream.team.lane, stream.local, plan.threads * plan.at_once) as at:
             # Bytes are reckoned from the thread's own first piece.
             past = at - stream.team.lane
-            for step in range(_AT_ONCE):
+            for step in range(plan.at_once):
                 inside = None if step == 0 else at + step * plan.threads < stream.local
                 yield Piece(self, step, inside, past)
 

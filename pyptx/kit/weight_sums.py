@@ -8,19 +8,56 @@ in each lane; its warps share the rows.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from ..core.errors import SpecError
 from ..core.types import f32, u32, u64
 from ..dsl import Reg, RegArray, TileParam, ptx, reg, smem
+from .row_plan import RowPlan
 from .row_stream import RowStream
 from .row_values import OUTPUTS, check_elements, from_f32, store_words
 
-__all__ = ["COLUMNS", "column_sums", "store_column_parts"]
+__all__ = ["COLUMNS", "column_registers", "column_sums", "column_tuning", "store_column_parts"]
 
 #: Columns of a CTA.
 COLUMNS = 32
 #: Rows whose loads a thread has in flight.
 _AT_ONCE = 4
+#: Columns for whose sums, elements and weights a CTA has registers: 8 registers of 65,536 for each.
+_MOST_COLUMNS = 8192
+_MOST_CLUSTER = 8
+
+
+def column_tuning(width: int, ctas: int = 132) -> dict[str, Any]:
+    """Return options of ``RowPlan.make`` for a first pass over rows of ``width`` elements. Records nothing.
+
+    A thread has 16 columns at most, a CTA 8192; wider rows are shared by a cluster. ``ctas`` CTAs are
+    persistent.
+    """
+    cluster = 1
+    while cluster < _MOST_CLUSTER and width > cluster * _MOST_COLUMNS:
+        cluster *= 2
+    threads = min(_MOST_COLUMNS // 16, 32 * -(-width // (32 * 16 * cluster)))
+    return {"threads": threads, "teams": 1, "cluster": cluster, "ctas": max(1, ctas // cluster), "held": 4}
+
+
+def column_registers(plan: RowPlan) -> list[RegArray]:
+    """Return f32 registers for sums of a thread's columns, an array for each step. Records a ``mov`` for
+    each.
+
+    Raises:
+        SpecError: the plan is not persistent, loops over pieces, or has more columns than the registers of a
+        CTA
+            are enough for.
+    """
+    columns = plan.steps * plan.vector
+    if not plan.persistent or plan.looped or columns * plan.threads * plan.teams > _MOST_COLUMNS:
+        raise SpecError(
+            f"{plan.teams} teams of {plan.threads} threads with {columns} columns each: a CTA has registers "
+            f"for the sums of {_MOST_COLUMNS} columns",
+            hint="pass ctas=, and a cluster= or fewer teams",
+        )
+    return [reg.array(f32, plan.vector, init=0.0, name="sum") for _ in range(plan.steps)]
 
 
 def column_sums(matrix: TileParam, out: TileParam, *, warps: int = 8) -> None:

@@ -14,6 +14,7 @@ from pyptx.ir import Instruction, Module
 from pyptx.toolchain import Tool
 
 from .loading import load_example
+from .row_designs import BACKWARDS, DESIGNS
 
 rmsnorm = load_example("hopper/rmsnorm.py")
 tma_store = load_example("hopper/tma_store.py")
@@ -32,21 +33,6 @@ def _rows(dtype: ScalarType, width: int, seed: int) -> tuple[np.ndarray, np.ndar
     rng = np.random.default_rng(seed)
     x = rng.standard_normal((3, width)) * [[1e-3], [1.0], [1e4 if dtype is not f16 else 1e2]]
     return x.astype(NUMPY[dtype]), rng.standard_normal(width).astype(NUMPY[dtype])
-
-
-#: Designs of the same kernel; 1024 columns fit all of them.
-DESIGNS = {
-    "teams of warps": {"threads": 32, "teams": 4},
-    "lanes of a warp": {"threads": 8, "held": 32},
-    "persistent": {"threads": 64, "ctas": 2},
-    "ahead": {"threads": 64, "teams": 2, "ctas": 2, "ahead": True},
-    "ring": {"threads": 64, "teams": 2, "ctas": 2, "design": "ring", "stages": 3},
-    "ring, not held": {"threads": 32, "ctas": 2, "design": "ring", "stages": 2, "held": 1},
-    "ring, bulk stores": {"threads": 96, "ctas": 2, "design": "ring", "stages": 2, "store": "bulk"},
-    "cluster": {"threads": 32, "cluster": 4, "ctas": 1},
-    "cluster, ring": {"threads": 32, "cluster": 2, "ctas": 2, "design": "ring", "store": "bulk"},
-    "hints": {"load_hint": "evict_first", "store_hint": "evict_first"},
-}
 
 
 def _normalized(x: np.ndarray, weight: np.ndarray, dtype: ScalarType, **schedule: Any) -> np.ndarray:
@@ -121,15 +107,6 @@ def test_norm_of_a_sum(dtype: ScalarType, tuning: dict[str, Any]) -> None:
     assert np.allclose(rstd, 1 / np.sqrt(np.mean(exact.astype(np.float64) ** 2, axis=1) + 1e-5), rtol=1e-5)
 
 
-BACKWARDS = {
-    "registers": {"threads": 64, "ctas": 3},
-    "teams": {"threads": 32, "teams": 2, "ctas": 2},
-    "ring": {"threads": 64, "ctas": 2, "design": "ring", "stages": 2, "store": "bulk"},
-    "not held": {"threads": 64, "ctas": 2, "held": 1},
-    "cluster": {"threads": 32, "cluster": 2, "ctas": 2},
-}
-
-
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("design", BACKWARDS)
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
@@ -153,8 +130,17 @@ def test_backward_of_an_odd_width() -> None:
 
 
 def test_a_backward_with_too_many_columns_is_refused() -> None:
-    with pytest.raises(PyptxError, match="at most 32 sums"):
-        rmsnorm.build_rmsnorm_backward(65536)
+    with pytest.raises(PyptxError, match="sums of 8192 columns"):
+        rmsnorm.build_rmsnorm_backward(65600).ptx(M=1)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", [f32, bf16])
+@pytest.mark.parametrize("width", [1000, 8192, 8191, 65536])
+def test_backwards_assemble_without_spills(width: int, dtype: ScalarType, ptxas: Tool) -> None:
+    for residual in (False, True):
+        assembly = rmsnorm.build_rmsnorm_backward(width, dtype=dtype, residual=residual).assemble(M=100)
+        assert not assembly.spills and not assembly.warnings and not assembly.notes
 
 
 def test_numbers_that_are_none() -> None:
