@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .cluster_grid import ClusterGrid
     from .cluster_sum import ClusterSum
     from .division import fast_divmod
+    from .group_tiles import GroupTile, GroupTiles
     from .groups import single_thread, single_warp, thread_group, warp_group, warp_index
     from .head_operand import HeadOperand, StageDescriptors
     from .key_blocks import BlockRange, KeyBlocks
@@ -47,6 +48,8 @@ __all__ = [
     "ClusterGrid",
     "ClusterSum",
     "Consumer",
+    "GroupTile",
+    "GroupTiles",
     "HeadOperand",
     "KeyBlocks",
     "LaunchControlTiles",
@@ -108,6 +111,7 @@ __getattr__ = lazily(
         "cluster_sum": ("ClusterSum",),
         "weight_sums": ("column_registers", "column_sums", "column_tuning", "store_column_parts"),
         "division": ("fast_divmod",),
+        "group_tiles": ("GroupTile", "GroupTiles"),
         "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),
         "head_operand": ("HeadOperand", "StageDescriptors"),
         "key_blocks": ("BlockRange", "KeyBlocks"),

@@ -18,7 +18,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import SpecError
-from ..core.types import ScalarType, b32, f32, u64
+from ..core.types import ScalarType, b32, f32, s32, u64
 from ..dsl import Buffer, Reg, TensorMapReg, ptx, reg
 from ..dsl.units.fragments import Fragment
 from ..layout import SWIZZLE_BYTES
@@ -56,20 +56,31 @@ def _pair(acc: Fragment, i: int, dtype: ScalarType) -> Reg:
     return packed
 
 
-def direct(acc: Fragment, place: Reg, row_bytes: int, *, dtype: ScalarType = f32) -> None:
+def direct(
+    acc: Fragment,
+    place: Reg,
+    row_bytes: int,
+    *,
+    dtype: ScalarType = f32,
+    rows: Reg | None = None,
+    columns: Reg | int | None = None,
+) -> None:
     """Store the accumulator directly from registers, two neighboring elements per thread and instruction.
 
     Four threads of a warp write 32 bytes of a row in f32. In a 16-bit type they write 16 bytes, which is half
     of what a memory transaction moves.
 
     Records the fragment's origin (8 instructions), two ``mad.wide.u32`` and an ``add.u64``, and for each two
-    elements a ``st.global`` and, for a 16-bit type, a ``cvt``.
+    elements a ``st.global`` and, for a 16-bit type, a ``cvt``.  With ``rows`` and ``columns`` it records two
+    ``setp`` more, and one for each two elements.
 
     Args:
         acc: the accumulator, 64 rows of the warpgroup.
         place: global address of the accumulator's first row and column in D, u64.
         row_bytes: bytes from one row of D to the next.
         dtype: output type: f32, bf16 or f16.
+        rows: number of rows to store, counted from the first one: a register (0 or less as s32 stores none).
+        columns: number of columns to store, an even number, likewise.
 
     Raises:
         SpecError: the type is another one, or ``acc`` is not a whole f32 accumulator.
@@ -77,16 +88,21 @@ def direct(acc: Fragment, place: Reg, row_bytes: int, *, dtype: ScalarType = f32
     check_accumulator(acc)
     check_output(dtype)
     origin = acc.origin()
+    known = None if rows is None else [origin.row.view(s32) < (rows.view(s32) - below) for below in (0, 8)]
+    left = None if columns is None else (columns - origin.column).view(s32)
     upper = reg.scalar(u64)
     ptx.inst.mad.wide.u32(upper, origin.row, row_bytes, place)
     ptx.inst.mad.wide.u32(upper, origin.column, dtype.nbytes, upper)
     lower = upper + 8 * row_bytes
     for i in range(0, acc.elements, 2):
         target = ptx.addr(lower if acc.row(i) else upper, acc.column(i) * dtype.nbytes)
+        pred = None if known is None else known[1 if acc.row(i) else 0]
+        if left is not None:
+            pred = ptx.setp("gt", left, acc.column(i), combine=None if pred is None else ("and", pred))
         if dtype is f32:
-            ptx.inst.st.global_.v2.f32(target, acc[i : i + 2])
+            ptx.inst.st.global_.v2.f32(target, acc[i : i + 2], pred=pred)
         else:
-            ptx.inst.st.global_.b32(target, _pair(acc, i, dtype))
+            ptx.inst.st.global_.b32(target, _pair(acc, i, dtype), pred=pred)
 
 
 def through_shared(

@@ -27,6 +27,7 @@ from pyptx import (
     s32,
     sim,
     smem,
+    u32,
     u64,
 )
 from pyptx.ir import Instruction, Module
@@ -125,6 +126,68 @@ def test_direct(columns: int, dtype: ScalarType) -> None:
     store = direct(columns, dtype)
     assert not wrong(store, "eager", 0)
     assert not wrong(store, "random", 1)
+
+
+@pytest.mark.parametrize(("rows", "columns"), [(1, 2), (9, 24), (64, 10), (0, 24), (20, 40)])
+@pytest.mark.parametrize("dtype", [f32, bf16])
+def test_direct_stores_only_the_given_rows_and_columns(rows: int, columns: int, dtype: ScalarType) -> None:
+    width = 24
+
+    def body(acc: Any, D: Any, warp: Any) -> None:
+        corner = reg.scalar(u64)
+        ptx.inst.mad.wide.u32(corner, (warp >> 2) * 64, width * dtype.nbytes, D.ptr)
+        # The second warpgroup has 64 rows fewer to store: none.
+        left = reg.scalar(u32, init=rows) - (warp >> 2) * 64
+        epilogue.direct(acc, corner, width * dtype.nbytes, dtype=dtype, rows=left, columns=columns)
+
+    store = filled(width, dtype, Tile(ROWS, width, dtype), body)
+    x = np.random.default_rng(0).standard_normal((ROWS, width)).astype(np.float32)
+    out = np.full((ROWS, width), 7, NUMPY[dtype])
+    store.simulate(x, out=out)
+    expected = np.full_like(out, 7)
+    expected[:rows, :columns] = x[:rows, :columns].astype(NUMPY[dtype])
+    assert np.array_equal(out, expected)
+
+
+@pytest.mark.parametrize(
+    ("swizzle", "columns", "dtype"), [("64B", 96, bf16), ("32B", 48, f16), ("64B", 48, f32)]
+)
+def test_narrow_boxes(swizzle: str, columns: int, dtype: ScalarType) -> None:
+    chunk = int(swizzle[:-1]) // dtype.nbytes
+    layout = {"64B": Layout.TMA_64B, "32B": Layout.TMA_32B}[swizzle]
+    tile = Tile(ROWS, columns, dtype, layout, tma_box=(epilogue.ROWS, chunk))
+
+    def body(acc: Any, D: Any, warp: Any) -> None:
+        staging = smem.alloc((ROWS, chunk), dtype, swizzle=swizzle, stages=3)
+        leader = ptx.warp.elect()
+        epilogue.through_shared(acc, staging, D.tma_desc(), (0, (warp >> 2) * 64), warp=warp, leader=leader)
+        epilogue.settle(leader)
+
+    store = filled(columns, dtype, tile, body)
+    x = np.random.default_rng(0).standard_normal((ROWS, columns)).astype(np.float32)
+    report = store.simulate(x, schedule="late", sanitize="strict")
+    assert report.verdict == "clean", str(report)
+    assert np.array_equal(report.outputs[0], x.astype(NUMPY[dtype]))
+
+
+def test_apply_gets_rows_and_columns() -> None:
+    tile = Tile(ROWS, 64, f32, Layout.TMA_128B, tma_box=(epilogue.ROWS, 32))
+
+    def numbers(values: Any, row: Any, column: Any) -> None:
+        for i, value in enumerate(values):
+            ptx.inst.cvt.rn.f32.u32(value, (row + 8 * (i >> 1)) * 1024 + (column + (i & 1)))
+
+    def body(acc: Any, D: Any, warp: Any) -> None:
+        staging = smem.alloc((ROWS, 32), f32, swizzle="128B", stages=2)
+        leader = ptx.warp.elect()
+        corner = (0, (warp >> 2) * 64)
+        epilogue.through_shared(acc, staging, D.tma_desc(), corner, warp=warp, leader=leader, apply=numbers)
+        epilogue.settle(leader)
+
+    report = filled(64, f32, tile, body).simulate(np.zeros((ROWS, 64), np.float32), sanitize="strict")
+    assert report.verdict == "clean", str(report)
+    rows, columns = np.mgrid[:ROWS, :64]
+    assert np.array_equal(report.outputs[0], (rows * 1024 + columns).astype(np.float32))
 
 
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)

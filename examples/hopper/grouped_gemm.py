@@ -1,0 +1,357 @@
+"""Grouped GEMM for Hopper: ``D_g = A_g @ B_g.T`` for groups whose rows only the device knows.
+
+A mixture of experts multiplies the tokens of each expert by its weights.  The sizes of the groups are in an
+array on the device, and the host neither reads them nor waits for them: the grid is the whole GPU, and each
+role walks over the groups by itself (``kit.GroupTiles``)::
+
+    ends  [ 3 | 3 | 260 | 300 ]             contiguous: rows of A and D one group after the other
+            |   |    |     |
+    tiles   0   -   1 2 3  4                groups in order, each rounded up to tiles; a group may be empty
+
+    A       |g0|      g2          |  g3  |  A, D: [M, K], [M, N]     B: [groups, N, K]
+
+``layout="masked"``: A and D have a slab of ``M`` rows for each group, of which the first ``counts[g]`` hold
+tokens (a decoding step with a fixed shape, for a graph).  Rows of D behind them that are in a started tile
+get products of whatever A holds there; later rows are not written.
+
+Roles, ring and clusters are those of ``gemm.py``.  What is different:
+
+* A tile of a contiguous group may reach into the next group's rows. They are loaded and multiplied, but must
+  not be stored.  A warp whose 16 rows all belong to the group stores by TMA; at the end of a group a warp
+  stores from registers, each row under a predicate.
+* All roles read the same sizes, so they agree about the number of tiles.  The sizes must not change while the
+  kernel runs.
+
+Order of sums: as ``gemm.py`` without split. A group's bits do not depend on the other groups.
+
+``python examples/hopper/grouped_gemm.py`` assembles and simulates it anywhere, and measures it on a Hopper
+GPU.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+from pathlib import Path
+
+import numpy as np
+
+from pyptx import SpecError, Tile, bf16, kernel, kit, ptx, s32, smem
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
+
+import gemm_harness as harness
+from gemm_options import BOXES, MULTIPLIED, REGISTERS, ROWS, check, plan, usable_sms
+
+
+def build_grouped_gemm(
+    groups,
+    N,
+    K,
+    *,
+    M=None,
+    layout="contiguous",
+    a_type=bf16,
+    b_type=None,
+    out_type=bf16,
+    b_major="K",
+    tile=(128, 256),
+    cluster=(1, 2),
+    stages=None,
+    staging=None,
+    order=kit.tile_order.boustrophedon,
+    sms=None,
+):
+    """Build the kernel; call it with A, B[groups, N, K] and the sizes, ``groups`` numbers in s32.
+
+    Args:
+        groups: number of groups.
+        N, K: columns of each D, and the length of the sums; rows of A, B and D are multiples of 16 bytes.
+        M: rows of A and D in all (contiguous), or of each group's slab (masked). None: any number.
+        layout: ``"contiguous"``: A[M, K], D[M, N], and the sizes are the row behind each group, not below
+            that of the group before. ``"masked"``: A[groups, M, K], D[groups, M, N], and the sizes are the
+            numbers of rows to compute, 0 to M.
+        a_type, b_type, out_type: as for ``build_gemm``.
+        b_major: ``"MN"`` for B[groups, K, N], in 16-bit types.
+        tile, cluster, stages, staging, order, sms: as for ``build_gemm``; the order is that within a group.
+            A cluster whose CTAs share A (1 x 2) suits groups of few rows.
+
+    Raises:
+        SpecError: an option out of range, or a combination that the hardware or this kernel does not have.
+    """
+    if type(groups) is not int or groups < 1:
+        raise SpecError(f"groups = {groups!r}: expected a positive whole number")
+    b_type = a_type if b_type is None else b_type
+    a_major, consumers, batch, split = "K", "cooperative", groups, 1
+    check(locals())
+    if layout not in ("contiguous", "masked"):
+        raise SpecError(f"layout = {layout!r}: expected 'contiguous' or 'masked'")
+    masked = layout == "masked"
+    BM, BN = tile
+    BK, warpgroups, blocks, span, stages, staging = plan(
+        a_type, out_type, tile, stages=stages, staging=staging
+    )
+    operands = kit.SharedOperands(
+        kit.ClusterGrid(*cluster), tile, a_type, b_type, b_major=b_major, batch=masked, b_batch=True
+    )
+    CM, CN = cluster
+    ctas = CM * CN
+    clusters = (usable_sms(ctas) if sms is None else sms) // ctas
+    tiles_n = -(-N // (BN * CN))
+    rows = "M" if M is None else M
+    front = (groups,) if masked else ()
+    chunk = span // out_type.nbytes
+    box = (*(1 for _ in front), kit.wgmma_epilogue.ROWS, chunk)
+    warps = 4 * warpgroups
+
+    @kernel(
+        in_specs=(
+            operands.a.spec(rows, K, groups if masked else None),
+            operands.b.spec(N, K, groups),
+            Tile(groups, s32),
+        ),
+        out_specs=(Tile(*front, rows, N, out_type, BOXES[span], tma_box=box),),
+        grid=(ctas * clusters, 1, 1),
+        block=(128 * (1 + warpgroups), 1, 1),
+        cluster=(ctas, 1, 1),
+        arch="sm_90a",
+        extern_smem=True,
+        min_ctas_per_sm=1,  # without this option ptxas ignores setmaxnreg
+    )
+    def grouped_gemm(A, B, sizes, D):
+        # --- setup ---------------------------------------------------------------------------
+        warp = kit.warp_index()
+        warpgroup = warp >> 2
+        rank = ptx.cluster.rank()
+        row, column = operands.grid.place(rank)
+        work = kit.GroupTiles(
+            sizes,
+            groups=groups,
+            rows=BM * CM,
+            tiles_n=tiles_n,
+            first=ptx.special.clusterid.x(),
+            step=clusters,
+            kind="counts" if masked else "ends",
+        )
+        tile_a, tile_b = operands.stages(stages)
+        staged = smem.alloc(
+            (kit.wgmma_epilogue.ROWS * warps, chunk), out_type, swizzle=f"{span}B", stages=staging
+        )
+        ring = kit.Ring(stages, consumers=warps * operands.grid.readers)
+
+        def place(found):
+            """Return the first row and column of this CTA's part of a tile."""
+            tile_m, tile_n = order(found.within, found.tiles_m, tiles_n)
+            return (tile_m * CM + row) * BM + found.begin, (tile_n * CN + column) * BN
+
+        with kit.single_thread(warp, 0):
+            ring.init()
+            ptx.fence.mbarrier_init()
+        # All CTAs initialize their barriers before any CTA signals a barrier of another.
+        meet = ptx.cluster.sync if ctas > 1 else functools.partial(ptx.bar.sync, 0)
+        meet()
+
+        # --- producer: one lane of warpgroup 0 -----------------------------------------------
+        with ptx.if_(warpgroup == 0):
+            if warpgroups in REGISTERS:
+                ptx.setmaxnreg.dec(REGISTERS[warpgroups][0])
+            with kit.single_thread(warp, 0):
+                for tensor in (A, B, D):
+                    ptx.tensormap.prefetch(tensor.tma_desc())
+                producer = ring.producer()
+                operands.join(rank)
+                with work.loop() as found:
+                    m_base, n_base = place(found)
+                    with ptx.for_(0, K, BK) as k:
+                        slot = producer.acquire()
+                        operands.load(
+                            slot,
+                            A,
+                            B,
+                            row=m_base,
+                            column=n_base,
+                            k=k,
+                            batch=found.group if masked else None,
+                            b_batch=found.group,
+                        )
+                        producer.advance()
+
+        # --- consumers -------------------------------------------------------------------------
+        with ptx.else_():
+            if warpgroups in REGISTERS:
+                ptx.setmaxnreg.inc(REGISTERS[warpgroups][1])
+            first_row = (warpgroup - 1) * (ROWS * blocks)
+            leader = ptx.warp.elect()
+            operands.hand_back_as(rank, leader)
+            multiply = kit.WgmmaMultiply(
+                tile_a,
+                tile_b,
+                n=BN,
+                k=BK,
+                dtype=MULTIPLIED[a_type],
+                b_type=MULTIPLIED[b_type],
+                first=first_row,
+                blocks=blocks,
+                b_major=b_major,
+            )
+            accs = [ptx.wgmma.accumulator(n=BN, name=f"acc{block}_") for block in range(blocks)]
+            consumer = ring.consumer()
+            read = ring.consumer()  # one stage behind the other: the stage whose products have completed
+
+            def start(accumulate):
+                """Start the products of a stage."""
+                slot = consumer.acquire()
+                multiply(accs, slot.index, accumulate)
+                ptx.wgmma.commit_group()
+                consumer.advance()
+
+            def store(acc, first, n_base, found):
+                """Record the epilogue of one accumulator, whose rows begin at ``first``."""
+                coord = (n_base, first, found.group) if masked else (n_base, first)
+                by_tma = functools.partial(
+                    kit.wgmma_epilogue.through_shared,
+                    acc,
+                    staged,
+                    D.tma_desc(),
+                    coord,
+                    warp=warp - 4,
+                    leader=leader,
+                )
+                if masked:
+                    by_tma()
+                    return
+                # The rows of this warp that belong to the group decide how the warp stores.
+                with ptx.if_(first + ((warp & 3) * 16 + 16) <= found.end):
+                    by_tma()
+                with ptx.else_():
+                    kit.wgmma_epilogue.direct(
+                        acc,
+                        D.at(first, n_base).base,
+                        N * out_type.nbytes,
+                        dtype=out_type,
+                        rows=found.end - first,
+                        columns=N - n_base if N % BN else None,
+                    )
+
+            with work.loop() as found:
+                m_base, n_base = place(found)
+                start(accumulate=False)
+                with ptx.for_(BK, K, BK):
+                    start(accumulate=True)
+                    ptx.wgmma.wait_group(1)
+                    operands.hand_back(read)
+                ptx.wgmma.wait_group(0)
+                operands.hand_back(read)
+                for block, acc in enumerate(accs):
+                    store(acc, m_base + (first_row + block * ROWS), n_base, found)
+            kit.wgmma_epilogue.settle(leader)
+
+        # --- teardown: no CTA exits while another may still signal it -----------------------------
+        if ctas > 1:
+            ptx.cluster.sync()
+        ptx.ret()
+
+    return grouped_gemm
+
+
+# --- the program: verify anywhere, measure on a GPU ----------------------------------------------
+
+
+def make_inputs(counts, N, K, seed=0, *, slab=None, a_type=bf16, b_type=None, b_major="K"):
+    """Return A, B and the sizes for groups of ``counts`` rows; with ``slab`` rows each, the masked layout."""
+    rng = np.random.default_rng(seed)
+    kinds = [harness.NUMPY[kind] for kind in (a_type, a_type if b_type is None else b_type)]
+    a_shape = (sum(counts), K) if slab is None else (len(counts), slab, K)
+    b_shape = (len(counts), *((N, K) if b_major == "K" else (K, N)))
+    a, b = (
+        rng.standard_normal(s, np.float32).astype(np.float16).astype(kind)
+        for s, kind in zip((a_shape, b_shape), kinds, strict=True)
+    )
+    sizes = np.cumsum(counts) if slab is None else np.array(counts)
+    return a, b, sizes.astype(np.int32)
+
+
+def reference(a, b, sizes, *, b_major="K"):
+    """Return D in float64 and the bound of its error; NaN where the masked layout does not define D."""
+    N = b.shape[1] if b_major == "K" else b.shape[2]
+    exact = np.full((*a.shape[:-1], N), np.nan)
+    error = np.zeros_like(exact)
+    begin = 0
+    for group, size in enumerate(sizes.tolist()):
+        part = (group, slice(size)) if a.ndim == 3 else slice(begin, size)
+        exact[part], magnitude = harness.reference(a[part], b[group], b_major=b_major)
+        error[part] = harness.bound(magnitude, a.shape[-1], a.dtype)
+        begin = size
+    return exact, error
+
+
+def simulated(kernel, given, out_type=bf16, b_major="K", **run):
+    """Run the products in the simulator; return the report and the error as a fraction of the bound."""
+    exact, error = reference(*given, b_major=b_major)
+    d = np.full(exact.shape, np.nan, harness.NUMPY[out_type])
+    report = kernel.simulate(*given, out=d, sanitize="strict", **run)
+    defined = ~np.isnan(exact)
+    if not defined.any():
+        return report, 0.0
+    return report, harness.worst_error(exact[defined], error[defined], d[defined])
+
+
+def measure(torch, counts, N, K, **options):
+    """Time the kernel and ``torch._grouped_mm`` on bf16 inputs, groups one after the other."""
+    from pyptx import bench
+
+    M, groups = sum(counts), len(counts)
+    ends = torch.tensor(np.cumsum(counts), dtype=torch.int32, device="cuda")
+
+    def inputs(copy):
+        a = torch.randn(M, K, device="cuda", dtype=torch.bfloat16)
+        return a, torch.randn(groups, N, K, device="cuda", dtype=torch.bfloat16), ends
+
+    def expected(a, b, ends):
+        parts = a.float().split(list(counts))
+        return torch.cat([part @ weights.float().T for part, weights in zip(parts, b, strict=True)])
+
+    result = bench(
+        {
+            "pyptx": build_grouped_gemm(groups, N, K, **options),
+            "torch": lambda a, b, ends: torch._grouped_mm(a, b.transpose(-2, -1), offs=ends),
+        },
+        inputs,
+        reference=expected,
+        rtol=2.0**-7,
+        atol=1e-5 * K,
+        flops=2 * M * N * K,
+    )
+    print(f"\\n{groups} groups of {min(counts)} to {max(counts)} rows, N = {N}, K = {K}, in bf16")
+    result.show()
+    return result
+
+
+def main():
+    good = True
+    for counts, slab, options in [
+        ((3, 0, 257, 40), None, {"tile": (128, 128)}),
+        ((5, 0, 130), 200, {"tile": (128, 64), "cluster": (2, 1), "layout": "masked", "sms": 4}),
+    ]:
+        N, K = 136, 136
+        kernel = build_grouped_gemm(len(counts), N, K, **options)
+        given = make_inputs(counts, N, K, slab=slab)
+        report, error = simulated(kernel, given)
+        assembly = kernel.assemble(M=1024)
+        right = report.verdict == "clean" and report.holds == "every schedule" and error <= 1
+        right &= not (assembly.spills or assembly.warnings or assembly.notes)
+        good &= right
+        print(f"rows {counts} {options}: error/bound {error:.4f}, {'ok' if right else report}")
+    torch, why = harness.hopper()
+    if torch is None:
+        print(f"The kernel was not launched on a GPU: {why}. The simulator has run all of it.")
+    else:
+        measure(torch, [1024] * 8, 4096, 4096)
+        measure(torch, [17, 3000, 0, 900, 1, 2500, 1000, 774], 4096, 4096)
+    if not good:
+        sys.exit("some products are wrong")
+    print("All products are right.")
+
+
+if __name__ == "__main__":
+    main()
