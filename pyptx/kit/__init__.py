@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from .tile_loop import LaunchControlTiles, StaticTiles
     from .tma_operand import TmaOperand
     from .trace import Trace
+    from .transposed_operand import TransposedOperand
     from .weight_sums import column_registers, column_sums, column_tuning, store_column_parts
     from .wgmma_multiply import WgmmaMultiply
 
@@ -73,6 +74,7 @@ __all__ = [
     "TileLoader",
     "TmaOperand",
     "Trace",
+    "TransposedOperand",
     "WgmmaMultiply",
     "a_fragments",
     "across_lanes",
@@ -129,6 +131,7 @@ __getattr__ = lazily(
         "tile_loop": ("LaunchControlTiles", "StaticTiles"),
         "tma_operand": ("TmaOperand",),
         "trace": ("Trace",),
+        "transposed_operand": ("TransposedOperand",),
         "wgmma_multiply": ("WgmmaMultiply",),
     },
 )

@@ -104,7 +104,9 @@ class OnlineSoftmax:
 
     Args:
         s: the accumulator of S, 64 rows of the warpgroup, in f32.
-        scale: factor of the scores, positive.
+        scale: factor of the scores, positive; or an f32 register with it, which may change from tile to tile.
+        offset: the exponentials of a block are ``2 ** offset`` times those of the definition, up to the
+            division by their sum: for types of P that have few numbers below 1.
         lazy: None rescales O whenever the maximum of a row moves. With a number, the maximum of a row is
             moved only if it would grow by more than so many powers of two; until then exponentials are
             up to ``2 ** lazy`` instead of 1, and warps of which no row moves skip :meth:`rescale`.
@@ -121,15 +123,16 @@ class OnlineSoftmax:
         self,
         s: Fragment,
         *,
-        scale: float,
+        scale: float | Reg,
+        offset: float = 0.0,
         lazy: float | None = None,
         polynomials: int = 0,
         degree: int = 3,
         ways: int = 4,
     ) -> None:
         check_accumulator(s)
-        if not 0 < scale < _INFINITY:
-            raise SpecError(f"scale is {scale!r}: expected a positive number")
+        if scale.type is not f32 if isinstance(scale, Reg) else not 0 < scale < _INFINITY:
+            raise SpecError(f"scale is {scale!r}: expected a positive number or an f32 register")
         if lazy is not None and not 0 <= lazy <= 16:
             raise SpecError(
                 f"lazy is {lazy!r}: expected None, or powers of two, 0..16",
@@ -140,6 +143,15 @@ class OnlineSoftmax:
         exp2_coefficients(degree)
         self.s = s
         self.scale = scale
+        self.offset = offset
+        #: The factor of scores whose powers of two are the exponentials, and its opposite.
+        self.base2: float | Reg = 0.0
+        self._opposite: float | Reg = 0.0
+        if isinstance(scale, Reg):
+            self.base2, self._opposite = reg.array(f32, 2, name="base2")
+        else:
+            self.base2 = scale * math.log2(math.e)
+            self._opposite = -self.base2
         self.lazy = lazy
         self.ways = ways
         self.degree = degree
@@ -153,16 +165,19 @@ class OnlineSoftmax:
         self.factor = reg.array(f32, 2, name="row_factor")
         self._moves: Reg | None = None
 
-    @property
-    def base2(self) -> float:
-        """The factor of scores whose powers of two are the exponentials."""
-        return self.scale * math.log2(math.e)
+    def _take_scale(self) -> None:
+        """Compute the factors of a tile whose scale is in a register."""
+        if isinstance(self.scale, Reg) and isinstance(self.base2, Reg) and isinstance(self._opposite, Reg):
+            ptx.inst.mul.rn.f32(self.base2, self.scale, math.log2(math.e))
+            ptx.inst.neg.f32(self._opposite, self.base2)
 
     def reset(self) -> None:
-        """Begin a tile: no element yet. Records four ``mov``; then no :meth:`block` is the first.
+        """Begin a tile: no element yet. Records four ``mov``, and two
+        instructions for a scale in a register; then no :meth:`block` is the first.
 
         The blocks need ``masked=True``, as the maximum before the first one is -infinity.
         """
+        self._take_scale()
         for maximum, total in zip(self.maximum, self.total, strict=True):
             ptx.inst.mov.f32(maximum, -_INFINITY)
             ptx.inst.mov.f32(total, 0.0)
@@ -179,6 +194,8 @@ class OnlineSoftmax:
             masked: True if elements may have been set to -infinity by a mask.
         """
         s = self.s
+        if first:
+            self._take_scale()
         found = row_reduce(
             s,
             "max_nan" if self._by_polynomial else "max",
@@ -191,7 +208,10 @@ class OnlineSoftmax:
                 self._move(row, new, masked)
             ptx.inst.mov.f32(self.maximum[row], new)
             safe = self._safe(new) if masked else new
-            ptx.inst.mul.rn.f32(scaled[row], safe, -self.base2)
+            if self.offset:
+                ptx.inst.fma.rn.f32(scaled[row], safe, self._opposite, self.offset)
+            else:
+                ptx.inst.mul.rn.f32(scaled[row], safe, self._opposite)
         if self.lazy is not None and not first:
             moved = reg.scalar(pred)
             ptx.inst.setp.neu.f32(moved, self.factor[0], 1.0)
@@ -276,12 +296,16 @@ class OnlineSoftmax:
         """
         across_lanes(self.total, self.s, "add")
 
-    def finish(self, o: Fragment) -> RegArray:
+    def finish(self, o: Fragment, *, factor: Reg | None = None) -> RegArray:
         """Divide O by the sums; return the natural logarithm of each row's sum of exponentials.
 
         A row whose sum is 0 has the result 0 and the logarithm -infinity.  Records two ``shfl`` and ``add``
         for each row, ``rcp.approx.ftz``, a ``mul.rn`` for each element of O, and for the logarithms
         ``lg2.approx.ftz``, ``mul.rn`` and ``fma.rn``.
+
+        Args:
+            o: the accumulator, whose products have completed.
+            factor: an f32 register with a further factor of O.
         """
         self.add_lanes()
         inverse, lse = reg.array(f32, 2), reg.array(f32, 2)
@@ -290,7 +314,11 @@ class OnlineSoftmax:
             ptx.inst.setp.eq.f32(empty, total, 0.0)
             ptx.inst.rcp.approx.ftz.f32(inverse[row], total)
             ptx.inst.mov.f32(inverse[row], 0.0, pred=empty)
+            if factor is not None:
+                ptx.inst.mul.rn.f32(inverse[row], inverse[row], factor)
             ptx.inst.lg2.approx.ftz.f32(lse[row], total)
+            if self.offset:
+                ptx.inst.sub.rn.f32(lse[row], lse[row], self.offset)
             ptx.inst.mul.rn.f32(lse[row], lse[row], math.log(2))
             ptx.inst.fma.rn.f32(lse[row], self.maximum[row], self.scale, lse[row])
             ptx.inst.mov.f32(lse[row], -_INFINITY, pred=empty)

@@ -19,9 +19,10 @@ from .wgmma_epilogue import check_accumulator
 __all__ = ["a_fragments", "store_a"]
 
 _WORD = 4
-#: Elements of K of one wgmma on 16-bit types.
-_WGMMA_K = 16
+#: Bytes of K of one wgmma.
+_WGMMA_K = 32
 _PAIRS = (bf16, f16)
+_FRAGMENTS = (*_PAIRS, e4m3, e5m2)
 _CELLS = (*_PAIRS, e4m3, e5m2, f32)
 
 
@@ -31,14 +32,20 @@ def a_fragments(
     """Round an accumulator of ``wgmma`` to fragments of A, one for each 16 of its columns.
 
     A thread's elements of D in 16 columns are its elements of A for those 16 of K, two in each register. So
-    ``a_fragments(s)[i]`` is A of the product with rows ``16 * i`` and on of B.
+    ``a_fragments(s)[i]`` is A of the product with rows ``16 * i`` and on of B.  In 8 bits a product has 32
+    of K, and the columns of each 16 have the order 0 1 8 9 2 3 10 11 4 5 12 13 6 7 14 15: B must have its
+    rows in the same order, as :class:`.transposed_operand.TransposedOperand` leaves them.
 
-    Records a ``cvt.rn`` for each two elements. Without ``out`` the registers are new: they may be written
-    while a product still reads those of an earlier call.
+    Records a ``cvt.rn`` for each two elements; in 8 bits a ``cvt.rn.satfinite``, which keeps numbers within
+    the type's range, and a ``mov.b32`` for each four.
+
+    Without ``out`` the registers are new: they may be written while a product still reads those of an earlier
+    call.
 
     Args:
-        acc: a whole accumulator in f32, of ``ptx.wgmma.accumulator``, with a multiple of 16 columns.
-        dtype: bf16 or f16. 8-bit types need an exchange between lanes, and are refused.
+        acc: a whole accumulator in f32, of ``ptx.wgmma.accumulator``, with a multiple of 16 columns (32 for
+            8-bit types).
+        dtype: bf16, f16, e4m3 or e5m2.
         out: the fragments of an earlier call, to write the same registers again, as a loop needs it; the
             products that read them must have completed.
 
@@ -48,24 +55,27 @@ def a_fragments(
 
     PTX ISA: `#asynchronous-warpgroup-level-matrix-register-fragment`.
     """
-    if dtype not in _PAIRS:
-        raise SpecError(
-            f"dtype is {dtype!r}: expected bf16 or f16",
-            hint="elements of 8 bits lie in other lanes as A than as D",
-        )
+    if dtype not in _FRAGMENTS:
+        raise SpecError(f"dtype is {dtype!r}: expected {', '.join(map(str, _FRAGMENTS))}")
     check_accumulator(acc)
     columns = acc.layout.columns
-    if columns % _WGMMA_K:
-        raise SpecError(f"the accumulator has {columns} columns: expected a multiple of {_WGMMA_K}")
-    each = _WGMMA_K // 2
-    count = columns // _WGMMA_K
+    deep = _WGMMA_K // dtype.nbytes  # elements of K of one product
+    if columns % deep:
+        raise SpecError(f"the accumulator has {columns} columns: expected a multiple of {deep}")
+    count = columns // deep
     if out is not None and (len(out) != count or any(a.dtype != dtype.name for a in out)):
         raise SpecError(f"out has {len(out)} fragments: expected {count} of {dtype}, for {columns} columns")
     found = [ptx.wgmma.fragment(dtype) for _ in range(count)] if out is None else list(out)
-    for first, a in zip(range(0, len(acc), each), found, strict=True):
-        for number, register in enumerate(a):
-            low = first + 2 * number
-            pack(register, acc[low], acc[low + 1], dtype)
+    for number, a in enumerate(found):
+        values = acc.registers[number * deep // 2 : (number + 1) * deep // 2]
+        if dtype in _PAIRS:
+            for register, low, high in zip(a, values[::2], values[1::2], strict=True):
+                pack(register, low, high, dtype)
+            continue
+        # Four neighbors of K in a register: two columns, and the two that are 8 further, of one row.
+        words = [values[i : i + 2] + values[i + 4 : i + 6] for i in (0, 2, 8, 10)]
+        flat = RegArray([value.view(b32) for word in words for value in word], b32, a.name)
+        rounded(flat, dtype, out=a)
     return found
 
 

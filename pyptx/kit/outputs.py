@@ -28,17 +28,18 @@ def pack(packed: Reg, low: Reg, high: Reg, dtype: ScalarType) -> None:
     convert(packed, high, low)  # the first source is the upper half
 
 
-def rounded(words: RegArray, dtype: ScalarType) -> RegArray:
+def rounded(words: RegArray, dtype: ScalarType, *, out: RegArray | None = None) -> RegArray:
     """Round accumulators in b32 registers to an output type, packed into b32 registers.
 
     Records nothing for f32 and s32, one ``cvt.rn`` for two values of a 16-bit type, and for four values of
-    an 8-bit type two ``cvt.rn.satfinite`` and a ``mov.b32``.  The number of values must fill the registers.
+    an 8-bit type two ``cvt.rn.satfinite`` and a ``mov.b32``.  The number of values must fill the registers,
+    which are new, or ``out``.
     """
     if dtype.nbytes == 4:
         return words
     values = words.view(f32)
     each = 4 // dtype.nbytes
-    packed = reg.array(b32, len(values) // each)
+    packed = reg.array(b32, len(values) // each) if out is None else out
     for i, word in enumerate(packed):
         if each == 2:
             pack(word, values[2 * i], values[2 * i + 1], dtype)

@@ -17,7 +17,13 @@ SCALE = 0.7
 
 
 def over_blocks(
-    blocks: int, *, masked: bool = False, pin: bool = False, reset: bool = False, **options: Any
+    blocks: int,
+    *,
+    masked: bool = False,
+    pin: bool = False,
+    reset: bool = False,
+    register: bool = False,
+    **options: Any,
 ) -> Kernel:
     """Softmax of X[64, 32 * blocks]; O[i, j] counts block b as ``2 ** b``; O is divided by the sums."""
 
@@ -30,7 +36,8 @@ def over_blocks(
     def softmax(X, P, O, LSE):  # type: ignore[no-untyped-def]  # noqa: E741
         s, o = ptx.wgmma.accumulator(n=BLOCK), ptx.wgmma.accumulator(n=DIM)
         scratch = smem.alloc(1, f32)
-        state = kit.OnlineSoftmax(s, scale=SCALE, **options)
+        scale = reg.scalar(f32, init=SCALE) if register else SCALE
+        state = kit.OnlineSoftmax(s, scale=scale, **options)
         origin = s.origin()
         if reset:
             state.reset()
@@ -80,6 +87,9 @@ OPTIONS: list[dict[str, Any]] = [
     {},
     {"masked": True},
     {"masked": True, "reset": True},
+    {"offset": 8.0},
+    {"offset": 4.0, "lazy": 4.0, "register": True},
+    {"masked": True, "reset": True, "register": True},
     {"lazy": 8.0},
     {"lazy": 8.0, "masked": True, "pin": True},
     {"polynomials": 16, "degree": 5, "ways": 1},
@@ -88,7 +98,7 @@ OPTIONS: list[dict[str, Any]] = [
 ]
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(11)
 @pytest.mark.parametrize("options", OPTIONS, ids=str)
 @pytest.mark.parametrize("blocks", [3])
 def test_sums_and_exponentials(blocks: int, options: dict[str, Any]) -> None:
@@ -106,7 +116,7 @@ def test_sums_and_exponentials(blocks: int, options: dict[str, Any]) -> None:
     assert np.all(abs(lse - exact) <= relative + 2.0**-22 * abs(exact))
     # Exponentials of a block are relative to a maximum that lazy leaves up to 2**lazy below the true one.
     running = np.maximum.accumulate(wide.reshape(ROWS, blocks, BLOCK).max(2), axis=1).repeat(BLOCK, 1)
-    lowest = np.exp(SCALE * (wide - running))
+    lowest = np.exp(SCALE * (wide - running)) * 2.0 ** options.get("offset", 0.0)
     assert np.all(p >= lowest * (1 - relative) - 2.0**-124)
     assert np.all(p <= lowest * 2.0 ** options.get("lazy", 0.0) * (1 + relative) + 2.0**-124)
     if options.get("lazy"):
