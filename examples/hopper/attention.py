@@ -1,4 +1,6 @@
-"""Attention forward on Hopper: ``O = softmax(scale * Q K^T) V`` for each head, bf16 or f16, with log-sum-exp.
+"""Attention forward on Hopper: ``O = softmax(scale * Q K^T) V`` for each head, with log-sum-exp.
+
+Q, K and V in bf16, f16 or e4m3.
 
 A CTA computes 64 rows of Q in each of its consumer warpgroups, and goes through the keys in blocks, from the
 last block that its rows see to the first.  S and O stay in registers; so does P, the exponentials, which are
@@ -19,6 +21,10 @@ operand A of the second product::
 With ``overlap=False`` the order is O, S, softmax, and no product of a warpgroup runs during its softmax.
 With ``pingpong=True`` named barriers let the warpgroups start their products in turn, so that the softmax of
 one runs under the products of another.
+
+In e4m3 the second product needs V with its keys along rows: warps 1 to 3 of warpgroup 0 turn each block of V
+in shared memory, in an order of keys in which P is operand A without an exchange between lanes
+(:class:`pyptx.kit.TransposedOperand`).  Exponentials are times 2**8 then, which uses more of e4m3's numbers.
 
 The rules that make it correct:
 
@@ -50,15 +56,19 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-from attention_reference import hopper, make_inputs, reference, verify
+from attention_reference import hopper, make_inputs, measure, reference, verify
 
-from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, pred, ptx, reg, s32, smem, u32
+from pyptx import SpecError, Tile, bf16, e4m3, f16, f32, kernel, kit, pred, ptx, reg, s32, smem, u32
 
 __all__ = ["build_attention", "make_inputs", "reference"]
 
 ROWS = 64  # rows of Q in a warpgroup
 #: head dim: rows of a block of keys (full; with a mask), consumer warpgroups, staging, ping-pong
 DEFAULTS = {64: (128, 128, 3, "own", True), 128: (176, 128, 2, "own", True), 256: (80, 80, 2, "q", False)}
+#: the same for e4m3, whose block is a multiple of 32
+DEFAULTS_8 = {128: (192, 128, 2, "own", True), 256: (128, 128, 2, "own", False)}
+TURNING = 3  # warps that turn blocks of V in e4m3
+LARGEST_POWER = 8  # exponentials in e4m3 are at most 2**8; the largest number is 448
 #: consumer warpgroups: registers of a thread of the producer's and of a consumer's warpgroup
 REGISTERS = {1: (56, 256), 2: (24, 240), 3: (32, 160)}
 SECTION_BYTES = 32 << 20  # K and V of the heads that the CTAs go through together, within L2
@@ -93,16 +103,18 @@ def build_attention(
 ):
     """Build the kernel; call it with Q[B, S, H, D], K and V[B, Sk, Hk, D]: O like Q, and lse[B, H, S] in f32.
 
+    In e4m3 factors[B, Hk, 3] in f32 follow, those of Q, K and V, and O is bf16.
+
     Args:
         B, H, S, D: batches, query heads, queries, and elements of a head: 64, 128 or 256.
         Sk, Hk: keys, and heads of K and V, a divisor of H; default: S and H.
-        dtype: bf16 or f16, of Q, K, V and O.
+        dtype: bf16, f16 or e4m3, of Q, K, V and O; e4m3 has head dims 128 and 256.
         causal: query i sees the keys up to ``i + Sk - S``.
         window: ``(left, right)``: query i sees the keys ``i + Sk - S - left`` to ``i + Sk - S + right``; None
             for a side without bound.
         scale: factor of the scores; default: ``D ** -0.5``.
         order: ``"bshd"``, or ``"bhsd"`` for arrays [B, H, S, D].
-        block: keys of a block, a multiple of 16 up to 256.
+        block: keys of a block, a multiple of 16 (e4m3: 32) up to 256.
         consumers: consumer warpgroups of 64 rows, 1 to 3.
         stages: depth of the rings of K and of V.
         ctas: number of CTAs that share the tiles; 132 fill an H100 or H200.
@@ -120,19 +132,21 @@ def build_attention(
     Raises:
         SpecError: a combination that is not built.
     """
-    if D not in DEFAULTS:
-        raise SpecError(f"D = {D}: expected {', '.join(map(str, DEFAULTS))}")
+    narrow = dtype is e4m3
+    defaults = DEFAULTS_8 if narrow else DEFAULTS
+    if D not in defaults:
+        raise SpecError(f"D = {D}: expected {', '.join(map(str, defaults))} in {dtype}")
     Sk, Hk = Sk or S, Hk or H
     if min(B, H, S, Sk, Hk) < 1 or H % Hk:
         raise SpecError(
             f"B, H, S, Sk, Hk = {(B, H, S, Sk, Hk)}: expected positive numbers, Hk a divisor of H"
         )
-    if dtype not in (bf16, f16):
-        raise SpecError(f"dtype is {dtype!r}: expected bf16 or f16")
+    if dtype not in (bf16, f16, e4m3):
+        raise SpecError(f"dtype is {dtype!r}: expected bf16, f16 or e4m3")
     left, right = window or (None, None)
     if causal:
         right = 0 if right is None else min(right, 0)
-    full_block, cut_block, default_consumers, default_staging, default_pingpong = DEFAULTS[D]
+    full_block, cut_block, default_consumers, default_staging, default_pingpong = defaults[D]
     block = block or (full_block if left is right is None else cut_block)
     consumers = consumers or default_consumers
     staging = staging or default_staging
@@ -141,10 +155,13 @@ def build_attention(
     pingpong = default_pingpong and consumers > 1 if pingpong is None else pingpong
     if pingpong and consumers == 1:
         raise SpecError("pingpong with one consumer warpgroup: there is no other to take turns with")
-    if block % 16 or not 16 <= block <= 256:
-        raise SpecError(f"block = {block}: expected a multiple of 16 keys, up to 256")
-    if staging not in ("own", "q"):
-        raise SpecError(f"staging is {staging!r}: expected 'own' or 'q'")
+    depth = 32 // dtype.nbytes  # keys of one product
+    if block % depth or not depth <= block <= 256:
+        raise SpecError(f"block = {block}: expected a multiple of {depth} keys, up to 256")
+    if staging not in ("own", "q") or (narrow and staging == "q"):
+        raise SpecError(f"staging is {staging!r}: expected 'own' or 'q', in e4m3 'own'")
+    if narrow and lazy is not None and lazy > LARGEST_POWER:
+        raise SpecError(f"lazy = {lazy}: expected at most {LARGEST_POWER} in e4m3")
     packed = H // Hk if pack else 1
     if 16 % packed:
         raise SpecError(f"pack with {packed} query heads for each K/V head: expected 1, 2, 4, 8 or 16")
@@ -163,32 +180,32 @@ def build_attention(
     cut = blocks.banded or Sk % block != 0  # whether the last block needs a mask
     load_q = kit.HeadOperand(ROWS, D, dtype, order=order, packed=packed)
     load_kv = kit.HeadOperand(block, D, dtype, order=order)
+    store_o = kit.HeadOperand(ROWS, D, bf16 if narrow else dtype, order=order, packed=packed)
+    turned = kit.TransposedOperand(load_kv) if narrow else None
+    loaded = 1 if narrow and D == 256 else stages  # stages of V as it is loaded
+    factors = (Tile(B, Hk, 3, f32),) if narrow else ()
     producer_registers, consumer_registers = REGISTERS[consumers]
 
-    @kernel(
-        in_specs=(load_q.spec(B, S, H), load_kv.spec(B, Sk, Hk), load_kv.spec(B, Sk, Hk)),
-        out_specs=(load_q.stored(B, S, H, kit.wgmma_epilogue.ROWS), Tile(B, H, S, f32)),
-        grid=(min(ctas, tiles),),
-        block=(128 * (1 + consumers),),
-        arch="sm_90a",
-        extern_smem=True,
-        min_ctas_per_sm=1,
-    )
-    def attention(Q, K, V, O, LSE):  # noqa: E741
+    def body(Q, K, V, factors, O, LSE):  # noqa: E741
         # --- setup ---------------------------------------------------------------------------
         warp = kit.warp_index()
         warpgroup = warp >> 2
         work = kit.StaticTiles(tiles, first=ptx.special.ctaid.x(), step=min(ctas, tiles), snake=blocks.banded)
         tile_q = load_q.stages(consumers)
-        tile_k, tile_v = load_kv.stages(stages), load_kv.stages(stages)
+        tile_k, tile_v = load_kv.stages(stages), load_kv.stages(loaded)
         if staging == "own":
-            out = smem.alloc((consumers * ROWS, load_q.width), dtype, swizzle="128B", stages=1)
+            out = smem.alloc((consumers * ROWS, store_o.width), store_o.dtype, swizzle="128B", stages=1)
         scratch = smem.alloc(1, f32)
         q_ring = kit.Ring(consumers, consumers=4, name="q")
         k_ring = kit.Ring(stages, consumers=4 * consumers, name="k")
-        v_ring = kit.Ring(stages, consumers=4 * consumers, name="v")
+        v_ring = kit.Ring(loaded, consumers=TURNING if narrow else 4 * consumers, name="v")
+        rings = [q_ring, k_ring, v_ring]
+        if narrow:
+            tile_t = turned.stages(stages)
+            t_ring = kit.Ring(stages, producers=TURNING, consumers=4 * consumers, name="t")
+            rings.append(t_ring)
         with kit.single_thread(warp, 0):
-            for ring in (q_ring, k_ring, v_ring):
+            for ring in rings:
                 ring.init()
             ptx.fence.mbarrier_init()
         ptx.bar.sync(0)
@@ -246,6 +263,21 @@ def build_attention(
                         key -= block
                     load(to_v, tile_v, V, key, tile)
 
+            if narrow:
+                with kit.thread_group(warp, 32, 32 * TURNING):
+                    from_raw, to_t = v_ring.consumer(), t_ring.producer()
+                    leader = ptx.warp.elect()
+                    with work.loop() as index:
+                        seen = place(index).blocks
+                        with ptx.for_(seen.first, seen.end, type=s32):
+                            raw, slot = from_raw.acquire(), to_t.acquire()
+                            turned.turn(tile_v[raw.index], tile_t[slot.index], warp=warp - 1, warps=TURNING)
+                            ptx.fence.proxy_async("shared::cta")
+                            ptx.warp.sync()
+                            ptx.mbarrier.arrive(slot.full, pred=leader)
+                            to_t.advance()
+                            from_raw.release(pred=leader)
+
         # --- consumers: 64 rows in each warpgroup ----------------------------------------------
         with ptx.else_():
             ptx.setmaxnreg.inc(consumer_registers)
@@ -253,11 +285,19 @@ def build_attention(
             leader = ptx.warp.elect()
             lane = ptx.special.laneid()
             s, o = ptx.wgmma.accumulator(n=block), ptx.wgmma.accumulator(n=D)
-            p = [ptx.wgmma.fragment(dtype) for _ in range(block // 16)]
-            softmax = kit.OnlineSoftmax(s, scale=scale, lazy=lazy, polynomials=polynomials, degree=degree)
+            p = [ptx.wgmma.fragment(dtype) for _ in range(block // depth)]
+            softmax = kit.OnlineSoftmax(
+                s,
+                scale=reg.scalar(f32, name="scale") if narrow else scale,
+                offset=LARGEST_POWER - (lazy or 0) if narrow else 0,
+                lazy=lazy,
+                polynomials=polynomials,
+                degree=degree,
+            )
             q_steps = load_q.descriptors(tile_q[group]).steps()
-            desc_k, desc_v = load_kv.descriptors(tile_k[0]), load_kv.descriptors(tile_v[0], "MN")
-            from_k, from_v = k_ring.consumer(), v_ring.consumer()
+            desc_k = load_kv.descriptors(tile_k[0])
+            desc_v = turned.descriptors(tile_t[0]) if narrow else load_kv.descriptors(tile_v[0], "MN")
+            from_k, from_v = k_ring.consumer(), (t_ring if narrow else v_ring).consumer()
             q_slot, q_phase = q_ring.slot(group), reg.scalar(u32, init=0)
             started = reg.scalar(pred)  # whether O has a value that products add to
             # Row of this thread's element 0 in the tile, and its column.
@@ -275,7 +315,7 @@ def build_attention(
 
             def start_output(slot):
                 for i, (a, b) in enumerate(zip(p, desc_v.steps(slot.index), strict=True)):
-                    ptx.wgmma.mma_async(o, a, b, trans_b=True, scale_d=started if i == 0 else True)
+                    ptx.wgmma.mma_async(o, a, b, trans_b=not narrow, scale_d=started if i == 0 else True)
                 ptx.wgmma.commit_group()
 
             def step(tile, key, masked):
@@ -316,6 +356,13 @@ def build_attention(
                 key = reg.scalar(s32)
                 key.set(tile.blocks.end * block - block)
                 tile.places = [(row + 8 * below) // packed + (tile.first + behind) for below in range(2)]
+                factor_v = None
+                if narrow:
+                    factor_q, factor_k, factor_v = (
+                        ptx.load(f32, factors.at(tile.batch, tile.kv_head, i), space="global")
+                        for i in range(3)
+                    )
+                    softmax.scale.set(factor_q * factor_k * scale)
                 ptx.mbarrier.wait(q_slot.full, q_phase)
                 k_slot = from_k.acquire()
                 ptx.wgmma.fence()
@@ -347,14 +394,15 @@ def build_attention(
                 q_phase ^= 1
 
                 # --- epilogue: O through shared memory, the logarithms directly ---------------
-                lse = softmax.finish(o)
+                lse = softmax.finish(o, factor=factor_v)
                 for below, value in enumerate(lse):
                     at = row + 8 * below
                     position, member = kit.fast_divmod(at.view(u32), packed)
                     position = tile.first.view(u32) + position
                     inside = position < S
                     with ptx.if_(inside), ptx.if_(lane & 3 == 0):
-                        ptx.store(LSE.at(tile.batch, tile.q_head + member, position), value)
+                        at = (tile.batch, tile.q_head + member, position)
+                        ptx.store(LSE.at(*at), value, space="global")
                 if staging == "q":
                     ptx.bar.sync(8 + group, 128)  # all warps of the warpgroup have read Q
 
@@ -382,7 +430,24 @@ def build_attention(
                     ptx.bar.sync(turn, 256)
         ptx.ret()
 
-    return attention
+    if narrow:
+
+        def attention(Q, K, V, factors, O, LSE):  # noqa: E741
+            body(Q, K, V, factors, O, LSE)
+    else:
+
+        def attention(Q, K, V, O, LSE):  # noqa: E741
+            body(Q, K, V, None, O, LSE)
+
+    return kernel(
+        in_specs=(load_q.spec(B, S, H), load_kv.spec(B, Sk, Hk), load_kv.spec(B, Sk, Hk), *factors),
+        out_specs=(store_o.stored(B, S, H, kit.wgmma_epilogue.ROWS), Tile(B, H, S, f32)),
+        grid=(min(ctas, tiles),),
+        block=(128 * (1 + consumers),),
+        arch="sm_90a",
+        extern_smem=True,
+        min_ctas_per_sm=1,
+    )(attention)
 
 
 # --- the program: verify anywhere, measure on a GPU ----------------------------------------------
@@ -395,43 +460,8 @@ CASES = [
     ((1, 1, 100, 256), {}, {"causal": True, "block": 48}),
     ((1, 2, 64, 64), {"Sk": 300, "Hk": 1, "dtype": f16}, {"window": (70, 30), "block": 48, "consumers": 2}),
     ((1, 4, 40, 64), {"Sk": 100, "Hk": 1}, {"causal": True, "pack": True, "consumers": 1, "block": 32}),
+    ((1, 2, 130, 128), {"Hk": 1, "dtype": e4m3}, {"causal": True, "block": 64}),
 ]
-
-
-def measure(torch, B, H, S, D, causal=False, protocol="burst", **options):
-    """Time the kernel beside torch's attention by cuDNN and by FlashAttention, after a check of outputs."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    from pyptx import bench
-
-    attention = build_attention(B, H, S, D, causal=causal, **options)
-
-    def library(backend):
-        def run(q, k, v):
-            with sdpa_kernel(backend):
-                parts = (x.transpose(1, 2) for x in (q, k, v))
-                return torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=causal).transpose(
-                    1, 2
-                )
-
-        return run
-
-    result = bench(
-        {
-            "cuDNN": library(SDPBackend.CUDNN_ATTENTION),
-            "torch": library(SDPBackend.FLASH_ATTENTION),
-            "pyptx": lambda q, k, v: attention(q, k, v)[0],
-        },
-        lambda copy: tuple(torch.randn(B, S, H, D, device="cuda", dtype=torch.bfloat16) for _ in range(3)),
-        reference=library(SDPBackend.FLASH_ATTENTION),
-        rtol=2.0**-6,
-        atol=2.0**-7,
-        flops=4 * B * H * S * S * D // (2 if causal else 1),
-        protocol=protocol,
-    )
-    print(f"\nB{B} H{H} S{S} D{D}{' causal' if causal else ''}")
-    result.show()
-    return result
 
 
 def main():
@@ -442,7 +472,7 @@ def main():
     else:
         for D in DEFAULTS:
             for causal in (False, True):
-                measure(torch, 4, 16, 4096, D, causal)
+                measure(torch, build_attention(4, 16, 4096, D, causal=causal), 4, 16, 4096, D, causal)
     if not good:
         sys.exit("some results are wrong")
     print("All results are right.")

@@ -6,16 +6,19 @@ import math
 
 import numpy as np
 
-from pyptx import bf16
+from pyptx import bf16, e4m3, f16
 
 
 def make_inputs(B, H, S, D, *, Sk=None, Hk=None, dtype=bf16, order="bshd", seed=0):
-    """Return Q, K and V with random, normally distributed numbers."""
+    """Return Q, K and V with random, normally distributed numbers; in e4m3 also their factors."""
     rng = np.random.default_rng(seed)
     shapes = [(B, S, H, D), *2 * [(B, Sk or S, Hk or H, D)]]
     if order == "bhsd":
         shapes = [(b, h, s, d) for b, s, h, d in shapes]
-    return tuple(rng.standard_normal(shape, np.float32).astype(dtype.dtype) for shape in shapes)
+    arrays = [rng.standard_normal(shape, np.float32).astype(dtype.dtype) for shape in shapes]
+    if dtype is e4m3:
+        arrays.append(rng.uniform(0.5, 1.5, (B, Hk or H, 3)).astype(np.float32))
+    return tuple(arrays)
 
 
 def seen(S, Sk, causal=False, window=None):
@@ -27,27 +30,29 @@ def seen(S, Sk, causal=False, window=None):
     return (distance >= low) & (distance <= high)
 
 
-def reference(q, k, v, *, causal=False, window=None, scale=None, order="bshd"):
+def reference(q, k, v, factors=None, *, causal=False, window=None, scale=None, order="bshd"):
     """Return O, the log-sum-exp and a bound of the error of each, in float64.
 
-    With A the sum of ``weight * |v|`` of a row: P is rounded to 16 bits, a relative error of u; a score has
-    an error of ``(D + 4) * 2**-23 * scale * |q| |k|`` by wgmma's cut sums and the scaling, its exponential
-    too; sums over keys and ``ex2.approx`` add ``(Sk + 8) * 2**-23``; O is rounded to 16 bits.
+    With A the sum of ``weight * |v|`` of a row: P is rounded, a relative error of u; a score has an error of
+    ``(D + 4) * 2**-23 * scale * |q| |k|`` by wgmma's cut sums and the scaling, its exponential too; sums over
+    keys and ``ex2.approx`` add ``(Sk + 8) * 2**-23``; O is rounded to 16 bits.  wgmma cuts sums of e4m3 at
+    2**-13 of the largest addend.
     """
-    bits = 8 if q.dtype == bf16.dtype else 11
+    bits, cut = {bf16.dtype: (8, 23), f16.dtype: (11, 23), e4m3.dtype: (4, 13)}[q.dtype]
+    out_bits = max(bits, 8)
     q, k, v = (
         x.astype(np.float64).swapaxes(1, 2) if order == "bshd" else x.astype(np.float64) for x in (q, k, v)
     )
     D, Sk, group = q.shape[-1], k.shape[2], q.shape[1] // k.shape[1]
+    if factors is not None:
+        of_q, of_k, of_v = np.moveaxis(factors.astype(np.float64), -1, 0)[..., None, None]
+        q, k, v = q * np.repeat(of_q, group, 1), k * of_k, v * of_v
     k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
     scale = D**-0.5 if scale is None else scale
     keep = seen(q.shape[2], Sk, causal, window)
     s = np.where(keep, scale * (q @ k.swapaxes(2, 3)), -np.inf)
-    off = (
-        np.where(keep, scale * (abs(q) @ abs(k).swapaxes(2, 3)), 0).max(-1, keepdims=True)
-        * (D + 4)
-        * 2.0**-23
-    )
+    sizes = np.where(keep, scale * (abs(q) @ abs(k).swapaxes(2, 3)), 0)
+    off = sizes.max(-1, keepdims=True) * (D + 4) * 2.0**-cut
     top = np.where(keep.any(-1)[:, None], s.max(-1, keepdims=True), 0)
     p = np.exp(s - top)
     total = p.sum(-1, keepdims=True)
@@ -56,7 +61,10 @@ def reference(q, k, v, *, causal=False, window=None, scale=None, order="bshd"):
     weight = p / np.where(total > 0, total, 1)
     o, size = weight @ v, weight @ abs(v)
     near = 2 * off + (Sk + 8) * 2.0**-23
-    bound = (2.0**-bits + near) * size + 2.0**-bits * (abs(o) + size * 2.0**-bits)
+    # A sum over keys is cut as one over elements is; exponentials in e4m3 are steps of 2**-9, times 2**-8.
+    sums = 2.0**-bits + near + (Sk * 2.0**-cut if cut < 23 else 0)
+    steps = 2.0**-17 * np.where(total > 0, abs(v).sum(2, keepdims=True) / np.where(total > 0, total, 1), 0)
+    bound = sums * size + 2.0**-out_bits * (abs(o) + size * sums) + (steps if bits == 4 else 0)
     back = (lambda x: x.swapaxes(1, 2)) if order == "bshd" else (lambda x: x)
     return back(o), lse, back(bound), near[..., 0] + 2.0**-20 * (1 + abs(np.where(np.isinf(lse), 0, lse)))
 
@@ -169,3 +177,37 @@ def hopper():
     except ImportError:
         return None
     return torch if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0) else None
+
+
+def measure(torch, attention, B, H, S, D, causal=False, protocol="burst"):
+    """Time a bf16 kernel beside torch's attention by cuDNN and by FlashAttention; outputs are checked."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    from pyptx import bench
+
+    def library(backend):
+        def run(q, k, v):
+            with sdpa_kernel(backend):
+                parts = (x.transpose(1, 2) for x in (q, k, v))
+                return torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=causal).transpose(
+                    1, 2
+                )
+
+        return run
+
+    result = bench(
+        {
+            "cuDNN": library(SDPBackend.CUDNN_ATTENTION),
+            "torch": library(SDPBackend.FLASH_ATTENTION),
+            "pyptx": lambda q, k, v: attention(q, k, v)[0],
+        },
+        lambda copy: tuple(torch.randn(B, S, H, D, device="cuda", dtype=torch.bfloat16) for _ in range(3)),
+        reference=library(SDPBackend.FLASH_ATTENTION),
+        rtol=2.0**-6,
+        atol=2.0**-7,
+        flops=4 * B * H * S * S * D // (2 if causal else 1),
+        protocol=protocol,
+    )
+    print(f"\nB{B} H{H} S{S} D{D}{' causal' if causal else ''}")
+    result.show()
+    return result
