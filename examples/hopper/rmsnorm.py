@@ -59,7 +59,8 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fals
         residual: add a second matrix to x first.
         statistics: store the factor of each row, which the backward needs.
         tuning: design and sizes, as for ``kit.RowPlan.make``: ``threads``, ``teams``, ``cluster``,
-            ``design``, ``stages``, ``store``, ``ctas``, ``ahead``, ``held``, ``load_hint``, ``store_hint``.
+            ``design``, ``stages``, ``store``, ``ctas``, ``ahead``, ``held``, ``resident``, ``load_hint``,
+            ``store_hint``.
     """
     matrices = [dtype] * (2 if residual else 1)
     plan = kit.RowPlan.make(N, matrices, matrices, **{"held": KEPT // len(matrices), **tuning})

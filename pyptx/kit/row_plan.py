@@ -58,6 +58,7 @@ class RowPlan:
         load_hint, store_hint: L2 priorities.
         unit: greatest common divisor of the width, the pitches and the first columns.
         at_once: pieces in a pass of a loop over a row.
+        resident: number of CTAs for which an SM must have registers, or None.
     """
 
     width: int
@@ -78,6 +79,7 @@ class RowPlan:
     store_hint: str | None
     unit: int
     at_once: int
+    resident: int | None
 
     @staticmethod
     def make(
@@ -98,6 +100,7 @@ class RowPlan:
         store_hint: str | None = None,
         multiples: Sequence[int] = (),
         at_once: int = 4,
+        resident: int | None = None,
     ) -> RowPlan:
         """Check the numbers, choose those that are None, and return the plan. Records nothing.
 
@@ -122,6 +125,9 @@ class RowPlan:
             multiples: further numbers of elements that pieces must divide: the pitches and first columns of
                 :class:`.row_stream.RowSlice`.
             at_once: pieces in a pass of a loop over a row that is not held and has more than 8 steps.
+            resident: number of CTAs for which an SM must have registers (``min_ctas_per_sm``). With 1, ptxas
+            keeps
+                all loads of a row in flight; by default it may delay loads to save registers for more CTAs.
 
         Raises:
             SpecError: numbers that do not fit each other, a CTA or its shared memory; rows whose pitch the
@@ -185,6 +191,7 @@ class RowPlan:
             store_hint,
             unit,
             at_once,
+            resident,
         )
         plan._check()
         return plan
@@ -276,6 +283,7 @@ class RowPlan:
         """Return the options of ``@kernel`` that the plan decides: ``block``, ``cluster``,
         ``extern_smem``."""
         return {
+            "min_ctas_per_sm": self.resident,
             "block": (self.threads * self.teams,),
             "cluster": (self.cluster, 1, 1),
             "extern_smem": self.design == "ring",

@@ -310,7 +310,8 @@ class Row:
         """Go over this thread's pieces of the row: the iterator of a Python loop.
 
         Python unrolls the pass; for a row of more than 8 pieces that is not held, it records a loop of PTX
-        with ``at_once`` pieces in a pass, whose loads are guarded.
+        with ``at_once`` pieces in a pass, whose loads are guarded. All threads of the team execute a pass
+        equally often.
         """
         stream, plan = self.stream, self.stream.plan
         if not plan.looped:
@@ -318,12 +319,13 @@ class Row:
                 yield Piece(self, step, stream.guards[step])
             return
         self.targets()
-        with ptx.for_(stream.team.lane, stream.local, plan.threads * plan.at_once) as at:
-            # Bytes are reckoned from the thread's own first piece.
-            past = at - stream.team.lane
+        every = plan.threads * plan.at_once
+        full = isinstance(stream.local, int) and stream.local % every == 0
+        # All threads of the team go through the loop equally often, so that a pass may have shuffles.
+        with ptx.for_(0, stream.local, every) as past:
             for step in range(plan.at_once):
-                inside = None if step == 0 else at + step * plan.threads < stream.local
-                yield Piece(self, step, inside, past)
+                here = past + stream.team.lane + step * plan.threads if step else past + stream.team.lane
+                yield Piece(self, step, None if full else here < stream.local, past)
 
     def derive(
         self, compute: Callable[[Piece], Sequence[Reg]], *, keep: bool = True

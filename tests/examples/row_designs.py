@@ -13,7 +13,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
     "teams of warps": {"threads": 32, "teams": 4},
     "lanes of a warp": {"threads": 8, "held": 32},
     "persistent": {"threads": 64, "ctas": 2},
-    "ahead": {"threads": 64, "teams": 2, "ctas": 2, "ahead": True},
+    "ahead": {"threads": 64, "teams": 2, "ctas": 2, "ahead": True, "resident": 1},
     "ring": {"threads": 64, "teams": 2, "ctas": 2, "design": "ring", "stages": 3},
     "ring, not held": {"threads": 32, "ctas": 2, "design": "ring", "stages": 2, "held": 1},
     "ring, bulk stores": {"threads": 96, "ctas": 2, "design": "ring", "stages": 2, "store": "bulk"},
@@ -46,6 +46,8 @@ def on_gpu(torch: Any, kernel: Kernel, *arrays: np.ndarray) -> list[np.ndarray]:
     def here(tensor: Any) -> np.ndarray:
         if tensor.dtype is torch.bfloat16:
             return tensor.view(torch.uint16).cpu().numpy().view(bf16.dtype)  # type: ignore[no-any-return]
+        if tensor.element_size() == 1:
+            return tensor.view(torch.uint8).cpu().numpy()  # type: ignore[no-any-return]
         return tensor.cpu().numpy()  # type: ignore[no-any-return]
 
     outputs = kernel(*(there(array) for array in arrays))

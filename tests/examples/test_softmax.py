@@ -72,7 +72,7 @@ def test_a_wrong_sum_is_seen() -> None:
         (32768, {}),
         (128256, {"cluster": 4}),
         (8192, {"threads": 256, "design": "ring", "store": "bulk", "stages": 2}),
-        (8192, {"threads": 512, "ctas": 264, "ahead": True}),
+        (8192, {"threads": 512, "ctas": 264, "ahead": True, "resident": 1}),
     ],
 )
 def test_assembles_without_spills(width: int, tuning: dict[str, Any], dtype: ScalarType, ptxas: Tool) -> None:
