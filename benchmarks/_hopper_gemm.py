@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from _cublaslt import FastestProduct
-from _examples import load_example
+from _examples import EXAMPLES, load_example
 from _rows import Row
 
 from pyptx import SpecError, e4m3
@@ -111,7 +113,19 @@ def _fp8_row(M: int, N: int, K: int) -> Row:
     )
 
 
+def _step(path: Path) -> Row:
+    """Return the row of a step of the ladder."""
+    number, _, name = path.stem.removeprefix("step").partition("_")
+
+    def ours() -> Any:
+        return getattr(load_example(f"hopper/ladder/{path.name}"), f"build_{name}")(4096, 4096, 4096)
+
+    row = _row("ladder", 4096, 4096, 4096, None)
+    return replace(row, name=f"ladder {number}, {name}", ours=ours, candidates=dict)
+
+
 def _rows() -> Iterator[Row]:
+    yield from map(_step, sorted((EXAMPLES / "hopper" / "ladder").glob("step*.py")))
     for size, target in SQUARES.items():
         yield _row("gemm", size, size, size, target)
     yield _row("gemm-zeros", 8192, 8192, 8192, 1.12, zeros=True)
