@@ -38,6 +38,7 @@ PORT = 128  # bytes per clock that the tensor cores read from an SM's shared mem
 L2_BYTES = 9.2e12  # per second, all SMs together
 L2_SIZE = 50e6 * 2 / 3  # what stays in L2
 MEMORY_BYTES = 4.2e12  # per second
+SM_BYTES = 70e9  # per second: what one SM gets from memory, at most
 EXCHANGE = 14  # bytes per clock and SM between the shared memories of a cluster
 LAUNCH = 3.0e-6  # seconds: launch, set-up, first load, last store
 STAGE_LATENCY = 1300  # clocks from the first load of a tile to its first product, if nothing hides it
@@ -50,7 +51,7 @@ JOULES_PER_L2_BYTE = 25e-12
 JOULES_PER_MEMORY_BYTE = 40e-12
 
 TILES = [
-    *((BM, BN) for BM in (64, 128, 256) for BN in (32, 64, 96, 128, 160, 192, 224, 256)),
+    *((BM, BN) for BM in (64, 128, 256) for BN in (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)),
     (192, 128),
     (192, 160),
     (192, 192),
@@ -128,7 +129,7 @@ def predict(
     )
     bounds = {
         "clock": clocks / CLOCK,
-        "memory": moved / MEMORY_BYTES,
+        "memory": moved / min(MEMORY_BYTES, SM_BYTES * SMS * busy),
         "power": joules / (WATTS - IDLE_WATTS),
     }
     binding = ("clock", "memory", "power") if sustained else ("clock", "memory")

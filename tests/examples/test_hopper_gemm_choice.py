@@ -60,7 +60,7 @@ def test_directions() -> None:
     few = (128, 128, 32768)
     assert seconds(few, tile=(128, 128), split=8) < seconds(few, tile=(128, 128)) / 3
     # A short K: the exchange costs more than it saves.
-    assert seconds((128, 128, 512), tile=(128, 128), split=2) > seconds((128, 128, 512), tile=(128, 128))
+    assert seconds((128, 128, 128), tile=(128, 128), split=2) > seconds((128, 128, 128), tile=(128, 128))
     assert seconds(large, tile=(128, 256), sustained=True) >= seconds(large, tile=(128, 256))
 
 
