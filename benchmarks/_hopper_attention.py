@@ -94,7 +94,53 @@ def _row(S: int, D: int, causal: bool) -> Row:
     )
 
 
+def _decode(B: int, Sk: int, target: float) -> Row:
+    """Return a row of decoding: a query of 32 heads, 8 heads of K and V of 128 elements, all keys in use."""
+    H, Hk, D = 32, 8, 128
+
+    def ours() -> Composed:
+        kernel = load_example("hopper/attention_decode.py").build_decode(B, H, Sk, D, Hk=Hk)
+        return Composed(lambda q, k, v, lengths: kernel(q, k, v, lengths)[0], [(kernel, {})])
+
+    def inputs(torch: Any, copy: int) -> tuple[Any, ...]:
+        torch.manual_seed(copy)
+        shapes = ((B, 1, H, D), (B, Sk, Hk, D), (B, Sk, Hk, D))
+        q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for shape in shapes)
+        return q, k, v, torch.full((B,), Sk, dtype=torch.int32, device="cuda")
+
+    def library(q: Any, k: Any, v: Any, lengths: Any) -> Any:
+        import torch
+
+        q, k, v = (each.transpose(1, 2) for each in (q, k, v))
+        o = torch.nn.functional.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+        return o.transpose(1, 2)
+
+    def sums(torch: Any) -> dict[str, Callable[..., Any]]:
+        """Return the read roof: sums of K and V."""
+
+        def run(q: Any, k: Any, v: Any, lengths: Any) -> Any:
+            return k.view(torch.int32).sum(), v.view(torch.int32).sum()
+
+        return {"torch.sum": run}
+
+    return Row(
+        name=f"decode B{B} keys {Sk}",
+        group="decode",
+        ours=ours,
+        rivals=lambda torch: {"torch": library},
+        roofs=sums,
+        inputs=inputs,
+        reference=library,
+        rtol=2.0**-6,
+        atol=2.0**-9,
+        bytes=2.0 * B * Sk * Hk * D * 2,
+        target=target,
+        options={"flush": False, "copies": 2},
+    )
+
+
 def _rows() -> Iterator[Row]:
+    yield from (_decode(64, 8192, 0.93), _decode(1, 131072, 0.93))
     for D in CHOICES:
         for causal in (False, True):
             for S in LENGTHS:

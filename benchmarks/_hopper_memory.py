@@ -1,8 +1,10 @@
-"""The rows of ``hopper.py`` that memory bounds: norms beside torch, and beside a copy of as many bytes."""
+"""The rows of ``hopper.py`` that memory bounds, beside torch, and beside copies of as many bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -15,91 +17,241 @@ __all__ = ["MEMORY"]
 
 SHAPES = ((8192, 8192), (2048, 8192))
 TYPES = {f32: "float32", bf16: "bfloat16"}
-#: The least share of the copy's rate, by rows and type.
+#: The least share of the copy's rate: of forward kernels by rows and type, and of backwards.
 TARGETS = {(8192, f32): 0.97, (8192, bf16): 0.97, (2048, f32): 0.95, (2048, bf16): 0.92}
-
-
-def _copies(torch: Any) -> dict[str, Callable[..., Any]]:
-    """Return copies of the first argument: by a kernel of torch, and by the driver."""
-    kept: dict[Any, Any] = {}
-
-    def buffer(x: Any) -> Any:
-        key = x.shape, x.dtype
-        if key not in kept:
-            kept[key] = torch.empty_like(x)
-        return kept[key]
-
-    def by_driver(x: Any, *_: Any) -> Any:
-        from cuda.bindings import driver
-
-        y = buffer(x)
-        stream = torch.cuda.current_stream().cuda_stream
-        driver.cuMemcpyDtoDAsync(y.data_ptr(), x.data_ptr(), x.nbytes, stream)
-        return y
-
-    # torch's copy_ of contiguous arrays calls the driver's: a sum with 0 is a kernel.
-    return {
-        "copy_": lambda x, *_: buffer(x).copy_(x),
-        "cudaMemcpy": by_driver,
-        "x + 0": lambda x, *_: torch.add(x, 0, out=buffer(x)),
-    }
-
-
-def _candidates(build: Callable[..., Any], N: int, dtype: Any) -> dict[str, Any]:
-    found = {}
-    tunings = [{"design": "direct", "threads": threads} for threads in (128, 256, 512, 1024)] + [
-        {"design": design, "threads": threads, "teams": teams, "ctas": ctas, "stages": stages, "store": store}
-        for design in ("ring",)
+BACKWARD = 0.92
+#: What the kernels are tuned over: threads and registers, or rings of rows in shared memory.
+TUNINGS: tuple[Mapping[str, Any], ...] = (
+    *({"threads": threads} for threads in (128, 256, 512, 1024)),
+    *(
+        {"threads": threads, "ctas": ctas, "ahead": True}
+        for threads in (256, 512, 1024)
+        for ctas in (132, 264)
+    ),
+    *(
+        {"design": "ring", "threads": threads, "teams": teams, "ctas": ctas, "stages": stages, "store": store}
         for threads, teams in ((256, 1), (512, 1), (256, 2))
         for ctas in (132, 264)
-        for stages in (2, 3, 4)
+        for stages in (2, 4)
         for store in ("direct", "bulk")
-    ]
-    for tuning in tunings:
-        try:
-            found[" ".join(f"{key}={value}" for key, value in tuning.items())] = build(
-                N, dtype=dtype, **tuning
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Operation:
+    """One operation on rows.
+
+    Attributes:
+        file, build: the builder, below ``examples/hopper``.
+        matrices: how many [M, N] it reads and writes, statistics and vectors left out.
+        inputs: given torch, M, N and the type, returns the arguments.
+        library: given torch, returns torch's function of the same arguments.
+        reference: returns the expected outputs.
+        target: least share of the copy's rate; None for :data:`TARGETS`.
+    """
+
+    file: str
+    build: str
+    matrices: tuple[int, int]
+    inputs: Callable[..., tuple[Any, ...]]
+    library: Callable[[Any], Callable[..., Any]]
+    reference: Callable[..., Any]
+    target: float | None = None
+
+
+def _matrices(torch: Any, M: int, N: int, kind: Any, count: int, vectors: int = 0) -> tuple[Any, ...]:
+    shapes = [(M, N)] * count + [(N,)] * vectors
+    return tuple(torch.randn(*shape, device="cuda", dtype=kind) for shape in shapes)
+
+
+def _rms(x: Any, w: Any) -> Any:
+    x = x.double()
+    return x * (x.square().mean(1, keepdim=True) + 1e-5).rsqrt() * w.double()
+
+
+def _layer_norm(x: Any, w: Any, b: Any) -> Any:
+    x = x.double()
+    centered = x - x.mean(1, keepdim=True)
+    return centered * (centered.square().mean(1, keepdim=True) + 1e-5).rsqrt() * w.double() + b.double()
+
+
+def _swiglu(g: Any, u: Any) -> Any:
+    g = g.double()
+    return g * g.sigmoid() * u.double()
+
+
+def _soft_gradient(y: Any, dy: Any) -> Any:
+    y, dy = y.double(), dy.double()
+    return y * (dy - (y * dy).sum(1, keepdim=True))
+
+
+def _swiglu_gradient(g: Any, u: Any, dy: Any) -> tuple[Any, Any]:
+    g, u, dy = g.double(), u.double(), dy.double()
+    s = g.sigmoid()
+    return dy * u * s * (1 + g * (1 - s)), dy * g * s
+
+
+OPERATIONS = {
+    "rmsnorm": Operation(
+        "rmsnorm.py",
+        "build_rmsnorm",
+        (1, 1),
+        partial(_matrices, count=1, vectors=1),
+        lambda torch: lambda x, w: torch.nn.functional.rms_norm(x, w.shape, w, eps=1e-5),
+        _rms,
+    ),
+    "layernorm": Operation(
+        "layernorm.py",
+        "build_layernorm",
+        (1, 1),
+        partial(_matrices, count=1, vectors=2),
+        lambda torch: lambda x, w, b: torch.nn.functional.layer_norm(x, w.shape, w, b),
+        _layer_norm,
+    ),
+    "softmax": Operation(
+        "softmax.py",
+        "build_softmax",
+        (1, 1),
+        partial(_matrices, count=1),
+        lambda torch: partial(torch.softmax, dim=1),
+        lambda x: x.double().softmax(1),
+    ),
+    "swiglu": Operation(
+        "swiglu.py",
+        "build_swiglu",
+        (2, 1),
+        partial(_matrices, count=2),
+        lambda torch: lambda g, u: torch.nn.functional.silu(g) * u,
+        _swiglu,
+    ),
+    "softmax backward": Operation(
+        "softmax.py",
+        "build_softmax_backward",
+        (2, 1),
+        partial(_matrices, count=2),
+        lambda torch: lambda y, dy: torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype),
+        _soft_gradient,
+        BACKWARD,
+    ),
+    "swiglu backward": Operation(
+        "swiglu.py",
+        "build_swiglu_backward",
+        (3, 2),
+        partial(_matrices, count=3),
+        lambda torch: (
+            lambda g, u, dy: (
+                torch.ops.aten.silu_backward(dy * u, g),
+                dy * torch.nn.functional.silu(g),
             )
-        except SpecError:  # more shared memory or registers than there are
-            continue
+        ),
+        _swiglu_gradient,
+        BACKWARD,
+    ),
+}
+
+
+def _copies(torch: Any, nbytes: tuple[int, int]) -> dict[str, Callable[..., Any]]:
+    """Return copies that read and write ``sum(nbytes)`` bytes together, half each, rotated over four buffers.
+
+    Where twice as much is read as written, also a sum of two arrays, which has this mix.
+    """
+    half = sum(nbytes) // 8  # elements of 4 bytes
+    buffers = [torch.empty(2, half, dtype=torch.float32, device="cuda").zero_() for _ in range(4)]
+    turn = 0
+
+    def next_pair() -> Any:
+        nonlocal turn
+        turn = (turn + 1) % len(buffers)
+        return buffers[turn]
+
+    def by_driver(*_: Any) -> Any:
+        from cuda.bindings import driver
+
+        target, source = next_pair()
+        stream = torch.cuda.current_stream().cuda_stream
+        driver.cuMemcpyDtoDAsync(target.data_ptr(), source.data_ptr(), source.nbytes, stream)
+        return target
+
+    def by_kernel(*_: Any) -> Any:
+        target, source = next_pair()
+        return torch.mul(source, 2.0, out=target)
+
+    def sum_of_two(*_: Any) -> Any:
+        third = 2 * half // 3 // 4 * 4
+        flat = next_pair().flatten()
+        return torch.add(flat[:third], flat[third : 2 * third], out=flat[2 * third : 3 * third])
+
+    copies = {"cudaMemcpy": by_driver, "x * 2": by_kernel}
+    return copies | ({"x + y": sum_of_two} if nbytes[0] == 2 * nbytes[1] else {})
+
+
+def _tuned(build: Callable[..., Any], N: int, **given: Any) -> dict[str, Any]:
+    found = {}
+    for tuning in TUNINGS:
+        # More shared memory or registers than there are.
+        with contextlib.suppress(SpecError):
+            found[" ".join(f"{key}={value}" for key, value in tuning.items())] = build(N, **given, **tuning)
     return found
 
 
-def _rmsnorm_rows() -> Iterator[Row]:
-    def build(N: int, **options: Any) -> Any:
-        return load_example("hopper/rmsnorm.py").build_rmsnorm(N, **options)
+def _row(
+    name: str,
+    shape: tuple[int, int],
+    build: Callable[..., Any],
+    library: Callable[[Any], Callable[..., Any]],
+    make: Callable[[Any], tuple[Any, ...]],
+    reference: Callable[..., Any],
+    nbytes: tuple[int, int],
+    tolerance: tuple[float, float],
+    target: float,
+) -> Row:
+    def inputs(torch: Any, copy: int) -> Sequence[Any]:
+        torch.manual_seed(copy)
+        return make(torch)
 
-    for dtype, word in TYPES.items():
-        for M, N in SHAPES:
-
-            def inputs(torch: Any, copy: int, M: int = M, N: int = N, word: str = word) -> tuple[Any, Any]:
-                torch.manual_seed(copy)
-                kind = getattr(torch, word)
-                return tuple(torch.randn(*shape, device="cuda", dtype=kind) for shape in ((M, N), (N,)))
-
-            def rivals(torch: Any, N: int = N) -> dict[str, Callable[..., Any]]:
-                return {"torch": lambda x, w: torch.nn.functional.rms_norm(x, (N,), w, eps=1e-5)}
-
-            def reference(x: Any, w: Any) -> Any:
-                x, w = x.double(), w.double()
-                return x / (x.square().mean(1, keepdim=True) + 1e-5).sqrt() * w
-
-            yield Row(
-                name=f"rmsnorm {M}x{N} {dtype}",
-                group="memory",
-                ours=partial(build, N, dtype=dtype),
-                candidates=partial(_candidates, build, N, dtype),
-                rivals=rivals,
-                roofs=_copies,
-                inputs=inputs,
-                reference=reference,
-                rtol=1e-5 if dtype is f32 else 2.0**-7,
-                atol=1e-6,
-                bytes=2.0 * M * N * dtype.nbytes,
-                target=TARGETS[M, dtype],
-                dims={"M": M},
-                options={"flush": False, "copies": 8},
-            )
+    M, N = shape
+    return Row(
+        name=f"{name} {M}x{N}",
+        group="memory",
+        ours=partial(build, N),
+        candidates=partial(_tuned, build, N),
+        rivals=lambda torch: {"torch": library(torch)},
+        roofs=lambda torch: _copies(torch, nbytes),
+        inputs=inputs,
+        reference=reference,
+        rtol=tolerance[0],
+        atol=tolerance[1],
+        bytes=float(sum(nbytes)),
+        target=target,
+        dims={"M": M},
+        options={"flush": False, "copies": 4},
+    )
 
 
-MEMORY = list(_rmsnorm_rows())
+def _rows() -> Iterator[Row]:
+    for name, what in OPERATIONS.items():
+        for dtype, word in TYPES.items():
+            for M, N in SHAPES:
+
+                def make(torch: Any, what: Operation = what, M: int = M, N: int = N, word: str = word) -> Any:
+                    return what.inputs(torch, M, N, getattr(torch, word))
+
+                def build(N: int, what: Operation = what, **options: Any) -> Any:
+                    return getattr(load_example(f"hopper/{what.file}"), what.build)(N, **options)
+
+                reads, writes = (count * M * N * dtype.nbytes for count in what.matrices)
+                yield _row(
+                    f"{name} {dtype}",
+                    (M, N),
+                    partial(build, dtype=dtype),
+                    what.library,
+                    make,
+                    what.reference,
+                    (reads, writes),
+                    (1e-5, 1e-5) if dtype is f32 else (2.0**-7, 2.0**-7),
+                    TARGETS[M, dtype] if what.target is None else what.target,
+                )
+
+
+MEMORY = list(_rows())

@@ -22,10 +22,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # for ``pyptx build``
 
 from _hopper_attention import ATTENTION
 from _hopper_gemm import GEMMS
+from _hopper_grouped import GROUPED
 from _hopper_memory import MEMORY
 from _rows import Results, Row, child, kernels_of, page, run_rows
 
-ROWS: list[Row] = [*GEMMS, *ATTENTION, *MEMORY]
+ROWS: list[Row] = [*GEMMS, *ATTENTION, *GROUPED, *MEMORY]
 RESULTS = Path("hopper_results.jsonl")
 
 
