@@ -326,11 +326,14 @@ class Kernel:
         return assembly
 
     @short_traceback
-    def sass(self, *, lines: bool = False, **keywords: Any) -> str:
+    def sass(self, *, lines: bool = False, control: bool = False, **keywords: Any) -> str:
         """Return the disassembled machine code (SASS) that ptxas generates.
 
         Args:
             lines: put the Python lines between the instructions, as comments.
+            control: put the control code of each instruction, ``B0-----:R-:W1:-:S02``, in front of it: the
+                barriers it waits for, those it holds until its operands are read and its result is written,
+                Y if another warp should go next, and the cycles to this warp's next instruction.
             keywords: constants and dims.
 
         Raises:
@@ -339,7 +342,8 @@ class Kernel:
         """
         from ..toolchain import disassemble
 
-        return str(disassemble(self.assemble(lines=True, **keywords).cubin, lines=lines))
+        cubin = self.assemble(lines=True, **keywords).cubin
+        return str(disassemble(cubin, lines=lines, control=control))
 
     @short_traceback
     def export(

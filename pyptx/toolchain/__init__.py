@@ -2,7 +2,8 @@
 
 ``find`` looks for the programs, ``messages`` parses the output of ptxas and the driver's JIT, ``rejections``
 turns their errors into an exception with the author's lines, ``ptxas`` assembles, ``nvdisasm`` shows SASS,
-``cache`` keeps cubins on disk.  Each is imported on first use: a kernel from the cache needs two of them.
+``control_codes`` decodes when an instruction is issued, ``cache`` keeps cubins on disk.  Each is imported on
+first use: a kernel from the cache needs two of them.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from .control_codes import ControlCode
     from .find import Tool, find_nvdisasm, find_ptxas
     from .messages import Message, Resources, ToolReport, read_report
     from .nvdisasm import MachineInstruction, disassemble, machine_instructions
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Assembly",
+    "ControlCode",
     "MachineInstruction",
     "Message",
     "PtxRejectedError",
@@ -36,6 +39,7 @@ __all__ = [
 ]
 
 _HOME = {
+    "ControlCode": "control_codes",
     **dict.fromkeys(("Tool", "find_nvdisasm", "find_ptxas"), "find"),
     **dict.fromkeys(("Message", "Resources", "ToolReport", "read_report"), "messages"),
     **dict.fromkeys(("MachineInstruction", "disassemble", "machine_instructions"), "nvdisasm"),

@@ -6,12 +6,13 @@ import os
 import re
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from ..core.errors import AssembleError
 from ..core.records import dataclass
 from ..core.source import SourceLocation, comment_lines
+from .control_codes import ControlCode
 from .find import Tool, find_nvdisasm
 from .messages import read_report
 
@@ -24,16 +25,34 @@ _MARKER = re.compile(
 )
 
 _SECTION = re.compile(r"\t\.section\t\.text\.(?P<function>[^,\s]+)")
-#: A machine instruction: its address, an optional guard and the opcode with its modifiers.
-_INSTRUCTION = re.compile(r"\s*/\*[0-9a-f]+\*/\s+\{?\s*(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)")
+#: A machine instruction: its address, an optional guard, the opcode with its modifiers, and the operands.
+_INSTRUCTION = re.compile(
+    r"(?P<indent>\s*)/\*(?P<address>[0-9a-f]+)\*/\s+"
+    r"(?P<text>\{?\s*(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)[^;]*;\s*\}?)"
+)
+#: One of the two words of an instruction, at the end of a line; the lower one is on the instruction's line.
+_WORD = re.compile(r"\s*/\* 0x(?P<word>[0-9a-f]{16}) \*/\s*$")
+_ENCODED = "--print-instruction-encoding"
 
 
 @dataclass(frozen=True, slots=True)
 class MachineInstruction:
-    """A machine instruction: its function, its opcode with modifiers (``STL.64``), and the author's line."""
+    """A machine instruction.
+
+    Attributes:
+        function: the function that it belongs to.
+        address: bytes from the function's begin.
+        opcode: the opcode with its modifiers, ``STL.64``.
+        text: the instruction with guard and operands.
+        control: when it is issued, and what it waits for.
+        location: the author's line, or None.
+    """
 
     function: str
+    address: int
     opcode: str
+    text: str
+    control: ControlCode
     location: SourceLocation | None
 
 
@@ -44,14 +63,17 @@ def machine_instructions(
 
     The arguments and errors are those of :func:`disassemble`.
     """
-    printed = _printed(cubin, nvdisasm, ("--print-code", "--print-line-info-inline"), 300.0)
+    printed = _printed(cubin, nvdisasm, ("--print-code", "--print-line-info-inline", _ENCODED), 300.0)
     found: list[MachineInstruction] = []
     function = ""
-    for location, text in _located(printed.splitlines()):
+    for location, text, control in _controlled(_located(printed.splitlines())):
         if section := _SECTION.match(text):
             function = section["function"]
-        elif instruction := _INSTRUCTION.match(text):
-            found.append(MachineInstruction(function, instruction["opcode"], location))
+        elif control is not None and (instruction := _INSTRUCTION.match(text)):
+            address, words = int(instruction["address"], 16), " ".join(instruction["text"].split())
+            found.append(
+                MachineInstruction(function, address, instruction["opcode"], words, control, location)
+            )
     return found
 
 
@@ -60,6 +82,7 @@ def disassemble(
     *,
     nvdisasm: Tool | str | os.PathLike[str] | None = None,
     lines: bool = False,
+    control: bool = False,
     options: Sequence[str] = ("--print-code",),
     timeout: float = 300.0,
 ) -> str:
@@ -70,6 +93,7 @@ def disassemble(
         nvdisasm: the program or its path; searched for if None.
         lines: put the source lines between the instructions, as comments. The cubin has source lines if the
             text that was assembled had ``.loc``; otherwise no comments are added.
+        control: put the :class:`.ControlCode` of each instruction, ``B0-----:R-:W1:-:S02``, in front of it.
         options: command-line options; the default prints only the code sections.
         timeout: seconds after which nvdisasm is stopped.
 
@@ -77,9 +101,14 @@ def disassemble(
         AssembleError: nvdisasm cannot read the image, or did not finish.
         ToolNotFoundError: there is no nvdisasm.
     """
-    shown = ("--print-line-info-inline",) if lines else ()
+    shown = ("--print-line-info-inline",) * lines + (_ENCODED,) * control
     printed = _printed(cubin, nvdisasm, (*options, *shown), timeout)
-    return "".join(_annotated(printed.splitlines(keepends=True))) if lines else printed
+    if not lines and not control:
+        return printed
+    located = _located(printed.splitlines(keepends=True))
+    if control:
+        located = ((location, _with_control(text, code)) for location, text, code in _controlled(located))
+    return "".join(_annotated(located))
 
 
 def _printed(
@@ -105,10 +134,34 @@ def _printed(
     return done.stdout
 
 
-def _annotated(printed: list[str]) -> Iterator[str]:
+def _controlled(
+    located: Iterable[tuple[SourceLocation | None, str]],
+) -> Iterator[tuple[SourceLocation | None, str, ControlCode | None]]:
+    """Yield the lines without the instructions' words, each instruction with its control code."""
+    waiting: tuple[SourceLocation | None, str] | None = None
+    for location, text in located:
+        word = _WORD.search(text)
+        if word is None:
+            yield location, text, None
+        elif waiting is None:
+            waiting = location, text[: word.start()] + text[word.end() :]
+        else:
+            yield *waiting, ControlCode.decode(int(word["word"], 16))
+            waiting = None
+
+
+def _with_control(text: str, control: ControlCode | None) -> str:
+    instruction = _INSTRUCTION.match(text)
+    if control is None or instruction is None:
+        return text
+    address, words = instruction["address"], instruction["text"]
+    return f"{instruction['indent']}/*{address}*/  {control}  {words}\n"
+
+
+def _annotated(located: Iterable[tuple[SourceLocation | None, str]]) -> Iterator[str]:
     """Yield the disassembly; its line markers become comments, one wherever the author's line changes."""
     previous: SourceLocation | None = None
-    for location, text in _located(printed):
+    for location, text in located:
         if location is not None and location != previous:
             yield from (f"        // {line}\n" for line in comment_lines(location, previous))
         previous = location

@@ -104,9 +104,12 @@ class Loaded:
         with user_output_to_stderr():
             return self.what.assemble(**self.keywords)
 
-    def sass(self, *, lines: bool = False) -> str:
-        """Assemble the PTX text with ptxas, and return the machine code as disassembled text (SASS)."""
-        return str(disassemble(self.assemble().cubin, lines=lines))
+    def sass(self, *, lines: bool = False, control: bool = False) -> str:
+        """Assemble the PTX text with ptxas, and return the machine code as disassembled text (SASS).
+
+        ``lines`` adds the Python lines, and ``control`` the control code of each instruction.
+        """
+        return str(disassemble(self.assemble().cubin, lines=lines, control=control))
 
 
 def _untuned(value: Any) -> Any:

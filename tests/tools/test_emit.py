@@ -55,6 +55,14 @@ def test_sass(option: str, ptxas: Tool, nvdisasm: Tool) -> None:
     assert re.search(r"// vector_add.py:\d+: ptx.inst.ld.global_.f32\(a, .*\n +/\*", lined)
 
 
+def test_control_codes_stand_in_front_of_machine_instructions(ptxas: Tool, nvdisasm: Tool) -> None:
+    listed = run(VECTOR_ADD, "N=256", "--sass", "--control", "--annotate").stdout
+    assert re.search(r"/\*[0-9a-f]{4}\*/  B[-0-5]{6}:R[-0-5]:W[-0-5]:[-Y]:S\d\d  FADD ", listed)
+    assert "// vector_add.py:" in listed
+    refused = run(VECTOR_ADD, "N=256", "--control")
+    assert refused.exit_code == 2 and "give --sass as well" in refused.stderr
+
+
 def test_assemble_says_the_resources(ptxas: Tool) -> None:
     result = run(VECTOR_ADD, "N=256", "--assemble")
     assert result.stdout == added()
