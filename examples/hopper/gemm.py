@@ -148,6 +148,10 @@ def build_gemm(
     stored = Tile(*front, rows, N, out_type, BOXES[span], tma_box=box)
     warps = 4 * warpgroups
 
+    addends = () if beta is None else ("C",)
+    factors = ("scale_A", "scale_B") if scaled else ()
+    inputs = () if epilogue is None else [f"input_{i}" for i in range(len(epilogue.inputs))]
+
     def grid(M=M):
         tiles = -(-M // (BM * CM)) * tiles_n * (batch or 1)
         return (ctas * (tiles if split > 1 else min(clusters, tiles)), 1, 1)
@@ -168,8 +172,12 @@ def build_gemm(
         extern_smem=True,
         min_ctas_per_sm=1,  # without this option ptxas ignores setmaxnreg
     )
-    @with_arguments(beta is not None, scaled, 0 if epilogue is None else len(epilogue.inputs))
-    def gemm(A, B, D, C, scales, inputs):
+    @with_arguments("A", "B", *addends, *factors, *inputs, "D")
+    def gemm(A, B, *others):
+        others, D = others[:-1], others[-1]
+        C = others[0] if addends else None
+        scales = others[len(addends) : len(addends) + len(factors)]
+        further = others[len(addends) + len(factors) :]
         # --- setup ---------------------------------------------------------------------------
         warp = kit.warp_index()
         warpgroup = warp >> 2
@@ -269,17 +277,17 @@ def build_gemm(
             read = ring.consumer()  # one stage behind the other: the stage whose products have completed
             if scales:
                 scale = reg.scalar(f32)
-                factors = [reg.scalar(f32) for _ in scales]
-                for factor, array in zip(factors, scales, strict=True):
+                both = [reg.scalar(f32) for _ in scales]
+                for factor, array in zip(both, scales, strict=True):
                     ptx.inst.ld.global_.f32(factor, array.at(0))
-                ptx.inst.mul.f32(scale, *factors)
+                ptx.inst.mul.f32(scale, *both)
             if addend is not None:
                 addend.begin(C.tma_desc(), warp=warp - 4, leader=leader)
             apply = None
             if epilogue is not None:
 
                 def apply(values, row, column):
-                    epilogue.apply(values, row, column, *inputs)
+                    epilogue.apply(values, row, column, *further)
 
             def start(accumulate):
                 """Start the products of a stage."""

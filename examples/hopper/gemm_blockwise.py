@@ -34,7 +34,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pyptx import SpecError, Tile, bf16, e4m3, e5m2, f32, kernel, kit, ptx, reg, smem, u32, u64
+from pyptx import SpecError, Tile, bf16, e4m3, e5m2, f32, kernel, kit, ptx, smem
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
@@ -187,48 +187,19 @@ def build_gemm_blockwise(
             accs = [ptx.wgmma.accumulator(n=BN, name=f"acc{i}_") for i in range(blocks)]
             totals = [ptx.wgmma.accumulator(n=BN, name=f"total{i}_") for i in range(blocks)]
             consumer = ring.consumer()
-            own_row = accs[0].origin().row  # of this thread in a block; it has the row 8 below too
-            # Bytes from a row's scale to that of the next block of K.
-            row_step = 4 if scales_major == "K" else reg.scalar(u64)
-            if scales_major == "M":
-                ptx.inst.mul.wide.u32(row_step, reg.scalar(u32, init=0) + height, 4)
+            scales = kit.BlockScales(scales_A, scales_B, blocks=blocks, a_major=scales_major)
 
             with work.loop() as tile:
                 m_base, n_base = place(tile)
-                for total in totals:
-                    for value in total:
-                        value.set(0.0)
-                # Where this thread's scales are: of two rows of A in each block, and of the tile's columns.
-                places = []
-                for below in (block * ROWS + half for block in range(blocks) for half in (0, 8)):
-                    known = ptx.min(m_base + (first_row + own_row + below), height - 1)
-                    source = scales_A.at(0, known) if scales_major == "M" else scales_A.at(known, 0)
-                    places.append(source.base)
-                known = ptx.min(n_base >> (BLOCK.bit_length() - 1), -(-N // BLOCK) - 1)
-                places.append(scales_B.at(known, 0).base)
-                coming, now = ([reg.scalar(f32) for _ in places] for _ in range(2))
-
-                def load_scales(pred=None, places=places, coming=coming):
-                    """Load the scales of the next block of K, and go on to the one after it."""
-                    for i, (value, source) in enumerate(zip(coming, places, strict=True)):
-                        ptx.inst.ld.global_.nc.f32(value, ptx.addr(source), pred=pred)
-                        ptx.inst.add.u64(source, source, 4 if i == len(places) - 1 else row_step)
-
-                load_scales()
+                scales.begin(totals, row=m_base + first_row, column=n_base, last=height - 1)
                 with ptx.for_(0, K, BLOCK) as k:
                     slot = consumer.acquire()
                     multiply(accs, slot.index, accumulate=False)
                     ptx.wgmma.commit_group()
-                    for value, loaded in zip(now, coming, strict=True):
-                        ptx.inst.mov.f32(value, loaded)
-                    load_scales(pred=k < (k_blocks - 1) * BLOCK)
+                    scales.turn(more=k < (k_blocks - 1) * BLOCK)
                     ptx.wgmma.wait_group(0)
                     operands.hand_back(consumer)
-                    *rows_scales, scale_b = now
-                    for i, (acc, total) in enumerate(zip(accs, totals, strict=True)):
-                        scales = [scale * scale_b for scale in rows_scales[2 * i : 2 * i + 2]]
-                        for j, (value, summand) in enumerate(zip(total, acc, strict=True)):
-                            ptx.inst.fma.rn.f32(value, summand, scales[j >> 1 & 1], value)
+                    scales.add(accs, totals)
 
                 for block, total in enumerate(totals):
                     corner = (n_base, m_base + first_row + block * ROWS)

@@ -176,20 +176,13 @@ def check(given):
         raise SpecError(f"sms = {given['sms']}: a cluster has {CM * CN} CTAs")
 
 
-def with_arguments(addend, scaled, inputs):
-    """Give a kernel function the arguments that its options ask for: A, B, [C,] [scales,] inputs ..., D.
-
-    The function gets ``A, B, D``, C or None, the scales as a tuple, and the inputs as a tuple.
-    """
-    names = ["A", "B", *(["C"] if addend else []), *(["scale_A", "scale_B"] if scaled else [])]
-    names += [f"input_{i}" for i in range(inputs)] + ["D"]
+def with_arguments(*names):
+    """Give a kernel function that takes ``*arguments`` the parameters that its options ask for."""
 
     def decorate(function):
         @functools.wraps(function)
         def given(*arguments):
-            of = dict(zip(names, arguments, strict=True))
-            scales = (of["scale_A"], of["scale_B"]) if scaled else ()
-            function(of["A"], of["B"], of["D"], of.get("C"), scales, arguments[len(names) - 1 - inputs : -1])
+            function(*arguments)
 
         kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
         given.__signature__ = inspect.Signature([inspect.Parameter(name, kind) for name in names])

@@ -22,7 +22,8 @@ Roles, ring and clusters are those of ``gemm.py``.  What is different:
 * All roles read the same sizes, so they agree about the number of tiles.  The sizes must not change while the
   kernel runs.
 
-Order of sums: as ``gemm.py`` without split. A group's bits do not depend on the other groups.
+Order of sums: as ``gemm.py`` without split, and with scales of blocks as ``gemm_blockwise.py``. A group's
+bits do not depend on the other groups.
 
 ``python examples/hopper/grouped_gemm.py`` assembles and simulates it anywhere, and measures it on a Hopper
 GPU.
@@ -36,12 +37,15 @@ from pathlib import Path
 
 import numpy as np
 
-from pyptx import SpecError, Tile, bf16, kernel, kit, ptx, s32, smem
+from pyptx import SpecError, Tile, bf16, e4m3, e5m2, f32, kernel, kit, ptx, s32, smem
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
+import gemm_blockwise
 import gemm_harness as harness
-from gemm_options import BOXES, MULTIPLIED, REGISTERS, ROWS, check, plan, usable_sms
+from gemm_options import BOXES, MULTIPLIED, REGISTERS, ROWS, check, plan, usable_sms, with_arguments
+
+BLOCK = 128  # elements of K, and of N, that share a scale
 
 
 def build_grouped_gemm(
@@ -57,12 +61,13 @@ def build_grouped_gemm(
     b_major="K",
     tile=(128, 256),
     cluster=(1, 2),
+    scales_major=None,
     stages=None,
     staging=None,
     order=kit.tile_order.boustrophedon,
     sms=None,
 ):
-    """Build the kernel; call it with A, B[groups, N, K] and the sizes, ``groups`` numbers in s32.
+    """Build the kernel; call it with A, B[groups, N, K], scales if any, and the sizes: ``groups`` s32.
 
     Args:
         groups: number of groups.
@@ -73,6 +78,9 @@ def build_grouped_gemm(
             numbers of rows to compute, 0 to M.
         a_type, b_type, out_type: as for ``build_gemm``.
         b_major: ``"MN"`` for B[groups, K, N], in 16-bit types.
+        scales_major: None, or ``"M"`` or ``"K"`` for fp8 with scales of blocks as in ``gemm_blockwise.py``:
+            two more arguments before the sizes, scales of A ``[ceil(K / 128), M]`` or ``[M, ceil(K / 128)]``
+            (masked: with ``groups`` in front), and of B ``[groups, ceil(N / 128), ceil(K / 128)]``.
         tile, cluster, stages, staging, order, sms: as for ``build_gemm``; the order is that within a group.
             A cluster whose CTAs share A (1 x 2) suits groups of few rows.
 
@@ -91,6 +99,12 @@ def build_grouped_gemm(
     BK, warpgroups, blocks, span, stages, staging = plan(
         a_type, out_type, tile, stages=stages, staging=staging
     )
+    scaled = scales_major is not None
+    if scaled and (not {a_type, b_type} <= {e4m3, e5m2} or BLOCK % BN or blocks * BN > BLOCK):
+        raise SpecError(
+            f"scales of blocks with {a_type!r} and tile = {tile}: expected 8-bit floats, columns that divide "
+            f"{BLOCK}, and at most {BLOCK} columns of accumulators in a warpgroup"
+        )
     operands = kit.SharedOperands(
         kit.ClusterGrid(*cluster), tile, a_type, b_type, b_major=b_major, batch=masked, b_batch=True
     )
@@ -98,16 +112,23 @@ def build_grouped_gemm(
     ctas = CM * CN
     clusters = (usable_sms(ctas) if sms is None else sms) // ctas
     tiles_n = -(-N // (BN * CN))
+    k_blocks = -(-K // BK)
     rows = "M" if M is None else M
     front = (groups,) if masked else ()
     chunk = span // out_type.nbytes
     box = (*(1 for _ in front), kit.wgmma_epilogue.ROWS, chunk)
     warps = 4 * warpgroups
 
+    scale_specs = ()
+    if scaled:
+        shape = (k_blocks, rows) if scales_major == "M" else (rows, k_blocks)
+        scale_specs = Tile(*front, *shape, f32), Tile(groups, -(-N // BLOCK), k_blocks, f32)
+
     @kernel(
         in_specs=(
             operands.a.spec(rows, K, groups if masked else None),
             operands.b.spec(N, K, groups),
+            *scale_specs,
             Tile(groups, s32),
         ),
         out_specs=(Tile(*front, rows, N, out_type, BOXES[span], tma_box=box),),
@@ -118,7 +139,9 @@ def build_grouped_gemm(
         extern_smem=True,
         min_ctas_per_sm=1,  # without this option ptxas ignores setmaxnreg
     )
-    def grouped_gemm(A, B, sizes, D):
+    @with_arguments("A", "B", *(("scales_A", "scales_B") if scaled else ()), "sizes", "D")
+    def grouped_gemm(A, B, *others):
+        *scale_arrays, sizes, D = others
         # --- setup ---------------------------------------------------------------------------
         warp = kit.warp_index()
         warpgroup = warp >> 2
@@ -198,12 +221,48 @@ def build_grouped_gemm(
             consumer = ring.consumer()
             read = ring.consumer()  # one stage behind the other: the stage whose products have completed
 
+            if scaled:
+                scales = kit.BlockScales(*scale_arrays, blocks=blocks, a_major=scales_major)
+                totals = [ptx.wgmma.accumulator(n=BN, name=f"total{block}_") for block in range(blocks)]
+
+            def multiply_blocks(found, m_base, n_base):
+                """Multiply a tile one block of scales after the other, and return its totals."""
+                last = D.extent(len(front)) - 1
+                scales.begin(
+                    totals,
+                    row=m_base + first_row,
+                    column=n_base,
+                    last=last,
+                    a_matrix=found.group if masked else None,
+                    b_matrix=found.group,
+                )
+                with ptx.for_(0, K, BK) as k:
+                    slot = read.acquire()
+                    multiply(accs, slot.index, accumulate=False)
+                    ptx.wgmma.commit_group()
+                    scales.turn(more=k < (k_blocks - 1) * BK)
+                    ptx.wgmma.wait_group(0)
+                    operands.hand_back(read)
+                    scales.add(accs, totals)
+                return totals
+
             def start(accumulate):
                 """Start the products of a stage."""
                 slot = consumer.acquire()
                 multiply(accs, slot.index, accumulate)
                 ptx.wgmma.commit_group()
                 consumer.advance()
+
+            def multiply_all():
+                """Multiply a tile, and return its accumulators."""
+                start(accumulate=False)
+                with ptx.for_(BK, K, BK):
+                    start(accumulate=True)
+                    ptx.wgmma.wait_group(1)
+                    operands.hand_back(read)
+                ptx.wgmma.wait_group(0)
+                operands.hand_back(read)
+                return accs
 
             def store(acc, first, n_base, found):
                 """Record the epilogue of one accumulator, whose rows begin at ``first``."""
@@ -235,14 +294,8 @@ def build_grouped_gemm(
 
             with work.loop() as found:
                 m_base, n_base = place(found)
-                start(accumulate=False)
-                with ptx.for_(BK, K, BK):
-                    start(accumulate=True)
-                    ptx.wgmma.wait_group(1)
-                    operands.hand_back(read)
-                ptx.wgmma.wait_group(0)
-                operands.hand_back(read)
-                for block, acc in enumerate(accs):
+                done = multiply_blocks(found, m_base, n_base) if scaled else multiply_all()
+                for block, acc in enumerate(done):
                     store(acc, m_base + (first_row + block * ROWS), n_base, found)
             kit.wgmma_epilogue.settle(leader)
 
@@ -257,37 +310,50 @@ def build_grouped_gemm(
 # --- the program: verify anywhere, measure on a GPU ----------------------------------------------
 
 
-def make_inputs(counts, N, K, seed=0, *, slab=None, a_type=bf16, b_type=None, b_major="K"):
-    """Return A, B and the sizes for groups of ``counts`` rows; with ``slab`` rows each, the masked layout."""
-    rng = np.random.default_rng(seed)
-    kinds = [harness.NUMPY[kind] for kind in (a_type, a_type if b_type is None else b_type)]
-    a_shape = (sum(counts), K) if slab is None else (len(counts), slab, K)
-    b_shape = (len(counts), *((N, K) if b_major == "K" else (K, N)))
-    a, b = (
-        rng.standard_normal(s, np.float32).astype(np.float16).astype(kind)
-        for s, kind in zip((a_shape, b_shape), kinds, strict=True)
-    )
-    sizes = np.cumsum(counts) if slab is None else np.array(counts)
-    return a, b, sizes.astype(np.int32)
+def make_inputs(counts, N, K, seed=0, *, slab=None, a_type=bf16, b_type=None, b_major="K", scales_major=None):
+    """Return A, B, scales if any, and the sizes of groups of ``counts`` rows; with ``slab`` rows, masked."""
+    M, groups = sum(counts) if slab is None else slab, len(counts)
+    kinds = {"a_type": a_type, "b_type": b_type}
+    sizes = (np.cumsum(counts) if slab is None else np.array(counts)).astype(np.int32)
+    parts = [
+        harness.make_inputs(M, N, K, seed + g, b_major=b_major, **kinds)
+        if scales_major is None
+        else gemm_blockwise.make_inputs(M, N, K, seed + g, scales_major=scales_major, **kinds)
+        for g in range(groups)
+    ]
+    # One A for all groups if they lie one after the other, and a slab for each if they are masked.
+    a, b, *scales = (np.stack(arrays) for arrays in zip(*parts, strict=True))
+    if slab is None:
+        a, scales = a[0], [scales[0][0], scales[1]] if scales else []
+    return a, b, *scales, sizes
 
 
-def reference(a, b, sizes, *, b_major="K"):
-    """Return D in float64 and the bound of its error; NaN where the masked layout does not define D."""
+def reference(a, b, *others, b_major="K", scales_major=None):
+    """Return D in float64 and the bound of its error; NaN where no group defines D."""
+    *scales, sizes = others
     N = b.shape[1] if b_major == "K" else b.shape[2]
     exact = np.full((*a.shape[:-1], N), np.nan)
     error = np.zeros_like(exact)
     begin = 0
     for group, size in enumerate(sizes.tolist()):
-        part = (group, slice(size)) if a.ndim == 3 else slice(begin, size)
-        exact[part], magnitude = harness.reference(a[part], b[group], b_major=b_major)
-        error[part] = harness.bound(magnitude, a.shape[-1], a.dtype)
+        masked = a.ndim == 3
+        rows = slice(size) if masked else slice(begin, size)
+        part = (group, rows) if masked else rows
+        if scales:
+            by_row = scales[0][group] if masked else scales[0]
+            by_row = by_row[:, rows] if scales_major == "M" else by_row[rows]
+            found = gemm_blockwise.reference(a[part], b[group], by_row, scales[1][group], scales_major)
+        else:
+            product, magnitude = harness.reference(a[part], b[group], b_major=b_major)
+            found = product, harness.bound(magnitude, a.shape[-1], a.dtype)
+        exact[part], error[part] = found
         begin = size
     return exact, error
 
 
-def simulated(kernel, given, out_type=bf16, b_major="K", **run):
+def simulated(kernel, given, out_type=bf16, b_major="K", scales_major=None, **run):
     """Run the products in the simulator; return the report and the error as a fraction of the bound."""
-    exact, error = reference(*given, b_major=b_major)
+    exact, error = reference(*given, b_major=b_major, scales_major=scales_major)
     d = np.full(exact.shape, np.nan, harness.NUMPY[out_type])
     report = kernel.simulate(*given, out=d, sanitize="strict", **run)
     defined = ~np.isnan(exact)
@@ -332,11 +398,13 @@ def main():
     for counts, slab, options in [
         ((3, 0, 257, 40), None, {"tile": (128, 128)}),
         ((5, 0, 130), 200, {"tile": (128, 64), "cluster": (2, 1), "layout": "masked", "sms": 4}),
+        ((70, 0, 130), None, {"tile": (128, 64), "a_type": e4m3, "scales_major": "M", "sms": 4}),
     ]:
-        N, K = 136, 136
+        N, K = 136, 272
         kernel = build_grouped_gemm(len(counts), N, K, **options)
-        given = make_inputs(counts, N, K, slab=slab)
-        report, error = simulated(kernel, given)
+        kinds = {name: options[name] for name in ("a_type", "scales_major") if name in options}
+        given = make_inputs(counts, N, K, slab=slab, **kinds)
+        report, error = simulated(kernel, given, scales_major=options.get("scales_major"))
         assembly = kernel.assemble(M=1024)
         right = report.verdict == "clean" and report.holds == "every schedule" and error <= 1
         right &= not (assembly.spills or assembly.warnings or assembly.notes)

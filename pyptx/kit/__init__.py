@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from . import tcgen05_epilogue, tile_order, wgmma_epilogue
     from .accumulators import Accumulator, AccumulatorReader, Accumulators, AccumulatorWriter
     from .addend import Addend
+    from .block_scales import BlockScales
     from .cluster_grid import ClusterGrid
     from .cluster_sum import ClusterSum
     from .division import fast_divmod
@@ -46,6 +47,7 @@ __all__ = [
     "Accumulators",
     "Addend",
     "BlockRange",
+    "BlockScales",
     "ClusterGrid",
     "ClusterSum",
     "Consumer",
@@ -109,6 +111,7 @@ __getattr__ = lazily(
         "wgmma_epilogue": (),
         "accumulators": ("Accumulator", "AccumulatorReader", "Accumulators", "AccumulatorWriter"),
         "addend": ("Addend",),
+        "block_scales": ("BlockScales",),
         "cluster_grid": ("ClusterGrid",),
         "cluster_sum": ("ClusterSum",),
         "weight_sums": ("column_registers", "column_sums", "column_tuning", "store_column_parts"),

@@ -16,7 +16,7 @@ grouped = load_example("hopper/grouped_gemm.py")
 harness = load_example("hopper/gemm_harness.py")
 
 SMALL = {"tile": (64, 64), "cluster": (1, 1)}
-KINDS = ("a_type", "b_type", "b_major")
+KINDS = ("a_type", "b_type", "b_major", "scales_major")
 
 
 def _wrong(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any], **run: Any) -> str:
@@ -29,6 +29,7 @@ def _wrong(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any], **ru
         given,
         out_type=chosen.get("out_type", bf16),
         b_major=chosen.get("b_major", "K"),
+        scales_major=chosen.get("scales_major"),
         **run,
     )
     if report.verdict != "clean" or report.holds != "every schedule":
@@ -36,7 +37,7 @@ def _wrong(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any], **ru
     return "" if error <= 1 else f"{error} times the bound"
 
 
-@pytest.mark.sample(4)
+@pytest.mark.sample(6)
 @pytest.mark.parametrize(
     ("counts", "N", "K", "chosen"),
     [
@@ -44,6 +45,8 @@ def _wrong(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any], **ru
         ((3, 0, 70), 72, 72, {**SMALL, "layout": "masked", "sms": 2}),
         ((65, 1), 136, 136, {**SMALL, "cluster": (1, 2), "out_type": f32, "sms": 4}),
         ((0, 40), 72, 80, {**SMALL, "a_type": f16, "out_type": f16, "b_major": "MN", "sms": 2}),
+        ((3, 0, 70), 72, 272, {**SMALL, "a_type": e4m3, "scales_major": "M", "sms": 2}),
+        ((3, 0, 70), 72, 272, {**SMALL, "a_type": e4m3, "scales_major": "K", "layout": "masked", "sms": 2}),
     ],
 )
 def test_right(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any]) -> None:
@@ -58,6 +61,12 @@ def test_right(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any]) 
         ((130, 1, 0, 300), 520, 136, {"cluster": (2, 2), "tile": (128, 128), "sms": 8}),
         ((130, 1, 0, 200), 264, 136, {"cluster": (2, 1), "tile": (128, 256), "layout": "masked"}),
         ((1, 1, 1, 1, 1, 300, 0, 64), 136, 392, {"tile": (256, 128), "cluster": (1, 2), "sms": 4}),
+        (
+            (130, 1, 200),
+            264,
+            400,
+            {"tile": (128, 128), "cluster": (2, 1), "a_type": e4m3, "scales_major": "M"},
+        ),
         ((100, 90), 144, 272, {"tile": (192, 128), "cluster": (1, 1), "a_type": e4m3}),
     ],
 )
@@ -100,6 +109,8 @@ TUNINGS = [
     {"tile": (256, 128)},
     {"tile": (64, 256), "layout": "masked"},
     {"out_type": f32, "b_major": "MN"},
+    {"a_type": e4m3, "scales_major": "M", "tile": (128, 128)},
+    {"a_type": e4m3, "scales_major": "M", "tile": (128, 128), "layout": "masked", "cluster": (2, 1)},
 ]
 
 
@@ -111,7 +122,12 @@ def test_assembles_as_it_was_meant(chosen: dict[str, Any], ptxas: Tool) -> None:
 
 @pytest.mark.parametrize(
     ("chosen", "words"),
-    [({"groups": 0}, "groups = 0"), ({"layout": "padded"}, "layout = 'padded'"), ({"N": 65}, "N = 65")],
+    [
+        ({"groups": 0}, "groups = 0"),
+        ({"layout": "padded"}, "layout = 'padded'"),
+        ({"N": 65}, "N = 65"),
+        ({"scales_major": "M"}, "expected 8-bit floats"),
+    ],
 )
 def test_refusals(chosen: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError, match=words):
