@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from .row_stream import Piece, Row, RowNumbers, RowSlice, RowStream, RowVector
     from .row_team import RowTeam
     from .row_values import from_f32, load_words, store_words, to_f32
+    from .sequences import Sequence, Sequences
     from .shared_operands import SharedOperands
     from .stage_multiply import StageMultiply
     from .tile_loader import Padding, TileLoader
@@ -70,6 +71,8 @@ __all__ = [
     "RowVector",
     "SharedOperands",
     "Slot",
+    "Sequence",
+    "Sequences",
     "StageDescriptors",
     "StageMultiply",
     "StaticTiles",
@@ -129,6 +132,7 @@ __getattr__ = lazily(
         "row_team": ("RowTeam",),
         "row_values": ("from_f32", "load_words", "store_words", "to_f32"),
         "shared_operands": ("SharedOperands",),
+        "sequences": ("Sequence", "Sequences"),
         "stage_multiply": ("StageMultiply",),
         "tile_loader": ("Padding", "TileLoader"),
         "tile_loop": ("LaunchControlTiles", "StaticTiles"),
