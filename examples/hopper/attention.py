@@ -50,7 +50,9 @@ simulator; on a Hopper GPU it also launches it, and measures it beside torch.
 from __future__ import annotations
 
 import sys
+from contextlib import nullcontext
 from functools import partial
+from inspect import Parameter, Signature
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -58,7 +60,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that lo
 
 from attention_reference import hopper, make_inputs, measure, reference, verify
 
-from pyptx import SpecError, Tile, bf16, e4m3, f16, f32, kernel, kit, pred, ptx, reg, s32, smem, u32
+from pyptx import SpecError, Tile, b32, bf16, e4m3, f16, f32, kernel, kit, pred, ptx, reg, s32, smem, u32
 
 __all__ = ["build_attention", "make_inputs", "reference"]
 
@@ -100,10 +102,15 @@ def build_attention(
     staging=None,
     section=None,
     pin=False,
+    ragged=None,
+    lengths=False,
+    page=None,
+    pages=None,
 ):
     """Build the kernel; call it with Q[B, S, H, D], K and V[B, Sk, Hk, D]: O like Q, and lse[B, H, S] in f32.
 
-    In e4m3 factors[B, Hk, 3] in f32 follow, those of Q, K and V, and O is bf16.
+    In e4m3 factors[B, Hk, 3] in f32 follow, those of Q, K and V, and O is bf16.  Then come the arrays that
+    say where sequences are (:class:`pyptx.kit.Sequences`).
 
     Args:
         B, H, S, D: batches, query heads, queries, and elements of a head: 64, 128 or 256.
@@ -128,6 +135,12 @@ def build_attention(
             with the longest tiles.
         pin: whether ptxas must keep all exponentials before the wait for the products into O; with
             ``overlap``.
+        ragged: numbers of queries and keys of all sequences, if these lie one behind the other: then Q and O
+            are [1, queries, H, D], K and V [1, keys, Hk, D], lse[1, H, queries], and begins_q[B + 1] and
+            begins_k[B + 1] in s32 follow. S and Sk are the most of a sequence.
+        lengths: whether lengths[B] in s32 follow, the keys of each sequence.
+        page, pages: rows of a page and number of pages, if K and V are pools [pages, page, Hk, D]; with
+            ``lengths``, and a table[B, Sk / page] in s32 follows them.
 
     Raises:
         SpecError: a combination that is not built.
@@ -169,7 +182,7 @@ def build_attention(
     positions = consumers * ROWS // packed  # of Q in a tile
     heads = Hk if pack else H  # groups of rows that have tiles of their own
     shared = H // Hk // packed  # neighboring heads of those that read the same K and V
-    tiles_m, behind = -(-S // positions), Sk - S
+    tiles_m = -(-S // positions)
     if section is None:
         fitting = max(1, SECTION_BYTES // (2 * Sk * D * dtype.nbytes)) * shared
         section = max(n for n in range(1, B * heads + 1) if B * heads % n == 0 and n <= max(fitting, 1))
@@ -177,16 +190,20 @@ def build_attention(
         raise SpecError(f"section = {section}: expected a divisor of the {B * heads} heads of all batches")
     tiles = B * heads * tiles_m
     blocks = kit.KeyBlocks(block, left, right)
-    cut = blocks.banded or Sk % block != 0  # whether the last block needs a mask
+    where = kit.Sequences(B, S, Sk, ragged=ragged is not None, lengths=lengths, page=page, pages=pages)
+    if narrow and not where.exact:
+        raise SpecError("e4m3 with sequences of several lengths is not built")
+    cut = blocks.banded or not where.exact or Sk % block != 0  # whether the last block needs a mask
+    rows_q, rows_k = ((1, n) for n in ragged) if ragged else ((B, S), (B, Sk))
+    rows_k = rows_k if page is None else (pages, page)
     load_q = kit.HeadOperand(ROWS, D, dtype, order=order, packed=packed)
-    load_kv = kit.HeadOperand(block, D, dtype, order=order)
+    load_kv = kit.HeadOperand(block, D, dtype, order=order, piece=where.pieces(block))
     store_o = kit.HeadOperand(ROWS, D, bf16 if narrow else dtype, order=order, packed=packed)
     turned = kit.TransposedOperand(load_kv) if narrow else None
     loaded = 1 if narrow and D == 256 else stages  # stages of V as it is loaded
-    factors = (Tile(B, Hk, 3, f32),) if narrow else ()
     producer_registers, consumer_registers = REGISTERS[consumers]
 
-    def body(Q, K, V, factors, O, LSE):  # noqa: E741
+    def body(Q, K, V, O, LSE, **arrays):  # noqa: E741
         # --- setup ---------------------------------------------------------------------------
         warp = kit.warp_index()
         warpgroup = warp >> 2
@@ -220,8 +237,14 @@ def build_attention(
             tile.q_head = head * packed
             tile.kv_head = kit.fast_divmod(head, shared, limit=heads)[0]
             tile.first = m * positions
-            tile.blocks = blocks.of(tile.first + behind, positions, Sk)
+            tile.sequence = where.at(tile.batch, arrays)
+            tile.behind = tile.sequence.keys - tile.sequence.queries
+            tile.blocks = blocks.of(tile.first + tile.behind, positions, tile.sequence.keys)
             return tile
+
+        def unless_empty(tile):
+            """Open a block for tiles that have queries: the others are behind the end of a short sequence."""
+            return ptx.if_(tile.first < tile.sequence.queries) if ragged else nullcontext()
 
         # --- producer: one lane of warpgroup 0 -----------------------------------------------
         with ptx.if_(warpgroup == 0):
@@ -232,18 +255,18 @@ def build_attention(
                 def load(side, tiles_kv, array, key, tile):
                     slot = side.acquire()
                     ptx.mbarrier.arrive_expect_tx(slot.full, load_kv.nbytes)
-                    load_kv.load(
-                        tiles_kv[slot.index],
-                        array,
-                        position=key,
+                    where.load(
+                        load_kv,
+                        ((tiles_kv[slot.index], array),),
+                        arrays,
+                        sequence=tile.sequence,
+                        key=key,
                         head=tile.kv_head,
-                        batch=tile.batch,
                         mbar=slot.full,
                     )
                     side.advance()
 
-                with work.loop() as index:
-                    tile = place(index)
+                def load_tile(tile):
                     key = reg.scalar(s32)
                     key.set(tile.blocks.end * block - block)
                     load(to_k, tile_k, K, key, tile)
@@ -252,9 +275,9 @@ def build_attention(
                         load_q.load(
                             tile_q[slot.index],
                             Q,
-                            position=tile.first + group * (ROWS // packed),
+                            position=tile.first + group * (ROWS // packed) + tile.sequence.first_query,
                             head=tile.q_head,
-                            batch=tile.batch,
+                            batch=tile.sequence.row,
                             mbar=slot.full,
                         )
                     with ptx.for_(tile.blocks.first + 1, tile.blocks.end, type=s32):
@@ -262,6 +285,11 @@ def build_attention(
                         load(to_v, tile_v, V, key, tile)
                         key -= block
                     load(to_v, tile_v, V, key, tile)
+
+                with work.loop() as index:
+                    tile = place(index)
+                    with unless_empty(tile):
+                        load_tile(tile)
 
             if narrow:
                 with kit.thread_group(warp, 32, 32 * TURNING):
@@ -340,7 +368,7 @@ def build_attention(
                 ptx.wgmma.wait_group(1 if overlap else 0)
                 from_k.release(pred=leader)
                 if masked:
-                    blocks.mask(s, tile.places, key, Sk, column)
+                    blocks.mask(s, tile.places, key, tile.sequence.keys, column)
                 softmax.block(masked=masked)
                 if overlap:
                     if pin:
@@ -351,15 +379,14 @@ def build_attention(
                 softmax.rescale(o)
                 ptx.inst.setp.eq.u32(started, 0, 0)
 
-            with work.loop() as index:
-                tile = place(index)
+            def compute(tile):
                 key = reg.scalar(s32)
                 key.set(tile.blocks.end * block - block)
-                tile.places = [(row + 8 * below) // packed + (tile.first + behind) for below in range(2)]
+                tile.places = [(row + 8 * below) // packed + (tile.first + tile.behind) for below in range(2)]
                 factor_v = None
                 if narrow:
                     factor_q, factor_k, factor_v = (
-                        ptx.load(f32, factors.at(tile.batch, tile.kv_head, i), space="global")
+                        ptx.load(f32, arrays["factors"].at(tile.batch, tile.kv_head, i), space="global")
                         for i in range(3)
                     )
                     softmax.scale.set(factor_q * factor_k * scale)
@@ -369,8 +396,17 @@ def build_attention(
                 start_scores(k_slot)
                 ptx.wgmma.wait_group(0)
                 from_k.release(pred=leader)
+                if not where.exact:
+                    # V behind the end may hold anything, and 0 * NaN is NaN.
+                    with ptx.if_(key + block > tile.sequence.keys):
+                        first = ptx.max(tile.sequence.keys - key, 0).view(u32)
+                        v_slot = from_v.acquire()
+                        thread = ptx.special.tid.x() - 128
+                        load_kv.clear(tile_v[v_slot.index], first, thread=thread, threads=128 * consumers)
+                        ptx.fence.proxy_async("shared::cta")
+                        ptx.bar.sync(7, 128 * consumers)
                 if cut:
-                    blocks.mask(s, tile.places, key, Sk, column)
+                    blocks.mask(s, tile.places, key, tile.sequence.keys, column)
                 softmax.block(first=True, masked=cut)
                 kit.a_fragments(s, dtype, out=p)
                 ptx.inst.setp.ne.u32(started, 0, 0)
@@ -384,33 +420,46 @@ def build_attention(
                     with ptx.while_(lambda low=low, key=key: key > low):
                         key -= block
                         step(tile, key, masked)
-                if staging == "own":
+                if staging == "own" or ragged:
                     ptx.mbarrier.arrive(q_slot.empty, pred=leader)
                 v_slot = from_v.acquire()
                 ptx.wgmma.fence()
                 start_output(v_slot)
                 ptx.wgmma.wait_group(0)
                 from_v.release(pred=leader)
-                q_phase ^= 1
+                ptx.inst.xor.b32(q_phase, q_phase, 1)
 
                 # --- epilogue: O through shared memory, the logarithms directly ---------------
                 lse = softmax.finish(o, factor=factor_v)
                 for below, value in enumerate(lse):
-                    at = row + 8 * below
-                    position, member = kit.fast_divmod(at.view(u32), packed)
-                    position = tile.first.view(u32) + position
-                    inside = position < S
-                    with ptx.if_(inside), ptx.if_(lane & 3 == 0):
-                        at = (tile.batch, tile.q_head + member, position)
-                        ptx.store(LSE.at(*at), value, space="global")
+                    position, member = kit.fast_divmod((row + 8 * below).view(u32), packed)
+                    position = position.view(s32) + tile.first
+                    head = tile.q_head + member
+                    with ptx.if_(position < tile.sequence.queries):
+                        place = (position + tile.sequence.first_query).view(u32)
+                        at = LSE.at(tile.sequence.row, head, place)
+                        ptx.store(at, value, space="global", pred=lane & 3 == 0)
+                        if ragged:
+                            round_pair = (
+                                ptx.inst.cvt.rn.bf16x2 if dtype is bf16 else ptx.inst.cvt.rn.f16x2
+                            ).f32
+                            # TMA would store the rest of a tile over the next sequence.
+                            place = (place, head) if order == "bshd" else (head, place)
+                            at = O.at(0, *place, column.view(u32))
+                            for i in range(2 * below, o.elements, 4):
+                                word = reg.scalar(b32)
+                                round_pair(word, o[i + 1], o[i])  # the first source is the upper half
+                                ptx.inst.st.global_.b32(ptx.addr(at, 2 * o.column(i)), word)
+                if ragged:
+                    return
                 if staging == "q":
                     ptx.bar.sync(8 + group, 128)  # all warps of the warpgroup have read Q
 
                 def beyond(at, tile=tile):
                     position = at // packed
                     if packed == 1:
-                        return position, tile.q_head, tile.batch
-                    return tile.q_head, position, tile.batch
+                        return position, tile.q_head, tile.sequence.row
+                    return tile.q_head, position, tile.sequence.row
 
                 kit.wgmma_epilogue.through_shared(
                     o,
@@ -424,24 +473,32 @@ def build_attention(
                 if staging == "q":
                     kit.wgmma_epilogue.settle(leader)
                     ptx.mbarrier.arrive(q_slot.empty, pred=leader)
+
+            with work.loop() as index:
+                tile = place(index)
+                with unless_empty(tile):
+                    compute(tile)
             kit.wgmma_epilogue.settle(leader)
             if pingpong:
                 with ptx.if_(group == 0):
                     ptx.bar.sync(turn, 256)
         ptx.ret()
 
+    more = dict(zip(where.names, where.specs, strict=True))
     if narrow:
+        more = {"factors": Tile(B, Hk, 3, f32)}
+    output = store_o.stored(B, S, H, kit.wgmma_epilogue.ROWS)
+    if ragged:
+        output = Tile(1, *((rows_q[1], H) if order == "bshd" else (H, rows_q[1])), D, dtype)
+    names = ("Q", "K", "V", *more, "O", "LSE")
 
-        def attention(Q, K, V, factors, O, LSE):  # noqa: E741
-            body(Q, K, V, factors, O, LSE)
-    else:
+    def attention(*parameters):
+        body(**dict(zip(names, parameters, strict=True)))
 
-        def attention(Q, K, V, O, LSE):  # noqa: E741
-            body(Q, K, V, None, O, LSE)
-
+    attention.__signature__ = Signature([Parameter(name, Parameter.POSITIONAL_ONLY) for name in names])
     return kernel(
-        in_specs=(load_q.spec(B, S, H), load_kv.spec(B, Sk, Hk), load_kv.spec(B, Sk, Hk), *factors),
-        out_specs=(store_o.stored(B, S, H, kit.wgmma_epilogue.ROWS), Tile(B, H, S, f32)),
+        in_specs=(load_q.spec(*rows_q, H), *2 * [load_kv.spec(*rows_k, Hk)], *more.values()),
+        out_specs=(output, Tile(rows_q[0], H, rows_q[1], f32)),
         grid=(min(ctas, tiles),),
         block=(128 * (1 + consumers),),
         arch="sm_90a",

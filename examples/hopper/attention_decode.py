@@ -119,27 +119,19 @@ def build_decode(
         )
     if block % 16 or not 16 <= block <= 256:
         raise SpecError(f"block = {block}: expected a multiple of 16 keys, up to 256")
-    if (page is None) != (pages is None):
-        raise SpecError(f"page is {page} and pages is {pages}: expected both or none")
-    if page is not None and (page % 8 or (block % page and page % block) or Sk % page):
-        raise SpecError(
-            f"page = {page} with blocks of {block} and {Sk} keys: expected a multiple of 8 that divides the "
-            "block or is a multiple of it, and divides the keys"
-        )
-    piece = block if page is None else min(page, block)
+    where = kit.Sequences(B, Sq, Sk, lengths=True, page=page, pages=pages)
     scale = D**-0.5 if scale is None else scale
     blocks = kit.KeyBlocks(block, window, 0 if causal else None)
     stages = max(2, RING_BYTES // (4 * block * D)) if stages is None else stages
     if stages < 2:
         raise SpecError(f"stages = {stages}: expected at least 2, since a stage is freed one turn later")
     load_q = kit.HeadOperand(ROWS, D, dtype, order=order, packed=packed)
-    load_kv = kit.HeadOperand(block, D, dtype, order=order, piece=piece)
+    load_kv = kit.HeadOperand(block, D, dtype, order=order, piece=where.pieces(block))
     cache = load_kv.spec(B, Sk, Hk) if page is None else load_kv.spec(pages, page, Hk)
-    table = () if page is None else (Tile(B, Sk // page, s32),)
     shape = (B, Sq, H, D) if order == "bshd" else (B, H, Sq, D)
     each = D // 32  # elements of a row that a lane combines
 
-    def attention(Q, K, V, lengths, table, O, LSE, parts, sums, flags):  # noqa: E741
+    def attention(Q, K, V, arrays, O, LSE, parts, sums, flags):  # noqa: E741
         # --- setup: where each sequence begins in the row of blocks --------------------------
         warp = kit.warp_index()
         lane = ptx.special.laneid()
@@ -160,7 +152,7 @@ def build_decode(
                 b = start + lane
                 inside = b < B
                 size = reg.scalar(s32, init=0)
-                ptx.inst.ld.global_.s32(size, lengths.at(b), pred=inside)
+                ptx.inst.ld.global_.s32(size, arrays["lengths"].at(b), pred=inside)
                 found = blocks.of(size - Sq, Sq, size)
                 count = ptx.selp((found.end - found.first).view(u32), 0, inside)
                 sum_to = ptx.warp.scan(count) + before
@@ -212,24 +204,15 @@ def build_decode(
                 with ptx.for_(0, part.count):
                     slot = to_kv.acquire()
                     ptx.mbarrier.arrive_expect_tx(slot.full, 2 * load_kv.nbytes)
-                    for row in range(0, block, piece):
-                        position, number = key + row, part.batch
-                        if page is not None:
-                            # A page behind the end is one behind the pool, which TMA fills with zeros.
-                            exists = position < part.keys
-                            index, position = kit.fast_divmod(position.view(u32), page)
-                            number = reg.scalar(s32, init=pages)
-                            ptx.inst.ld.global_.s32(number, table.at(part.batch, index), pred=exists)
-                        for tiles, array in ((tile_k, K), (tile_v, V)):
-                            load_kv.load(
-                                tiles[slot.index],
-                                array,
-                                position=position,
-                                head=part.head,
-                                batch=number,
-                                mbar=slot.full,
-                                row=row,
-                            )
+                    where.load(
+                        load_kv,
+                        ((tile_k[slot.index], K), (tile_v[slot.index], V)),
+                        arrays,
+                        sequence=kit.Sequence(part.batch, Sq, part.keys, 0, 0, part.batch),
+                        key=key,
+                        head=part.head,
+                        mbar=slot.full,
+                    )
                     to_kv.advance()
                     key += block
 
@@ -388,14 +371,14 @@ def build_decode(
     if page is None:
 
         def decode(Q, K, V, lengths, O, LSE, parts, sums, flags):  # noqa: E741
-            attention(Q, K, V, lengths, None, O, LSE, parts, sums, flags)
+            attention(Q, K, V, {"lengths": lengths}, O, LSE, parts, sums, flags)
     else:
 
         def decode(Q, K, V, lengths, table, O, LSE, parts, sums, flags):  # noqa: E741
-            attention(Q, K, V, lengths, table, O, LSE, parts, sums, flags)
+            attention(Q, K, V, {"lengths": lengths, "table": table}, O, LSE, parts, sums, flags)
 
     return kernel(
-        in_specs=(load_q.spec(B, Sq, H), cache, cache, Tile(B, s32), *table),
+        in_specs=(load_q.spec(B, Sq, H), cache, cache, *where.specs),
         out_specs=(Tile(*shape, dtype), Tile(B, H, Sq, f32)),
         workspaces=(
             Workspace(2 * ctas * rows * D * 4, f32),

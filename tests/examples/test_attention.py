@@ -77,6 +77,76 @@ def test_every_option(shape: tuple[int, ...], options: dict[str, Any], schedule:
     assert not _wrong(shape, schedule, **options)
 
 
+def _sequences(
+    shape: tuple[int, ...], options: dict[str, Any], seed: int = 0
+) -> tuple[tuple[Any, ...], tuple[Any, ...], Kernel]:
+    """Inputs, what is expected, and the kernel: ``shape`` is H and D; queries and keys are lists or numbers."""
+    H, D = shape
+    options = {"ctas": 2, **options}
+    masks = {"causal": options.get("causal", False)}
+    queries, keys, lengths = (options.pop(name, None) for name in ("queries", "keys", "counts"))
+    given = {name: options[name] for name in ("Hk", "dtype") if name in options}
+    if lengths is None:
+        inputs = tools.ragged_inputs(H, D, queries, keys, seed=seed, **given)
+        options |= {"ragged": (inputs[0].shape[1], inputs[1].shape[1])}
+        sizes, expected = (len(queries), max(queries), max(keys)), tools.ragged_reference(*inputs, **masks)
+    else:
+        given |= {name: options[name] for name in ("page", "pages") if name in options}
+        inputs = tools.cache_inputs(len(lengths), H, keys, D, Sq=queries, lengths=lengths, seed=seed, **given)
+        options |= {"lengths": True}
+        sizes, expected = (len(lengths), queries, keys), tools.cache_reference(*inputs, **masks)
+    B, S, Sk = sizes
+    return inputs, expected, attention.build_attention(B, H, S, D, Sk=Sk, **options)
+
+
+SEQUENCES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((1, 64), {"queries": [20, 70], "keys": [40, 9], "consumers": 1, "block": 32, "causal": True}),
+    (
+        (1, 64),
+        {"queries": 20, "keys": 64, "counts": (64, 21), "page": 16, "pages": 9, "consumers": 1, "block": 32},
+    ),
+    ((2, 64), {"queries": [70, 5, 0, 130], "keys": [70, 90, 3, 100], "Hk": 1, "block": 32, "causal": True}),
+    ((4, 128), {"queries": [20, 33], "keys": [40, 0], "Hk": 2, "block": 48, "pack": True}),
+    ((1, 256), {"queries": [20, 133], "keys": [40, 90], "block": 48, "dtype": f16}),
+    (
+        (2, 128),
+        {"queries": 150, "keys": 160, "counts": (160, 33), "Hk": 1, "page": 16, "pages": 30, "block": 48},
+    ),
+    (
+        (2, 64),
+        {
+            "queries": 40,
+            "keys": 128,
+            "counts": (128, 70),
+            "page": 64,
+            "pages": 5,
+            "block": 32,
+            "causal": True,
+        },
+    ),
+    ((1, 256), {"queries": 40, "keys": 100, "counts": (7, 100), "causal": True, "block": 48}),
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("schedule", ["eager", "late"])
+@pytest.mark.parametrize(("shape", "options"), SEQUENCES, ids=str)
+def test_sequences_of_several_lengths(shape: tuple[int, ...], options: dict[str, Any], schedule: str) -> None:
+    inputs, expected, kernel = _sequences(shape, options)
+    report = kernel.simulate(*inputs, schedule=schedule, sanitize="strict")
+    assert report.verdict == "clean" and report.holds == "every schedule", str(report)
+    assert tools.worst_error(report.outputs, expected) <= 1
+
+
+@pytest.mark.sample(2)
+@pytest.mark.parametrize(("shape", "options"), SEQUENCES[:2], ids=str)
+def test_two_lengths(shape: tuple[int, ...], options: dict[str, Any]) -> None:
+    inputs, expected, kernel = _sequences(shape, options)
+    report = kernel.simulate(*inputs, schedule="late", sanitize="strict")
+    assert report.verdict == "clean" and report.holds == "every schedule", str(report)
+    assert tools.worst_error(report.outputs, expected) <= 1
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 @pytest.mark.parametrize(("shape", "options"), CASES[:3], ids=str)
@@ -155,6 +225,10 @@ TIMED: list[tuple[int, dict[str, Any]]] = [
     (64, {"polynomials": 8, "lazy": 8.0, "dtype": f16}),
     (128, {"window": (1024, 0)}),
     (128, {"causal": True, "Hk": 4, "pack": True}),
+    (128, {"causal": True, "ragged": (9000, 9000)}),
+    (64, {"causal": True, "ragged": (9000, 9000), "Hk": 4, "pack": True}),
+    (128, {"causal": True, "lengths": True, "page": 64, "pages": 1000}),
+    (256, {"causal": True, "lengths": True}),
     (128, {"dtype": e4m3}),
     (128, {"dtype": e4m3, "causal": True, "polynomials": 4, "lazy": 4.0}),
     (256, {"dtype": e4m3}),
@@ -208,6 +282,7 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((1, 1, 64, 128), {"dtype": e4m3, "block": 48}, "block = 48"),
         ((1, 1, 64, 128), {"dtype": e4m3, "staging": "q"}, "in e4m3 'own'"),
         ((1, 1, 64, 128), {"dtype": e4m3, "lazy": 9.0}, "lazy = 9.0"),
+        ((1, 1, 64, 128), {"dtype": e4m3, "ragged": (64, 64)}, "e4m3 with sequences of several lengths"),
     ],
 )
 def test_what_is_refused(arguments: tuple[int, ...], options: dict[str, Any], words: str) -> None:
@@ -230,6 +305,17 @@ def test_small_shapes_on_the_gpu(shape: tuple[int, ...], options: dict[str, Any]
     there += [torch.from_numpy(x).cuda() for x in given[3:]]
     o, lse = attention.build_attention(*shape, **options)(*there)
     expected = tools.reference(*given, **{name: options[name] for name in MASKS if name in options})
+    assert tools.worst_error((o.float().cpu().numpy(), lse.cpu().numpy()), expected) <= 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize(("shape", "options"), SEQUENCES, ids=str)
+def test_sequences_on_the_gpu(shape: tuple[int, ...], options: dict[str, Any], torch: Any) -> None:
+    inputs, expected, kernel = _sequences(shape, options)
+    kind = torch.float16 if options.get("dtype") is f16 else torch.bfloat16
+    there = [torch.from_numpy(x.view(np.uint16)).view(kind).cuda() for x in inputs[:3]]
+    there += [torch.from_numpy(x).cuda() for x in inputs[3:]]
+    o, lse = kernel(*there)
     assert tools.worst_error((o.float().cpu().numpy(), lse.cpu().numpy()), expected) <= 1
 
 

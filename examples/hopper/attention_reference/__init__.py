@@ -127,6 +127,32 @@ def cache_reference(q, k, v, lengths, table=None, *, causal=True, window=None, s
     return (o.swapaxes(1, 2), lse, near.swapaxes(1, 2), sums) if order == "bhsd" else (o, lse, near, sums)
 
 
+def ragged_inputs(H, D, queries, keys, *, Hk=None, dtype=bf16, seed=0):
+    """Return Q, K and V of sequences one behind the other, of so many queries and keys, and where they begin.
+
+    Behind the last sequence K and V have five more rows, which are NaN.
+    """
+    begins = [np.cumsum([0, *counts]).astype(np.int32) for counts in (queries, keys)]
+    total_q, total_k = (int(each[-1]) for each in begins)
+    q, k, v = make_inputs(1, H, total_q, D, Sk=total_k + 5, Hk=Hk, dtype=dtype, seed=seed)
+    for x in (k, v):
+        x[:, total_k:] = np.nan
+    return q, k, v, *begins
+
+
+def ragged_reference(q, k, v, begins_q, begins_k, **masks):
+    """Return what :func:`reference` does, for the inputs of :func:`ragged_inputs`."""
+    found = []
+    for a, b, c, d in zip(begins_q, begins_q[1:], begins_k, begins_k[1:], strict=False):
+        if d > c and b > a:
+            found.append(reference(q[:, a:b], k[:, c:d], v[:, c:d], **masks))
+        elif b > a:
+            zero, none = 0 * q[:, a:b].astype(np.float64), np.full((1, q.shape[2], b - a), -np.inf)
+            found.append((zero, none, zero, abs(none)))
+    o, lse, near, sums = zip(*found, strict=True)
+    return (*(np.concatenate(parts, axis) for parts, axis in ((o, 1), (lse, 2), (near, 1), (sums, 2))),)
+
+
 def worst_error(found, expected):
     """Return the largest error of O and the log-sum-exp as a fraction of the bound."""
     worst = 0.0
