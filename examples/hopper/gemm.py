@@ -79,7 +79,8 @@ def build_gemm(
     beta=None,
     scaled=False,
     epilogue=None,
-    hints=False,
+    hints=None,
+    dependent=False,
 ):
     """Build the kernel; call it with A[M, K], B[N, K] and what the options add, in the order below.
 
@@ -103,7 +104,9 @@ def build_gemm(
         beta: a number: the kernel has an argument C[M, N] of D's type, and adds ``beta * C``.
         scaled: the kernel has two arguments of one f32 each, factors of A and of B.
         epilogue: an :class:`gemm_options.Epilogue`, applied after all these.
-        hints: give operands the L2 policy evict_last, and D evict_first.
+        hints: L2 policies of ``"A"``, ``"B"``, ``"D"``, such as ``{"B": "evict_last", "D": "evict_first"}``.
+        dependent: overlap this launch with the end of the previous one in its stream; the kernel waits for
+            that one before it reads or writes global memory.
 
     Raises:
         SpecError: an option out of range, or a combination that the hardware or this kernel does not have.
@@ -148,6 +151,7 @@ def build_gemm(
     stored = Tile(*front, rows, N, out_type, BOXES[span], tma_box=box)
     warps = 4 * warpgroups
 
+    policies = hints or {}
     addends = () if beta is None else ("C",)
     factors = ("scale_A", "scale_B") if scaled else ()
     inputs = () if epilogue is None else [f"input_{i}" for i in range(len(epilogue.inputs))]
@@ -171,6 +175,7 @@ def build_gemm(
         arch="sm_90a",
         extern_smem=True,
         min_ctas_per_sm=1,  # without this option ptxas ignores setmaxnreg
+        dependent=dependent,
     )
     @with_arguments("A", "B", *addends, *factors, *inputs, "D")
     def gemm(A, B, *others):
@@ -236,7 +241,10 @@ def build_gemm(
             with kit.single_thread(warp, 0):
                 for tensor in (A, B, D):
                     ptx.tensormap.prefetch(tensor.tma_desc())
-                keep = ptx.cache.policy("evict_last") if hints else None
+                if dependent:
+                    # All that came before overlaps with the previous launch, whose results are A and B.
+                    ptx.griddepcontrol.wait()
+                keep_a, keep_b = (policies.get(name) and ptx.cache.policy(policies[name]) for name in "AB")
                 producer = ring.producer()
                 operands.join(rank)
                 with each_tile() as tile:
@@ -245,9 +253,19 @@ def build_gemm(
                     with ptx.for_(first_k, last_k, BK) as k:
                         slot = producer.acquire()
                         operands.load(
-                            slot, A, B, row=m_base, column=n_base, k=k, batch=matrix, cache_hint=keep
+                            slot,
+                            A,
+                            B,
+                            row=m_base,
+                            column=n_base,
+                            k=k,
+                            batch=matrix,
+                            cache_hint=keep_a,
+                            b_cache_hint=keep_b,
                         )
                         producer.advance()
+                if dependent:
+                    ptx.griddepcontrol.launch_dependents()
             if split > 1:
                 ptx.cluster.sync()  # the consumers' barrier between writing and reading their sums
 
@@ -259,7 +277,9 @@ def build_gemm(
             leader = ptx.warp.elect()
             operands.hand_back_as(rank, leader)
             first_row = 0 if pingpong else group * (ROWS * blocks)
-            stream = ptx.cache.policy("evict_first") if hints else None
+            stream = policies.get("D") and ptx.cache.policy(policies["D"])
+            if dependent and (addends or factors or inputs):
+                ptx.griddepcontrol.wait()
             multiply = kit.WgmmaMultiply(
                 tile_a,
                 tile_b,

@@ -142,6 +142,8 @@ def check(given):
         size = given[name]
         if (type(size) is not int or size < 1) and not (size is None and name in ("M", "batch", "sms")):
             raise SpecError(f"{name} = {size!r}: expected a positive whole number")
+    if not set(given["hints"] or ()) <= {"A", "B", "D"}:
+        raise SpecError(f"hints = {given['hints']!r}: expected L2 policies of 'A', 'B' and 'D'")
     if not callable(given["order"]):
         raise SpecError(f"order = {given['order']!r}: expected a function of pyptx.kit.tile_order")
     a_type, b_type = given["a_type"], given["b_type"]

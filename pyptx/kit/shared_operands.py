@@ -114,6 +114,7 @@ class SharedOperands:
         batch: Reg | int | None = None,
         b_batch: Reg | int | None = None,
         cache_hint: Reg | None = None,
+        b_cache_hint: Reg | None = None,
     ) -> None:
         """Expect the stage's bytes, and load this CTA's shares into the CTAs that need them.
 
@@ -126,11 +127,11 @@ class SharedOperands:
             row, column: first row of A and of B of this CTA's tile.
             k: first element of K.
             batch, b_batch: number of the matrix; B's is A's by default.
-            cache_hint: L2 policy.
+            cache_hint, b_cache_hint: L2 policies of A and of B; None is the usual one.
         """
         ptx.mbarrier.arrive_expect_tx(slot.full, self.nbytes)
         matrices = batch, batch if b_batch is None and self.b.batch else b_batch
-        shares = self.grid.columns, self.grid.rows
+        shares, hints = (self.grid.columns, self.grid.rows), (cache_hint, b_cache_hint)
         for i, (operand, array, first) in enumerate(((self.a, A, row), (self.b, B, column))):
             stage = self._stages[i][slot.index]
             if shares[i] > 1:
@@ -144,7 +145,7 @@ class SharedOperands:
                 mbar=slot.full,
                 batch=matrices[i],
                 multicast=self._masks[i],
-                cache_hint=cache_hint,
+                cache_hint=hints[i],
             )
 
     def hand_back_as(self, rank: Reg, leader: Reg) -> None:

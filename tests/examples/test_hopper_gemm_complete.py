@@ -3,12 +3,15 @@ where it does not fit."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from pyptx import SpecError, bf16, e4m3, e5m2, f16, f32, kit, s32
+from pyptx import SpecError, TensorMap, bf16, e4m3, e5m2, f16, f32, kit, s32, sim
+from pyptx.ir import Immediate, Instruction
 from pyptx.toolchain import Tool
 
 from .loading import load_example
@@ -37,9 +40,12 @@ FAST = [
     ((136, 136, 72), {**SMALL, "cluster": (2, 2), "out_type": f32}),
     ((72, 72, 264), {**SMALL, "split": 2}),
     ((72, 72, 72), {**SMALL, "batch": 2, "a_type": f16, "out_type": f16}),
-    ((72, 72, 72), {**SMALL, "a_major": "MN", "b_major": "MN"}),
+    ((72, 72, 72), {**SMALL, "a_major": "MN", "b_major": "MN", "dependent": True}),
     ((72, 72, 80), {**SMALL, "a_type": f32, "out_type": f32}),
-    ((72, 72, 272), {**SMALL, "a_type": e4m3, "b_type": e5m2, "hints": True}),
+    (
+        (72, 72, 272),
+        {**SMALL, "a_type": e4m3, "b_type": e5m2, "hints": {"A": "evict_last", "D": "evict_first"}},
+    ),
 ]
 
 
@@ -196,7 +202,7 @@ TUNINGS = [
     {"tile": (128, 128), "split": 2},
     {"a_type": e4m3, "scaled": True},
     {"a_type": f32, "out_type": f32},
-    {"a_major": "MN", "b_major": "MN", "hints": True},
+    {"a_major": "MN", "b_major": "MN", "hints": {"B": "evict_last", "D": "evict_first"}, "dependent": True},
     {"beta": 1.0, "epilogue": options.add_bias(8192, options.relu)},
     {"batch": 2, "a_type": f16, "out_type": f16},
 ]
@@ -254,12 +260,100 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((64, 64, 64), {"warpgroups": 3}, "3 warpgroups cannot share"),
         ((64, 64, 64), {"sms": 1}, "sms = 1"),
         ((64, 64, 64), {"order": "rows"}, "tile_order"),
+        ((64, 64, 64), {"hints": {"C": "evict_last"}}, "hints"),
     ],
 )
 def test_refusals(shape: Shape, chosen: dict[str, Any], words: str) -> None:
     with pytest.raises(SpecError) as caught:
         gemm.build_gemm(*shape, **chosen)
     assert words in str(caught.value)
+
+
+# --- planted bugs ---------------------------------------------------------------------------------
+
+Change = Callable[[Instruction], Instruction | None]
+
+
+def _planted(
+    shape: Shape, chosen: dict[str, Any], change: Change, schedule: str = "eager"
+) -> tuple[Any, bool]:
+    """The report on the kernel after ``change``, and whether its product is right. Its CTAs share one SM."""
+    kernel = gemm.build_gemm(*shape, **chosen)
+    module = kernel.module()
+    function = module.functions[0]
+    body = [change(s) if isinstance(s, Instruction) else s for s in function.body]
+    assert any(new is not old for new, old in zip(body, function.body, strict=True))
+    changed = replace(module, functions=(replace(function, body=tuple(s for s in body if s is not None)),))
+    M, N, K = shape
+    (BM, BN), (CM, CN) = chosen["tile"], chosen["cluster"]
+    a, b = harness.make_inputs(*shape)
+    d = np.full((M, N), np.nan, harness.NUMPY[bf16])
+    boxes = [(a, (BM // CN, 64)), (b, (BN // CM, 64)), (d, (16, 64))]
+    ctas = chosen.get("split", CM * CN)
+    report = sim.load(changed).launch(
+        grid=ctas * (-(-M // BM) * -(-N // BN) if "split" in chosen else 1),
+        block=384 if chosen.get("consumers") == "pingpong" else 256,
+        cluster=ctas,
+        dynamic_smem=232_448,
+        args=[TensorMap.tiled(array, box=box, swizzle="128B") for array, box in boxes],
+        schedule=schedule,
+    )
+    exact, magnitude = harness.reference(a, b)
+    return report, harness.worst_error(exact, harness.bound(magnitude, K, a.dtype), d) <= 1
+
+
+def _seen(shape: Shape, chosen: dict[str, Any], change: Change) -> bool:
+    """Whether a run under some schedule is not clean, does not hold for every schedule, or is wrong."""
+    for schedule in ("eager", "late"):
+        report, right = _planted(shape, chosen, change, schedule)
+        if report.verdict != "clean" or report.holds != "every schedule" or not right:
+            return True
+    return False
+
+
+PINGPONG = ((72, 200, 136), {**SMALL, "sms": 1, "consumers": "pingpong"})
+SPLIT = ((72, 72, 264), {**SMALL, "split": 2, "tile": (64, 128)})
+SQUARE = ((136, 72, 600), {**SMALL, "cluster": (2, 2), "sms": 4, "stages": 2})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("shape", "chosen"), [PINGPONG, SPLIT, SQUARE])
+def test_nothing_planted_is_clean(shape: Shape, chosen: dict[str, Any]) -> None:
+    report, right = _planted(shape, chosen, replace)
+    assert report.verdict == "clean" and report.holds == "every schedule" and right, str(report)
+
+
+@pytest.mark.full
+def test_warpgroups_that_do_not_take_turns() -> None:
+    """A warpgroup waits for a stage of its tile while the other's stages are in the ring."""
+
+    def hasty(s: Instruction) -> Instruction | None:
+        numbered = s.opcode == "bar" and s.operands[:1] != (Immediate(0),) and "warp" not in s.modifiers
+        return None if numbered else s
+
+    assert _seen(*PINGPONG, hasty)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("which", [1, 2])
+def test_sums_read_before_they_are_written_or_after_the_cta_is_gone(which: int) -> None:
+    kernel = gemm.build_gemm(*SPLIT[0], **SPLIT[1])
+    lines = [str(s.source) for s in kernel.module().functions[0].instructions() if "cluster" in s.modifiers]
+    # Before the roles; of the producer and of the consumers between writing and reading; at the end.
+    drop = {1: set(lines[2:6]), 2: set(lines[6:8])}[which]
+
+    def without(s: Instruction) -> Instruction | None:
+        return None if s.opcode == "barrier" and str(s.source) in drop else s
+
+    assert _seen(*SPLIT, without)
+
+
+@pytest.mark.full
+def test_stages_handed_back_to_the_own_cta_alone() -> None:
+    def own(s: Instruction) -> Instruction | None:
+        return Instruction("mov", ("u32",), s.operands[:2], guard=s.guard) if s.opcode == "mapa" else s
+
+    assert _seen(*SQUARE, own)
 
 
 # --- on a GPU -------------------------------------------------------------------------------------
