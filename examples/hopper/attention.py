@@ -73,6 +73,7 @@ TURNING = 3  # warps that turn blocks of V in e4m3
 LARGEST_POWER = 8  # exponentials in e4m3 are at most 2**8; the largest number is 448
 #: consumer warpgroups: registers of a thread of the producer's and of a consumer's warpgroup
 REGISTERS = {1: (56, 256), 2: (24, 240), 3: (32, 160)}
+SHARED_BYTES = 225 << 10  # of a CTA, without barriers
 SECTION_BYTES = 32 << 20  # K and V of the heads that the CTAs go through together, within L2
 
 
@@ -201,6 +202,9 @@ def build_attention(
     store_o = kit.HeadOperand(ROWS, D, bf16 if narrow else dtype, order=order, packed=packed)
     turned = kit.TransposedOperand(load_kv) if narrow else None
     loaded = 1 if narrow and D == 256 else stages  # stages of V as it is loaded
+    # With room for all boxes of O, a warp need not wait until TMA has read one before it writes the next.
+    boxes, kept = store_o.slabs, stages + loaded + (stages if narrow else 0)
+    roomy = consumers * ROWS * D * (dtype.nbytes + 2) + kept * load_kv.nbytes <= SHARED_BYTES
     producer_registers, consumer_registers = REGISTERS[consumers]
 
     def body(Q, K, V, O, LSE, **arrays):  # noqa: E741
@@ -210,8 +214,10 @@ def build_attention(
         work = kit.StaticTiles(tiles, first=ptx.special.ctaid.x(), step=min(ctas, tiles), snake=blocks.banded)
         tile_q = load_q.stages(consumers)
         tile_k, tile_v = load_kv.stages(stages), load_kv.stages(loaded)
-        if staging == "own":
-            out = smem.alloc((consumers * ROWS, store_o.width), store_o.dtype, swizzle="128B", stages=1)
+        if staging == "own" and not ragged:
+            out = smem.alloc(
+                (consumers * ROWS, store_o.width), store_o.dtype, swizzle="128B", stages=boxes if roomy else 1
+            )
         scratch = smem.alloc(1, f32)
         q_ring = kit.Ring(consumers, consumers=4, name="q")
         k_ring = kit.Ring(stages, consumers=4 * consumers, name="k")

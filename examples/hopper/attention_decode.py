@@ -123,6 +123,11 @@ def build_decode(
     scale = D**-0.5 if scale is None else scale
     blocks = kit.KeyBlocks(block, window, 0 if causal else None)
     stages = max(2, RING_BYTES // (4 * block * D)) if stages is None else stages
+    most = B * Hk * -(-Sk // block)
+    if most * (ctas + 1) >= 1 << 32:
+        raise SpecError(
+            f"{most} blocks for {ctas} CTAs: their product must be below 2**32", hint="larger blocks"
+        )
     if stages < 2:
         raise SpecError(f"stages = {stages}: expected at least 2, since a stage is freed one turn later")
     load_q = kit.HeadOperand(ROWS, D, dtype, order=order, packed=packed)

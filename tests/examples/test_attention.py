@@ -40,7 +40,7 @@ SMALL: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(("shape", "options"), SMALL, ids=str)
 def test_right(shape: tuple[int, ...], options: dict[str, Any]) -> None:
     assert not _wrong(shape, "late", **options)
@@ -138,7 +138,7 @@ def test_sequences_of_several_lengths(shape: tuple[int, ...], options: dict[str,
     assert tools.worst_error(report.outputs, expected) <= 1
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "options"), SEQUENCES[:2], ids=str)
 def test_two_lengths(shape: tuple[int, ...], options: dict[str, Any]) -> None:
     inputs, expected, kernel = _sequences(shape, options)
@@ -236,7 +236,7 @@ TIMED: list[tuple[int, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.sample(2)
+@pytest.mark.full
 @pytest.mark.parametrize(("D", "options"), TIMED, ids=str)
 def test_assembles_as_it_was_meant(D: int, options: dict[str, Any], ptxas: Tool) -> None:
     """No spills; notes would say that setmaxnreg was dropped or wgmma serialized (C7510 and others)."""
@@ -245,6 +245,7 @@ def test_assembles_as_it_was_meant(D: int, options: dict[str, Any], ptxas: Tool)
     assert not assembly.spills and not assembly.warnings and not assembly.notes
 
 
+@pytest.mark.full
 def test_the_main_loop_is_lean(ptxas: Tool, nvdisasm: Tool) -> None:
     """For each element one FFMA, one MUFU, one FMNMX and one FADD; half an F2FP; one FMUL for O."""
     lines = attention.build_attention(4, 16, 4096, 128, causal=True).sass().splitlines()
