@@ -27,16 +27,6 @@ import numpy as np
 
 from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
 
-LOG2_E = 1.4426950408889634
-LOWEST = -3.4028234663852886e38  # the lowest f32
-
-
-def exponential(x, maximum):
-    """Compute ``exp(x - maximum)``. Records a ``sub``, a ``mul`` and an ``ex2.approx.ftz``."""
-    power = (x - maximum) * LOG2_E
-    ptx.inst.ex2.approx.ftz.f32(power, power)
-    return power
-
 
 def reciprocal(x):
     found = reg.scalar(f32)
@@ -66,41 +56,13 @@ def build_softmax(N, *, dtype=f32, **tuning):
     def softmax(X, Y):
         stream = plan.stream(X.extent(0), [X], [Y], fill=float("-inf"))
         with stream.rows() as row:
-            maximum, total = reg.scalar(f32, init=LOWEST), reg.scalar(f32, init=0.0)
-            if plan.held:
-                for piece in row.pieces():
-                    for x in piece.values(0):
-                        ptx.inst.max.f32(maximum, maximum, x)
-                maximum = stream.team.reduce(maximum, "max")
-                exponentials = row.derive(lambda piece: [exponential(x, maximum) for x in piece.values(0)])
-                for piece in row.pieces():
-                    for e in exponentials(piece):
-                        total += e
-            else:
-                for piece in row.pieces():
-                    add_exponentials(piece.values(0), maximum, total)
-                own = maximum
-                maximum = stream.team.reduce(own, "max")
-                total *= exponential(own, maximum)
-                exponentials = row.derive(lambda piece: [exponential(x, maximum) for x in piece.values(0)])
-            factor = reciprocal(stream.team.reduce(total, "add"))
+            _, total, exponentials = kit.row_exponentials(row)
+            factor = reciprocal(total)
             for piece in row.pieces():
                 piece.store(0, [e * factor for e in exponentials(piece)])
         ptx.ret()
 
     return softmax
-
-
-def add_exponentials(values, maximum, total):
-    """Add the exponentials of a piece to a sum, relative to a maximum that may grow. Changes both
-    registers."""
-    new = maximum + 0.0
-    for x in values:
-        ptx.inst.max.f32(new, new, x)
-    total *= exponential(maximum, new)
-    for x in values:
-        total += exponential(x, new)
-    maximum.set(new)
 
 
 def build_softmax_backward(N, *, dtype=f32, **tuning):

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from .ring import Consumer, Producer, Ring, Slot
     from .row_plan import RowPlan
     from .row_reductions import across_lanes, row_reduce
+    from .row_softmax import exponential, row_exponentials
     from .row_stream import Piece, Row, RowNumbers, RowSlice, RowStream, RowVector
     from .row_team import RowTeam
     from .row_values import from_f32, load_words, store_words, to_f32
@@ -88,9 +89,11 @@ __all__ = [
     "column_tuning",
     "exp2_coefficients",
     "exp2_polynomial",
+    "exponential",
     "fast_divmod",
     "from_f32",
     "load_words",
+    "row_exponentials",
     "row_reduce",
     "single_thread",
     "single_warp",
@@ -128,6 +131,7 @@ __getattr__ = lazily(
         "ring": ("Consumer", "Producer", "Ring", "Slot"),
         "row_plan": ("RowPlan",),
         "row_reductions": ("across_lanes", "row_reduce"),
+        "row_softmax": ("exponential", "row_exponentials"),
         "row_stream": ("Piece", "Row", "RowNumbers", "RowSlice", "RowStream", "RowVector"),
         "row_team": ("RowTeam",),
         "row_values": ("from_f32", "load_words", "store_words", "to_f32"),

@@ -16,6 +16,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from ..core.errors import SpecError
 from ..core.types import ScalarType, b64, u32, u64
 from ..dsl import Reg, ptx, reg, smem
 from .row_plan import STAGED
@@ -48,11 +49,10 @@ class RowSource:
         """Store a piece of a result from registers to global memory."""
         stream = self.stream
         dtype = stream.outputs[number].dtype
-        inside, row = piece.inside, piece.row
-        if row.inside is not None:
-            inside = row.inside if inside is None else inside & row.inside
+        row = piece.row
+        inside = _both(piece.inside, row.inside)
         hints: dict[str, Any] = {} if stream.store_policy is None else {"cache_hint": stream.store_policy}
-        at = piece.at(row.targets()[number], dtype)
+        at = piece.at(row.targets[number], dtype)
         store_words(at, words, nbytes=self.plan.vector * dtype.nbytes, inside=inside, **hints)
 
     def end(self, row: Row) -> None:
@@ -75,8 +75,9 @@ class GlobalRows(RowSource):
             self._hints["cache_hint"] = stream.load_policy
         self._next: list[list[Words]] = []
         if self.plan.ahead:
-            index, _ = stream.index(stream.first)
-            self._next = self._loaded(self._places(index), also=stream.first < stream.blocks)
+            index, inside = stream.index(stream.first)
+            also = _both(stream.first < stream.blocks, self._own(inside))
+            self._next = self._loaded(self._places(index), also=also)
 
     def _places(self, index: Reg) -> list[Reg]:
         """Compute this thread's first address in a row of each input."""
@@ -90,14 +91,14 @@ class GlobalRows(RowSource):
     def _loaded(
         self, places: list[Reg], out: list[list[Words]] | None = None, also: Reg | None = None
     ) -> list[list[Words]]:
-        """Load a whole row of each input; with ``also``, a predicate, into the registers ``out``."""
+        """Load a whole row of each input, into ``out`` if given, where ``also`` is true or None."""
         plan, stream = self.plan, self.stream
         found = []
         for number, (matrix, place) in enumerate(zip(stream.inputs, places, strict=True)):
             size = plan.threads * plan.vector * matrix.dtype.nbytes
             steps = []
             for step, guard in enumerate(stream.guards):
-                inside = guard if also is None else also if guard is None else guard & also
+                inside = _both(guard, also)
                 steps.append(
                     load_words(
                         ptx.addr(place, step * size),
@@ -112,25 +113,36 @@ class GlobalRows(RowSource):
             found.append(steps)
         return found
 
+    def _own(self, inside: Reg | None) -> Reg | None:
+        """Return the guard of a row's loads: another team may overwrite a row that is not this team's."""
+        return None if self.stream.constant else inside
+
     def begin(self, row: Row) -> None:
         if not self.plan.held:
             self._row_places = self._places(row.index)
             return
         if not self.plan.ahead:
-            row.words = self._loaded(self._places(row.index))
+            row.words = self._loaded(self._places(row.index), also=self._own(row.inside))
             return
         for steps in self._next:
             row.words.append([[_copied(word) for word in words] for words in steps])
         block = row.block + self.stream.step
-        index, _ = self.stream.index(block)
-        self._loaded(self._places(index), self._next, block < self.stream.blocks)
+        index, inside = self.stream.index(block)
+        also = _both(block < self.stream.blocks, self._own(inside))
+        self._loaded(self._places(index), self._next, also)
 
     def load(self, piece: Piece, number: int) -> Words:
         dtype = self.stream.inputs[number].dtype
         at = piece.at(self._row_places[number], dtype)
-        return load_words(
-            at, self.plan.vector, dtype, inside=piece.inside, fill=self.stream.fill, **self._hints
-        )
+        inside = _both(piece.inside, self._own(piece.row.inside))
+        return load_words(at, self.plan.vector, dtype, inside=inside, fill=self.stream.fill, **self._hints)
+
+
+def _both(one: Reg | None, other: Reg | None) -> Reg | None:
+    """Return the predicate that both are true; None is true. Records one ``and``, or nothing."""
+    if one is None or other is None:
+        return other if one is None else one
+    return one & other
 
 
 def _copied(word: Reg) -> Reg:
@@ -145,6 +157,12 @@ class RingRows(RowSource):
     def __init__(self, stream: RowStream) -> None:
         super().__init__(stream)
         plan, team = self.plan, stream.team
+        if plan.teams > 1 and not stream.constant:
+            raise SpecError(
+                f"{plan.teams} teams with rings, and a kernel that overwrites its rows: a team may copy the "
+                "last row again, which another team overwrites",
+                hint="use one team in a CTA",
+            )
         stages = smem.alloc(plan.stage_bytes, align=128, stages=plan.stages * plan.teams, name="row_stages")
         full = smem.alloc(plan.stages * plan.teams, b64, name="row_full")
         staged = None

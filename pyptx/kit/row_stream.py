@@ -144,7 +144,9 @@ class RowStream:
         plan's
             types.
         fill: what elements of pieces outside the row read as: 0.0 or minus infinity.
-        constant: whether no thread writes the inputs while the kernel runs (``ld.global.nc``).
+        constant: whether no thread writes the inputs while the kernel runs (``ld.global.nc``). Without, a
+        team
+            may overwrite its row; a ring then takes one team in each CTA.
         most: largest number of values that one reduction combines.
 
     Attributes:
@@ -292,19 +294,14 @@ class Row:
         self.index, self.inside = stream.index(block)
         #: For held rows, the words of each input by steps.
         self.words: list[list[Words]] = []
-        self._targets: list[Reg] | None = None
-        self._numbers: dict[RowNumbers, Reg] = {}
-
-    def targets(self) -> list[Reg]:
-        """Return this thread's first address in the row of each output. Records two instructions each,
-        once."""
-        if self._targets is None:
-            self._targets = []
-            for out in self.stream.outputs:
-                place, column = reg.scalar(u64), self.stream.column_address(out.tile, out.first)
+        #: This thread's first address in the row of each output, for stores to global memory.
+        self.targets: list[Reg] = []
+        if stream.plan.store == "direct":
+            for out in stream.outputs:
+                place, column = reg.scalar(u64), stream.column_address(out.tile, out.first)
                 ptx.inst.mad.wide.u32(place, self.index, out.pitch, column)
-                self._targets.append(place)
-        return self._targets
+                self.targets.append(place)
+        self._numbers: dict[RowNumbers, Reg] = {}
 
     def pieces(self) -> Iterator[Piece]:
         """Go over this thread's pieces of the row: the iterator of a Python loop.
@@ -318,7 +315,6 @@ class Row:
             for step in range(plan.steps):
                 yield Piece(self, step, stream.guards[step])
             return
-        self.targets()
         every = plan.threads * plan.at_once
         full = isinstance(stream.local, int) and stream.local % every == 0
         # All threads of the team go through the loop equally often, so that a pass may have shuffles.

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from pyptx import Kernel, bf16
+from pyptx import bf16
 
 #: Designs of the same kernel; 1024 columns fit all of them.
 DESIGNS: dict[str, dict[str, Any]] = {
@@ -35,7 +36,7 @@ BACKWARDS: dict[str, dict[str, Any]] = {
 GPU_SHAPES = ((1, 8), (3, 1031), (131, 4096), (2048, 8192))
 
 
-def on_gpu(torch: Any, kernel: Kernel, *arrays: np.ndarray) -> list[np.ndarray]:
+def on_gpu(torch: Any, kernel: Callable[..., Any], *arrays: np.ndarray) -> list[np.ndarray]:
     """Run a kernel on the GPU with numpy arrays, and return its outputs as such."""
 
     def there(array: np.ndarray) -> Any:
