@@ -53,7 +53,7 @@ from pyptx import SpecError, Tile, bf16, f32, kernel, kit, ptx, reg, smem
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
 import gemm_harness as harness
-from gemm_options import BOXES, MULTIPLIED, REGISTERS, ROWS, check, plan, usable_sms, with_arguments
+from gemm_options import BOXES, MULTIPLIED, REGISTERS, ROWS, check, plan, policies, usable_sms, with_arguments
 
 
 def build_gemm(
@@ -104,7 +104,8 @@ def build_gemm(
         beta: a number: the kernel has an argument C[M, N] of D's type, and adds ``beta * C``.
         scaled: the kernel has two arguments of one f32 each, factors of A and of B.
         epilogue: an :class:`gemm_options.Epilogue`, applied after all these.
-        hints: L2 policies of ``"A"``, ``"B"``, ``"D"``, such as ``{"B": "evict_last", "D": "evict_first"}``.
+        hints: L2 policies of ``"A"``, ``"B"``, ``"D"``, such as ``{"B": "evict_last", "D": "evict_first"}``;
+            True keeps A and B and lets go of D.
         dependent: overlap this launch with the end of the previous one in its stream; the kernel waits for
             that one before it reads or writes global memory.
 
@@ -151,7 +152,7 @@ def build_gemm(
     stored = Tile(*front, rows, N, out_type, BOXES[span], tma_box=box)
     warps = 4 * warpgroups
 
-    policies = hints or {}
+    kept = policies(hints)
     addends = () if beta is None else ("C",)
     factors = ("scale_A", "scale_B") if scaled else ()
     inputs = () if epilogue is None else [f"input_{i}" for i in range(len(epilogue.inputs))]
@@ -244,7 +245,7 @@ def build_gemm(
                 if dependent:
                     # All that came before overlaps with the previous launch, whose results are A and B.
                     ptx.griddepcontrol.wait()
-                keep_a, keep_b = (policies.get(name) and ptx.cache.policy(policies[name]) for name in "AB")
+                keep_a, keep_b = (kept.get(name) and ptx.cache.policy(kept[name]) for name in "AB")
                 producer = ring.producer()
                 operands.join(rank)
                 with each_tile() as tile:
@@ -277,7 +278,7 @@ def build_gemm(
             leader = ptx.warp.elect()
             operands.hand_back_as(rank, leader)
             first_row = 0 if pingpong else group * (ROWS * blocks)
-            stream = policies.get("D") and ptx.cache.policy(policies["D"])
+            stream = kept.get("D") and ptx.cache.policy(kept["D"])
             if dependent and (addends or factors or inputs):
                 ptx.griddepcontrol.wait()
             multiply = kit.WgmmaMultiply(

@@ -21,6 +21,8 @@ OUTPUTS = (f32, bf16, f16)
 #: Registers of a thread, by the number of consumer warpgroups: of the producer and of the others. The SM has
 #: 65,536. With one consumer warpgroup each thread can have as many as it wants.
 REGISTERS = {2: (40, 232), 3: (32, 160)}
+#: L2 policies that keep operands, which CTAs share, and let go of D, which none reads.
+HINTS = {"A": "evict_last", "B": "evict_last", "D": "evict_first"}
 #: Layouts of D's boxes, by their bytes in a row.
 BOXES = {128: Layout.TMA_128B, 64: Layout.TMA_64B, 32: Layout.TMA_32B}
 
@@ -121,6 +123,11 @@ def plan(a_type, out_type, tile, *, pingpong=False, warpgroups=None, stages=None
     return Plan(SPAN // a_type.nbytes, warpgroups, blocks, span, stages, staging)
 
 
+def policies(hints):
+    """Return the L2 policy of each operand that has one: those of ``hints``, or all of :data:`HINTS`."""
+    return HINTS if hints is True else hints or {}
+
+
 def usable_sms(ctas):
     """Return the number of SMs that clusters of ``ctas`` CTAs can use at the same time."""
     return USABLE.get(ctas, SMS - SMS % (8 * ctas))
@@ -142,8 +149,8 @@ def check(given):
         size = given[name]
         if (type(size) is not int or size < 1) and not (size is None and name in ("M", "batch", "sms")):
             raise SpecError(f"{name} = {size!r}: expected a positive whole number")
-    if not set(given["hints"] or ()) <= {"A", "B", "D"}:
-        raise SpecError(f"hints = {given['hints']!r}: expected L2 policies of 'A', 'B' and 'D'")
+    if not set(policies(given["hints"])) <= set(HINTS):
+        raise SpecError(f"hints = {given['hints']!r}: expected L2 policies of 'A', 'B' and 'D', or a bool")
     if not callable(given["order"]):
         raise SpecError(f"order = {given['order']!r}: expected a function of pyptx.kit.tile_order")
     a_type, b_type = given["a_type"], given["b_type"]

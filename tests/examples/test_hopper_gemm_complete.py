@@ -200,6 +200,7 @@ TUNINGS = [
     {"tile": (128, 192), "consumers": "pingpong", "cluster": (2, 2)},
     {"tile": (64, 192), "consumers": "pingpong", "out_type": f32},
     {"tile": (128, 128), "split": 2},
+    {"hints": True},
     {"a_type": e4m3, "scaled": True},
     {"a_type": f32, "out_type": f32},
     {"a_major": "MN", "b_major": "MN", "hints": {"B": "evict_last", "D": "evict_first"}, "dependent": True},
