@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -23,6 +24,8 @@ LAYERS = ((6144, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (7168, 1843
 TOKENS = (1, 64, 1024, 8192)
 #: How many of the best options by arithmetic are measured, in a burst and sustained.
 CANDIDATES = 16
+#: Up to so many rows ``gemv.py`` multiplies.
+FEW = 16
 
 
 def _gemm() -> Any:
@@ -33,12 +36,23 @@ def _choice() -> Any:
     return load_example("hopper/gemm_choice.py")
 
 
+def _few_rows(M: int, N: int, K: int, **options: Any) -> Any:
+    return load_example("hopper/gemv.py").build_gemv(M, N, K, **options)
+
+
 def _chosen(M: int, N: int, K: int, **given: Any) -> Any:
+    if M <= FEW and not given:
+        return _few_rows(M, N, K)
     return _gemm().build_gemm(M, N, K, **given, **_choice().choose(M, N, K, **given))
 
 
 def _candidates(M: int, N: int, K: int, **given: Any) -> dict[str, Any]:
     found = {}
+    if M <= FEW and not given:
+        for warps, tiles, unroll in itertools.product((4, 8, 16), (1, 2, 4), (2, 4, 8)):
+            found[f"few rows, {warps} {tiles} {unroll}"] = _few_rows(
+                M, N, K, warps=warps, tiles=tiles, unroll=unroll
+            )
     for sustained in (False, True):
         for choice in _choice().candidates(M, N, K, sustained=sustained, **given)[:CANDIDATES]:
             for hints in (False, True):
