@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from .block_scales import BlockScales
     from .cluster_grid import ClusterGrid
     from .cluster_sum import ClusterSum
+    from .descriptor_steps import descriptor_steps
     from .division import fast_divmod
     from .group_tiles import GroupTile, GroupTiles
     from .groups import single_thread, single_warp, thread_group, warp_group, warp_index
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from .key_blocks import BlockRange, KeyBlocks
     from .online_softmax import OnlineSoftmax, exp2_coefficients, exp2_polynomial
     from .operand_a import a_fragments, store_a
+    from .ordered_terms import OrderedTerms
     from .ring import Consumer, Producer, Ring, Slot
     from .row_plan import RowPlan
     from .row_reductions import across_lanes, row_reduce
@@ -34,11 +36,13 @@ if TYPE_CHECKING:
     from .sequences import Sequence, Sequences
     from .shared_operands import SharedOperands
     from .stage_multiply import StageMultiply
+    from .summed_accumulator import SummedAccumulator
     from .tile_loader import Padding, TileLoader
     from .tile_loop import LaunchControlTiles, StaticTiles
     from .tma_operand import TmaOperand
     from .trace import Trace
     from .transposed_operand import TransposedOperand
+    from .transposed_store import TransposedStore
     from .weight_sums import column_registers, column_sums, column_tuning, store_column_parts
     from .wgmma_multiply import WgmmaMultiply
 
@@ -59,6 +63,7 @@ __all__ = [
     "KeyBlocks",
     "LaunchControlTiles",
     "OnlineSoftmax",
+    "OrderedTerms",
     "Padding",
     "Piece",
     "Producer",
@@ -77,16 +82,19 @@ __all__ = [
     "StageDescriptors",
     "StageMultiply",
     "StaticTiles",
+    "SummedAccumulator",
     "TileLoader",
     "TmaOperand",
     "Trace",
     "TransposedOperand",
+    "TransposedStore",
     "WgmmaMultiply",
     "a_fragments",
     "across_lanes",
     "column_registers",
     "column_sums",
     "column_tuning",
+    "descriptor_steps",
     "exp2_coefficients",
     "exp2_polynomial",
     "exponential",
@@ -121,6 +129,7 @@ __getattr__ = lazily(
         "cluster_grid": ("ClusterGrid",),
         "cluster_sum": ("ClusterSum",),
         "weight_sums": ("column_registers", "column_sums", "column_tuning", "store_column_parts"),
+        "descriptor_steps": ("descriptor_steps",),
         "division": ("fast_divmod",),
         "group_tiles": ("GroupTile", "GroupTiles"),
         "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),
@@ -128,6 +137,7 @@ __getattr__ = lazily(
         "key_blocks": ("BlockRange", "KeyBlocks"),
         "online_softmax": ("OnlineSoftmax", "exp2_coefficients", "exp2_polynomial"),
         "operand_a": ("a_fragments", "store_a"),
+        "ordered_terms": ("OrderedTerms",),
         "ring": ("Consumer", "Producer", "Ring", "Slot"),
         "row_plan": ("RowPlan",),
         "row_reductions": ("across_lanes", "row_reduce"),
@@ -138,11 +148,13 @@ __getattr__ = lazily(
         "shared_operands": ("SharedOperands",),
         "sequences": ("Sequence", "Sequences"),
         "stage_multiply": ("StageMultiply",),
+        "summed_accumulator": ("SummedAccumulator",),
         "tile_loader": ("Padding", "TileLoader"),
         "tile_loop": ("LaunchControlTiles", "StaticTiles"),
         "tma_operand": ("TmaOperand",),
         "trace": ("Trace",),
         "transposed_operand": ("TransposedOperand",),
+        "transposed_store": ("TransposedStore",),
         "wgmma_multiply": ("WgmmaMultiply",),
     },
 )
