@@ -1,0 +1,489 @@
+"""Attention backward on Hopper: dQ, dK and dV of ``O = softmax(scale * Q K^T) V``, bf16 or f16.
+
+With P the softmax, recomputed from the log-sum-exp of the forward, and row by row ``delta = sum(dO * O)``::
+
+    dP = dO V^T      dS = P * (dP - delta)      dV = P^T dO      dK = scale * dS^T Q      dQ = scale * dS K
+
+Three kernels. ``prepare`` computes delta and clears the sums of dQ; the main one computes dK, dV and, in f32,
+the sums of dQ; ``finish`` scales and rounds dQ.
+
+A CTA of the main kernel has a block of 128 keys of one head of K and V, 64 keys in each of two warpgroups,
+and goes through the queries that see them.  Scores are transposed, keys are rows: so P^T and dS^T are operand
+A of the products into dV and dK straight from registers, and dS alone goes through shared memory::
+
+                              queries: block j   block j+1  ...         rings of shared memory
+                            +------------------+----------+       +-----------------------------+
+    K, V  warpgroup 1  64   | S^T  = K Q_j^T   |          |       | Q and -LSE: block j, j+1    |
+    rows  warpgroup 2  64   | dP^T = V dO_j^T  |   ...    |       | dO and -delta: block j, j+1 |
+                            | dV += P^T dO_j   |          |       | dS: block j, j+1            |
+                            | dK += dS^T Q_j   |          |       | dQ: a part of each warp     |
+                            +------------------+----------+       +-----------------------------+
+                               dQ_j = dS K  -> added to the sums in memory by the copy engine
+
+    warpgroup 0, one lane    K, Q_0, V, dO_0, then Q_j, dO_j
+    warpgroups 1, 2          start S_j; barrier: dS_(j-1) is there; wait for S_j; start dQ_(j-1), dK_(j-1)
+                             P = exp(S_j - LSE)                         <- those two products run
+                             wait for dQ_(j-1), let the engine add it; wait for dK_(j-1)
+                             start dP_j and, for D = 128, dV_j; wait for both
+                             dS_j, to shared memory, transposed; for D = 64, start dV_j
+
+Registers decide where the product into dV stands: S, dP, dK and dV of D = 64 leave no room for P in 16 bits,
+so P is rounded in place of dP.  Elsewhere ptxas would spill, or serialize the products.
+
+The rules that make it correct:
+
+* dS has two stages. A warpgroup writes a stage again two blocks later; the barrier between says that the
+  other one has waited for its products of that stage.  With one stage a second barrier says so.
+* A warp frees dO_j when the product into dV has completed, at the latest with S_(j+1), and Q_j after the wait
+  for dK_j.  It has read LSE and delta before the fence and the barrier that stand between.
+* Each warp has a part of dQ of its own: it writes it when the engine has read the part before.
+* A mask sets P to 0: for the blocks that the diagonal cuts, and for keys behind the end. Queries behind the
+  end have -LSE = -infinity, so P = 0 there. TMA fills rows behind the end with zeros.
+
+Sums: dV and dK add in the order of wgmma, over the blocks of queries in order, and over the heads that share
+K and V in order.  They do not depend on the schedule.  The sums of dQ add one term for each block of keys, in
+f32, in the order in which the engine adds: their last bits differ between runs.  With ``deterministic=True``
+a counter for each part makes the order that of the keys, and dQ is bit-equal in all runs.
+
+Special values: NaN and infinity in the inputs give NaN where the formulas do, except that a masked key has
+P = 0 whatever its score, and that a query whose log-sum-exp is -infinity, which sees no key, counts as P = 0.
+
+Run it: ``python examples/hopper/attention_backward.py``.  Without a GPU it assembles the kernels and verifies
+them in the simulator; on a Hopper GPU it also launches them, and measures them beside torch.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from functools import partial
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
+
+from attention_backward_ends import AttentionBackward, build_finish, build_prepare
+from attention_reference import hopper
+from attention_reference.backward import make_inputs, measure, reference, verify
+
+from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, pred, ptx, reg, s32, smem, u32, u64
+
+__all__ = ["AttentionBackward", "build_attention_backward", "make_inputs", "reference"]
+
+KEYS = 128  # of a block, 64 in each of the two consumer warpgroups
+ROWS = 64
+WARPS = 8
+#: head dim: queries of a block
+BLOCKS = {64: 128, 128: 64}
+REGISTERS = (24, 240)  # of a thread of the producer's and of a consumer's warpgroup
+SECTION_BYTES = 24 << 20  # Q, dO and sums of dQ of the heads that the CTAs go through together, within L2
+TO_BASE_2 = math.log2(math.e)
+
+
+def build_attention_backward(
+    B,
+    H,
+    S,
+    D,
+    *,
+    Sk=None,
+    Hk=None,
+    dtype=bf16,
+    causal=False,
+    scale=None,
+    order="bshd",
+    deterministic=False,
+    stages=2,
+    ds_stages=None,
+    store_at=0.5,
+    ctas=132,
+    section=None,
+):
+    """Build the three kernels, an :class:`AttentionBackward`.
+
+    Args:
+        B, H, S, D: batches, query heads, queries, and elements of a head: 64 or 128.
+        Sk, Hk: keys, and heads of K and V, a divisor of H; default: S and H.
+        dtype: bf16 or f16, of all arrays but the log-sum-exp, which is f32.
+        causal: query i sees the keys up to ``i + Sk - S``.
+        scale: factor of the scores; default: ``D ** -0.5``.
+        order: ``"bshd"``, or ``"bhsd"`` for arrays [B, H, S, D].
+        deterministic: whether the terms of dQ are added in the order of the keys. All CTAs of the main kernel
+            then run at once, a cooperative launch: ``ctas`` is at most the number of multiprocessors.
+        stages: depth of the rings of Q and dO, at least 2.
+        ds_stages: stages of dS: 1, or ``stages``; default: 2 where ``stages`` is 2, else 1.
+        store_at: share of a block's exponentials that stand before the wait for dQ, 0 to 1.
+        ctas: number of CTAs that share the blocks of keys; 132 fill an H100 or H200.
+        section: number of K/V heads of all batches whose blocks come before those of further heads; default:
+            as many as fit into L2. Within a section a causal kernel begins with the longest blocks.
+
+    Raises:
+        SpecError: a combination that is not built.
+    """
+    if D not in BLOCKS:
+        raise SpecError(f"D = {D}: expected {', '.join(map(str, BLOCKS))}")
+    Sk, Hk = Sk or S, Hk or H
+    if min(B, H, S, Sk, Hk) < 1 or H % Hk:
+        raise SpecError(
+            f"B, H, S, Sk, Hk = {(B, H, S, Sk, Hk)}: expected positive numbers, Hk a divisor of H"
+        )
+    if dtype not in (bf16, f16):
+        raise SpecError(f"dtype is {dtype!r}: expected bf16 or f16")
+    block, early = BLOCKS[D], D == 128
+    ds_stages = (2 if stages == 2 else 1) if ds_stages is None else ds_stages
+    if stages < 2 or ds_stages not in (1, stages):
+        raise SpecError(f"stages = {stages}, ds_stages = {ds_stages}: expected at least 2, and 1 or as many")
+    if not 0 <= store_at <= 1:
+        raise SpecError(f"store_at = {store_at}: expected a part, 0 to 1")
+    scale = D**-0.5 if scale is None else scale
+    group, blocks_q, blocks_k, behind = H // Hk, -(-S // block), -(-Sk // KEYS), Sk - S
+    if section is None:
+        fitting = max(1, SECTION_BYTES // (2 * group * S * D * (dtype.nbytes + 2)))
+        section = max(n for n in range(1, B * Hk + 1) if B * Hk % n == 0 and n <= fitting)
+    if section < 1 or B * Hk % section:
+        raise SpecError(f"section = {section}: expected a divisor of the {B * Hk} K/V heads of all batches")
+    tiles = B * Hk * blocks_k
+    load_q, load_kv = (kit.HeadOperand(rows, D, dtype, order=order) for rows in (block, KEYS))
+    ds_tile = kit.HeadOperand(block, KEYS, dtype)
+    sums = kit.SummedAccumulator(64, warps=WARPS)
+    statistics = Tile(B, H, blocks_q * block, f32)
+    stored_kv = load_kv.stored(B, Sk, Hk, kit.wgmma_epilogue.ROWS)
+    ragged = Sk % KEYS != 0
+
+    @kernel(
+        in_specs=(
+            load_q.spec(B, S, H),
+            load_kv.spec(B, Sk, Hk),
+            load_kv.spec(B, Sk, Hk),
+            load_q.spec(B, S, H),
+            statistics,
+            statistics,
+        ),
+        out_specs=(stored_kv, stored_kv, sums.spec(B, H, blocks_q), Tile(B, H, blocks_q, WARPS, u32)),
+        grid=(min(ctas, tiles),),
+        block=(384,),
+        arch="sm_90a",
+        extern_smem=True,
+        min_ctas_per_sm=1,
+        cooperative=deterministic,
+    )
+    def attention_backward(Q, K, V, dO, LSE, DELTA, dK, dV, SUMS, COUNTS):
+        # --- setup ---------------------------------------------------------------------------
+        warp = kit.warp_index()
+        work = kit.StaticTiles(tiles, first=ptx.special.ctaid.x(), step=min(ctas, tiles), snake=causal)
+        tile_k, tile_v = load_kv.stages(1), load_kv.stages(1)
+        tile_q, tile_do = load_q.stages(stages), load_q.stages(stages)
+        tile_ds = ds_tile.stages(ds_stages)
+        out = smem.alloc((WARPS * 16, load_kv.width), dtype, swizzle="128B", stages=1)
+        dq_parts = sums.staging()
+        lse = smem.alloc(block, f32, align=128, stages=stages)
+        delta = smem.alloc(block, f32, align=128, stages=stages)
+        places = smem.alloc((WARPS, 4), u32, align=16)
+        rings = [
+            kit.Ring(depth, consumers=WARPS, name=name)
+            for name, depth in (("k", 1), ("v", 1), ("q", stages), ("do", stages))
+        ]
+        k_ring, v_ring, q_ring, do_ring = rings
+        with kit.single_thread(warp, 0):
+            for ring in rings:
+                ring.init()
+            ptx.fence.mbarrier_init()
+        ptx.bar.sync(0)
+
+        def place(index):
+            """Return the head, the keys, and the blocks of queries that see them, of a tile."""
+            tile = SimpleNamespace()
+            part, rest = kit.fast_divmod(index, section * blocks_k, limit=tiles)
+            number, head = kit.fast_divmod(rest, section, limit=tiles)
+            tile.batch, tile.head = kit.fast_divmod(part * section + head, Hk, limit=B * Hk)
+            tile.number, tile.key = number, number * KEYS
+            tile.first, tile.whole = 0, 0  # blocks of queries: the first one, and the first without a mask
+            if causal:
+                # Query q sees key k if q + behind >= k. A tile that no query sees has one block, all masked.
+                seen = ptx.max(tile.key.view(s32) - behind, 0).view(u32)
+                tile.first = ptx.min(kit.fast_divmod(seen, block)[0], blocks_q - 1)
+                seen = ptx.max(tile.key.view(s32) + (KEYS - 1 - behind), 0).view(u32)
+                tile.whole = kit.fast_divmod(seen + (block - 1), block)[0]
+            if ragged:
+                whole = reg.scalar(u32, init=tile.whole)
+                ptx.inst.mov.u32(whole, blocks_q, pred=number == blocks_k - 1)
+                tile.whole = whole
+            return tile
+
+        # --- producer: one lane of warpgroup 0 -----------------------------------------------
+        with ptx.if_(warp < 4):
+            ptx.setmaxnreg.dec(REGISTERS[0])
+            with kit.single_thread(warp, 0):
+                to_k, to_v, to_q, to_do = (ring.producer() for ring in rings)
+
+                def load(side, tile, array, position, head, batch, vector=None, values=None):
+                    """Load a block; with ``values`` also the numbers of its rows."""
+                    slot = side.acquire()
+                    operand = load_q if vector is not None else load_kv
+                    more = 0 if vector is None else vector.nbytes
+                    ptx.mbarrier.arrive_expect_tx(slot.full, operand.nbytes + more)
+                    operand.load(
+                        tile[slot.index], array, position=position, head=head, batch=batch, mbar=slot.full
+                    )
+                    if vector is not None:
+                        source = values.at(batch, head, position)
+                        ptx.cp.async_.bulk.load(vector[slot.index], source, vector.nbytes, slot.full)
+                    side.advance()
+
+                with work.loop() as index:
+                    tile = place(index)
+                    load(to_k, tile_k, K, tile.key, tile.head, tile.batch)
+                    waiting = reg.scalar(pred)  # whether V has not been asked for
+                    ptx.inst.setp.eq.u32(waiting, 0, 0)
+                    heads = ptx.for_(tile.head * group, tile.head * group + group)
+                    with heads as head, ptx.for_(tile.first, blocks_q) as number:
+                        load(to_q, tile_q, Q, number * block, head, tile.batch, lse, LSE)
+                        with ptx.if_(waiting):
+                            load(to_v, tile_v, V, tile.key, tile.head, tile.batch)
+                            ptx.inst.setp.ne.u32(waiting, 0, 0)
+                        load(to_do, tile_do, dO, number * block, head, tile.batch, delta, DELTA)
+
+        # --- consumers: 64 keys in each warpgroup ----------------------------------------------
+        with ptx.else_():
+            ptx.setmaxnreg.inc(REGISTERS[1])
+            half, member = (warp >> 2) - 1, warp - 4
+            leader, lane = ptx.warp.elect(), ptx.special.laneid()
+            s, dp, dq = (ptx.wgmma.accumulator(n=n) for n in (block, block, 64))
+            dk, dv = ptx.wgmma.accumulator(n=D), ptx.wgmma.accumulator(n=D)
+            p, ds = ([ptx.wgmma.fragment(dtype) for _ in range(block // 16)] for _ in range(2))
+            mine = {"first": half * ROWS, "rows": ROWS}
+            k_rows, v_rows = (load_kv.descriptors(t[0], **mine) for t in (tile_k, tile_v))
+            q_rows, do_rows = (load_q.descriptors(t[0]) for t in (tile_q, tile_do))
+            q_columns, do_columns = (load_q.descriptors(t[0], "MN") for t in (tile_q, tile_do))
+            # dQ: 64 queries and all of D in each warpgroup, or all 64 queries and half of D.
+            if D == 64:
+                ds_rows = ds_tile.descriptors(tile_ds[0], **mine)
+                k_columns = load_kv.descriptors(tile_k[0], "MN")
+            else:
+                ds_rows = ds_tile.descriptors(tile_ds[0])
+                slab = kit.HeadOperand(KEYS, load_kv.width, dtype)
+                k_columns = slab.descriptors(tile_k[0].rows(half * KEYS, KEYS), "MN")
+            tile_bytes = {
+                **dict.fromkeys((k_rows, v_rows, k_columns), 0),
+                **dict.fromkeys((q_rows, q_columns, do_rows, do_columns), load_q.nbytes),
+                ds_rows: ds_tile.nbytes,
+            }
+            to_ds = kit.TransposedStore(warp & 3)
+            # Q, dO and dS of a block are in stages of one number.
+            ring, before = q_ring.consumer(), reg.scalar(u32)
+            k_slot, v_slot, phase = k_ring.slot(0), v_ring.slot(0), reg.scalar(u32, init=0)
+            started = reg.scalar(pred)  # whether dK has a value that products add to
+            terms = kit.OrderedTerms(COUNTS.at(0, 0, 0, 0).base, leader)
+            pair = (lane & 3) * 2  # query of this thread's element 0 in a block
+            row = half * ROWS + (member & 3) * 16 + (lane >> 2)  # and its key
+
+            def steps(operand, stage=0):
+                return kit.descriptor_steps(
+                    operand.first, operand.offsets, stage=stage, stage_bytes=tile_bytes[operand]
+                )
+
+            def multiply(acc, a, b, scale_first=False, **transposed):
+                """Start a product of steps along K, as a group of its own."""
+                for i, (left, right) in enumerate(zip(a, b, strict=True)):
+                    ptx.wgmma.mma_async(
+                        acc, left, right, atype=dtype, scale_d=scale_first if i == 0 else True, **transposed
+                    )
+                ptx.wgmma.commit_group()
+
+            def numbers(vector, slot):
+                """Yield the numbers of the queries of this thread's elements: two for each four."""
+                base = ptx.addr(vector[slot.index].addr + pair * 4)
+                for column in range(0, block, 8):
+                    found = reg.array(f32, 2)
+                    ptx.inst.ld.shared.v2.f32(found, ptx.addr(base.base, base.offset + 4 * column))
+                    yield found
+
+            def start_last_block():
+                """Start the products of the block before that need its dS."""
+                ptx.bar.sync(1, 256)
+                ptx.wgmma.wait_group(0)
+                ptx.wgmma.fence()
+                multiply(dq, steps(ds_rows, before if ds_stages > 1 else 0), steps(k_columns), trans_b=True)
+                multiply(dk, ds, steps(q_columns, before), started, trans_b=True)
+                ptx.inst.setp.eq.u32(started, 0, 0)
+
+            def add_dq(tile):
+                """Hand dQ of the block before to the engine; it is complete."""
+                part = dq_parts.rows(member, 1)
+                last = tile.part - WARPS if group == 1 else tile.part_before
+                if deterministic:
+                    terms.count()
+                sums.stage(dq, part, leader)
+                if deterministic:
+                    terms.wait(last, tile.number)
+                place = reg.scalar(u64)
+                ptx.inst.mad.wide.u32(place, last, sums.nbytes, SUMS.at(0, 0, 0, 0, 0).base)
+                sums.add(place, part, leader)
+
+            def exponentials(numbers_of, first, end):
+                for number in range(first, end):
+                    minus = next(numbers_of)
+                    for i in range(4 * number, 4 * number + 4):
+                        ptx.inst.fma.rn.f32(s[i], s[i], scale * TO_BASE_2, minus[i % 2])
+                        ptx.inst.ex2.approx.ftz.f32(s[i], s[i])
+
+            def mask(tile, number):
+                """Set P to 0 where the query does not see the key, or the key is behind the end."""
+                for below in range(2):
+                    key = (tile.key + row + 8 * below).view(s32)
+                    least = key - behind if causal else reg.scalar(s32, init=0)
+                    if ragged:
+                        least = ptx.selp(1 << 30, least, key >= Sk)
+                    least = least - (number * block + pair).view(s32)
+                    for i, value in enumerate(s):
+                        if (i // 2) % 2 == below:
+                            ptx.inst.mov.f32(value, 0.0, pred=least > s.column(i))
+
+            def turn(tile, number, masked, first=False):
+                """Go to block ``number``: its P and dS, the rest of the block before."""
+                slot = ring.acquire()
+                ptx.wgmma.fence()
+                multiply(s, steps(k_rows), steps(q_rows, slot.index))
+                found, middle = numbers(lse, slot), round(store_at * block / 8)
+                if first:
+                    ptx.wgmma.wait_group(0)
+                    middle = 0
+                else:
+                    start_last_block()
+                    ptx.mbarrier.arrive(do_ring.slot(before).empty, pred=leader)
+                    exponentials(found, 0, middle)
+                    ptx.wgmma.wait_group(1)
+                    add_dq(tile)
+                exponentials(found, middle, block // 8)
+                if masked:
+                    mask(tile, number)
+                if not first:
+                    ptx.wgmma.wait_group(0)
+                    ptx.mbarrier.arrive(q_ring.slot(before).empty, pred=leader)
+                if early:
+                    kit.a_fragments(s, dtype, out=p)
+                slot = do_ring.slot(ring.stage)
+                ptx.mbarrier.wait(slot.full, ring.phase)
+                ptx.wgmma.fence()
+                multiply(dp, steps(v_rows), steps(do_rows, slot.index))
+                found = numbers(delta, slot)
+                if early:
+                    multiply(dv, p, steps(do_columns, slot.index), not first, trans_b=True)
+                ptx.wgmma.wait_group(0)
+                for i, value in enumerate(dp):
+                    if i % 4 == 0:
+                        minus = next(found)
+                    ptx.inst.add.rn.f32(value, value, minus[i % 2])
+                    ptx.inst.mul.rn.f32(value, value, s[i])
+                kit.a_fragments(dp, dtype, out=ds)
+                if not early:
+                    kit.a_fragments(s, dtype, out=p)
+                    ptx.wgmma.fence()
+                    multiply(dv, p, steps(do_columns, slot.index), not first, trans_b=True)
+                if ds_stages == 1:
+                    ptx.bar.sync(2, 256)  # both warpgroups have read the dS before
+                part = tile_ds[ring.stage if ds_stages > 1 else 0].rows(half * block, block)
+                to_ds.store(ds, part)
+                ptx.fence.proxy_async("shared::cta")
+                before.set(ring.stage)
+                ring.advance()
+
+            with work.loop() as index:
+                tile = place(index)
+                # Registers are short: what the epilogue needs waits in shared memory.
+                kept, kept_place = [index, tile.key, tile.head, tile.batch], places.rows(member, 1)
+                ptx.store(kept_place, kept, space="shared", pred=leader)
+                # The block of queries, and the number of this warp's part of its dQ.
+                number, part = reg.scalar(u32), reg.scalar(u32)
+                tile.part = part
+                number.set(tile.first)
+                block_of_all = (tile.batch * H + tile.head * group) * blocks_q + number
+                ptx.inst.mad.lo.u32(part, block_of_all, WARPS, member)
+
+                def step(masked, first=False):
+                    """Go through one block, and to the next."""
+                    turn(tile, number, masked, first)
+                    number.set(number + 1)
+                    if group > 1:
+                        tile.part_before.set(part)
+                    part.set(part + WARPS)
+
+                tile.part_before = reg.scalar(u32) if group > 1 else None
+                ptx.inst.setp.ne.u32(started, 0, 0)
+                ptx.mbarrier.wait(k_slot.full, phase)
+                ptx.mbarrier.wait(v_slot.full, phase)
+                step(masked=causal or ragged, first=True)
+                with ptx.for_(0, group):
+                    if causal or ragged:
+                        with ptx.while_(lambda: number < ptx.min(tile.whole, blocks_q)):
+                            step(masked=True)
+                    with ptx.while_(lambda: number < blocks_q):
+                        step(masked=False)
+                    if group > 1:
+                        number.set(tile.first)
+                        ptx.inst.mad.lo.u32(part, tile.first, WARPS, part)
+                ptx.mbarrier.arrive(v_slot.empty, pred=leader)
+                start_last_block()
+                ptx.wgmma.wait_group(1)
+                ptx.mbarrier.arrive(do_ring.slot(before).empty, pred=leader)
+                add_dq(tile)
+                ptx.wgmma.wait_group(0)
+                ptx.mbarrier.arrive(q_ring.slot(before).empty, pred=leader)
+                ptx.mbarrier.arrive(k_slot.empty, pred=leader)
+                phase ^= 1
+                if deterministic:
+                    terms.count()
+
+                # --- epilogue: dV and dK through shared memory --------------------------------
+                ptx.warp.sync()
+                key, head, batch = (reg.scalar(u32) for _ in range(3))
+                ptx.load(u32, kept_place, vector=4, space="shared", out=[index, key, head, batch])
+                for value in dk:
+                    ptx.inst.mul.rn.f32(value, value, scale)
+                for acc, target in ((dv, dV), (dk, dK)):
+                    kit.wgmma_epilogue.through_shared(
+                        acc,
+                        out,
+                        target.tma_desc(),
+                        (0, key + half * ROWS),
+                        warp=member,
+                        leader=leader,
+                        beyond=lambda at, head=head, batch=batch: (at, head, batch),
+                    )
+            ptx.cp.async_.bulk.wait_group(0, pred=leader)
+        ptx.ret()
+
+    shape, types = (B, H, S, D, block, sums), {"dtype": dtype, "order": order}
+    return AttentionBackward(
+        build_prepare(*shape, **types), attention_backward, build_finish(*shape, **types, scale=scale)
+    )
+
+
+# --- the program: verify anywhere, measure on a GPU ----------------------------------------------
+
+
+#: Small problems: options of the inputs, and of the kernels alone.
+CASES = [
+    ((1, 1, 128, 64), {}, {}),
+    ((1, 1, 100, 128), {"causal": True}, {}),
+    ((1, 2, 130, 64), {"Sk": 200, "Hk": 1, "dtype": f16}, {"deterministic": True}),
+]
+
+
+def main():
+    good = verify(partial(build_attention_backward, ctas=2), CASES)
+    torch = hopper()
+    if torch is None:
+        print("\nThe kernels were not launched: no GPU that runs sm_90a. The simulator has run all of them.")
+    else:
+        for D in BLOCKS:
+            for causal in (False, True):
+                backward = build_attention_backward(4, 16, 4096, D, causal=causal)
+                measure(torch, backward, 4, 16, 4096, D, causal)
+    if not good:
+        sys.exit("some results are wrong")
+    print("All results are right.")
+
+
+if __name__ == "__main__":
+    main()

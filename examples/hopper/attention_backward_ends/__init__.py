@@ -1,0 +1,144 @@
+"""What stands around the main kernel of attention's backward: a kernel before it, one behind it, the calls.
+
+Both are bound by memory. ``prepare`` reads O and dO once and writes two numbers for each query; ``finish``
+reads the f32 sums of dQ in the order of registers and writes dQ through shared memory by TMA.  Sums: eight
+neighbors of a row in order in each thread, then the threads of the row as a tree.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from pyptx import Tile, f32, kernel, kit, ptx, reg, smem, u32
+
+THREADS = 256
+VECTOR = 8  # elements of 16 bits in a load of 16 bytes
+MINUS_INFINITY = float("-inf")
+
+
+class AttentionBackward:
+    """The three kernels. Call it with Q, K, V, O, the log-sum-exp and dO; it returns dQ, dK and dV.
+
+    Attributes:
+        prepare, main, finish: the kernels, in this order.
+    """
+
+    def __init__(self, prepare, main, finish):
+        self.prepare, self.main, self.finish = prepare, main, finish
+
+    def __call__(self, q, k, v, o, lse, do):
+        """Launch the kernels on tensors of torch."""
+        minus_lse, minus_delta, sums, counts = self.prepare(o, do, lse)
+        outputs = (k.new_empty(k.shape), v.new_empty(v.shape), sums, counts)
+        dk, dv, *_ = self.main(q, k, v, do, minus_lse, minus_delta, out=outputs)
+        return self.finish(sums), dk, dv
+
+    def simulate(self, q, k, v, o, lse, do, **options):
+        """Run the kernels in the simulator one after the other. Return the gradients, and three reports."""
+        first = self.prepare.simulate(o, do, lse, **options)
+        minus_lse, minus_delta, sums, counts = first.outputs
+        outputs = (np.full_like(k, np.nan), np.full_like(v, np.nan), sums, counts)
+        main = self.main.simulate(q, k, v, do, minus_lse, minus_delta, out=outputs, **options)
+        last = self.finish.simulate(main.outputs[2], **options)
+        return (last.outputs[0], *main.outputs[:2]), (first, main, last)
+
+    def assemble(self):
+        """Assemble the kernels. Return three reports of the assembler."""
+        return [kernel.assemble() for kernel in (self.prepare, self.main, self.finish)]
+
+
+def build_prepare(B, H, S, D, block, sums, *, dtype, order):
+    """Build the first kernel: call it with O and dO, like Q, and lse[B, H, S] in f32.
+
+    The outputs are, for whole blocks of queries, ``-lse * log2(e)`` (-infinity where lse is, and behind the
+    end) and ``-sum(dO * O)`` (0 behind the end), then the sums of dQ and a counter for each part of them, all
+    set to 0.
+    """
+    blocks = -(-S // block)
+    threads = D // VECTOR  # of a row
+    at_once = THREADS // threads
+    given = Tile(B, S, H, D, dtype) if order == "bshd" else Tile(B, H, S, D, dtype)
+    numbers = Tile(B, H, blocks * block, f32)
+
+    @kernel(
+        in_specs=(given, given, Tile(B, H, S, f32)),
+        out_specs=(numbers, numbers, sums.spec(B, H, blocks), Tile(B, H, blocks, sums.warps, u32)),
+        grid=(blocks, H, B),
+        block=THREADS,
+        arch="sm_90a",
+    )
+    def prepare(O, dO, LSE, NEG_LSE, NEG_DELTA, SUMS, COUNTS):  # noqa: E741
+        tid = ptx.special.tid.x()
+        number, head, batch = (ptx.special.ctaid.x(), ptx.special.ctaid.y(), ptx.special.ctaid.z())
+        piece, first = tid % threads, tid // threads
+        loaded = []
+        for row in range(0, block, at_once):
+            position = number * block + (first + row)
+            inside = position < S
+            outer = (position, head) if order == "bshd" else (head, position)
+            words = [
+                kit.load_words(x.at(batch, *outer, piece * VECTOR), VECTOR, dtype, inside=inside)
+                for x in (O, dO)
+            ]
+            loaded.append((position, inside, words))
+        zeros = [reg.scalar(u32, init=0) for _ in range(4)]
+        for at in range(0, block * D, THREADS * 4):
+            index = tid * 4 + at
+            ptx.store(SUMS.at(batch, head, number, index // sums.words, index % sums.words), zeros)
+        ptx.store(COUNTS.at(batch, head, number, tid), zeros[0], pred=tid < sums.warps)
+        for position, inside, words in loaded:
+            total = reg.scalar(f32, init=0.0)
+            for x, y in zip(*(kit.to_f32(each, dtype) for each in words), strict=True):
+                ptx.inst.fma.rn.f32(total, x, y, total)
+            for step in (1 << i for i in range(threads.bit_length() - 1)):
+                total += ptx.warp.shfl_bfly(total, step)
+            one = piece == 0
+            lse = reg.scalar(f32, init=MINUS_INFINITY)
+            ptx.load(f32, LSE.at(batch, head, position), space="global", out=lse, pred=one & inside)
+            scaled = reg.scalar(f32)
+            ptx.inst.mul.rn.f32(scaled, lse, -math.log2(math.e))
+            ptx.inst.mov.f32(scaled, MINUS_INFINITY, pred=lse == MINUS_INFINITY)
+            ptx.store(NEG_LSE.at(batch, head, position), scaled, pred=one)
+            ptx.store(NEG_DELTA.at(batch, head, position), -total, pred=one)
+        ptx.ret()
+
+    return prepare
+
+
+def build_finish(B, H, S, D, block, sums, *, dtype, order, scale):
+    """Build the last kernel: call it with the sums of dQ; the output is dQ, scaled and rounded."""
+    blocks = -(-S // block)
+    rows = kit.HeadOperand(block, D, dtype, order=order)
+
+    @kernel(
+        in_specs=(sums.spec(B, H, blocks),),
+        out_specs=(rows.stored(B, S, H, kit.wgmma_epilogue.ROWS),),
+        grid=(blocks, H, B),
+        block=32 * sums.warps,
+        arch="sm_90a",
+    )
+    def finish(SUMS, dQ):
+        warp = kit.warp_index()
+        number, head, batch = (ptx.special.ctaid.x(), ptx.special.ctaid.y(), ptx.special.ctaid.z())
+        out = smem.alloc((sums.warps * 16, rows.width), dtype, swizzle="128B", stages=1)
+        leader, half = ptx.warp.elect(), warp >> 2
+        dq = sums.load(SUMS.at(batch, head, number, warp, 0).base)
+        for value in dq:
+            ptx.inst.mul.rn.f32(value, value, scale)
+        # A warpgroup has 64 rows and all of D = 64, or all 64 rows and half of D = 128.
+        column, row = (0, half * 64) if D == 64 else (half * 64, 0)
+        kit.wgmma_epilogue.through_shared(
+            dq,
+            out,
+            dQ.tma_desc(),
+            (column, number * block + row),
+            warp=warp,
+            leader=leader,
+            beyond=lambda at: (at, head, batch),
+        )
+        kit.wgmma_epilogue.settle(leader)
+        ptx.ret()
+
+    return finish
