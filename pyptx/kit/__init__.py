@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from .block_scales import BlockScales
     from .cluster_grid import ClusterGrid
     from .cluster_sum import ClusterSum
-    from .descriptor_steps import descriptor_steps
     from .division import fast_divmod
     from .group_tiles import GroupTile, GroupTiles
     from .groups import single_thread, single_warp, thread_group, warp_group, warp_index
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from .sequences import Sequence, Sequences
     from .shared_operands import SharedOperands
     from .stage_multiply import StageMultiply
+    from .stepped_descriptors import descriptor_steps
     from .summed_accumulator import SummedAccumulator
     from .tile_loader import Padding, TileLoader
     from .tile_loop import LaunchControlTiles, StaticTiles
@@ -129,7 +129,6 @@ __getattr__ = lazily(
         "cluster_grid": ("ClusterGrid",),
         "cluster_sum": ("ClusterSum",),
         "weight_sums": ("column_registers", "column_sums", "column_tuning", "store_column_parts"),
-        "descriptor_steps": ("descriptor_steps",),
         "division": ("fast_divmod",),
         "group_tiles": ("GroupTile", "GroupTiles"),
         "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),
@@ -148,6 +147,7 @@ __getattr__ = lazily(
         "shared_operands": ("SharedOperands",),
         "sequences": ("Sequence", "Sequences"),
         "stage_multiply": ("StageMultiply",),
+        "stepped_descriptors": ("descriptor_steps",),
         "summed_accumulator": ("SummedAccumulator",),
         "tile_loader": ("Padding", "TileLoader"),
         "tile_loop": ("LaunchControlTiles", "StaticTiles"),
