@@ -29,12 +29,13 @@ GPU.
 from __future__ import annotations
 
 import functools
+import itertools
 import sys
 from pathlib import Path
 
 import numpy as np
 
-from pyptx import SpecError, Tile, bf16, e4m3, e5m2, f32, kernel, kit, ptx, smem
+from pyptx import SpecError, Tile, bf16, e4m3, e5m2, f32, kernel, kit, ptx, reg, smem
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
@@ -44,6 +45,34 @@ from gemm_options import BOXES, OUTPUTS, REGISTERS, ROWS, plan, usable_sms
 BLOCK = 128  # elements of K, and of N, that share a scale
 WARPGROUPS = 2
 LARGEST = {e4m3: 448.0, e5m2: 57344.0}
+
+
+class OneScale:
+    """One scale for A and one for B, with the methods of ``kit.BlockScales``: sums are scaled at the end."""
+
+    def __init__(self, scale_A, scale_B):
+        self.factor, other = reg.scalar(f32), reg.scalar(f32)
+        ptx.inst.ld.global_.f32(self.factor, scale_A.at(0))
+        ptx.inst.ld.global_.f32(other, scale_B.at(0))
+        ptx.inst.mul.f32(self.factor, self.factor, other)
+
+    def begin(self, totals, **place):
+        """Clear the totals."""
+        for value in itertools.chain(*totals):
+            value.set(0.0)
+
+    def turn(self, more):
+        """There is nothing to load."""
+
+    def add(self, accs, totals):
+        """Add a block's sums to the totals."""
+        for value, summand in zip(itertools.chain(*totals), itertools.chain(*accs), strict=True):
+            ptx.inst.add.f32(value, value, summand)
+
+    def finish(self, totals):
+        """Scale the totals."""
+        for value in itertools.chain(*totals):
+            ptx.inst.mul.f32(value, value, self.factor)
 
 
 def build_gemm_blockwise(
@@ -76,7 +105,9 @@ def build_gemm_blockwise(
             and at most 128 x 128 elements.
         cluster: CTAs of a cluster along M and along N; those in a row share A, those in a column share B.
         stages, staging: depth of the ring and of D's staging; default: what fits (``gemm_options.plan``).
-        scales_major: ``"M"`` or ``"K"``: the dimension of A's scales whose neighbors are adjacent.
+        scales_major: ``"M"`` or ``"K"``: the dimension of A's scales whose neighbors are adjacent. None: one
+            number for A and one for B (each an array of one): sums in f32 all the same, for a comparison with
+            libraries that do not accumulate fast.
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
         sms: number of SMs to use; default: those that clusters of this size fill at the same time.
 
@@ -88,8 +119,8 @@ def build_gemm_blockwise(
         raise SpecError(
             f"A of {a_type!r}, B of {b_type!r}, D of {out_type!r}: expected e4m3 or e5m2, then {OUTPUTS}"
         )
-    if scales_major not in ("M", "K"):
-        raise SpecError(f"scales_major = {scales_major!r}: expected 'M' or 'K'")
+    if scales_major not in ("M", "K", None):
+        raise SpecError(f"scales_major = {scales_major!r}: expected 'M', 'K' or None")
     BM, BN = tile
     if BM not in (128, 256) or BN < 8 or BLOCK % BN or BM * BN > 128 * 128:
         raise SpecError(
@@ -115,6 +146,12 @@ def build_gemm_blockwise(
     chunk = span // out_type.nbytes
     warps = 4 * WARPGROUPS
 
+    scale_specs = {
+        "M": (Tile(k_blocks, rows, f32), Tile(-(-N // BLOCK), k_blocks, f32)),
+        "K": (Tile(rows, k_blocks, f32), Tile(-(-N // BLOCK), k_blocks, f32)),
+        None: (Tile(1, f32), Tile(1, f32)),
+    }[scales_major]
+
     def grid(M=M):
         return (ctas * min(clusters, -(-M // (BM * CM)) * tiles_n), 1, 1)
 
@@ -122,8 +159,7 @@ def build_gemm_blockwise(
         in_specs=(
             operands.a.spec(rows, K),
             operands.b.spec(N, K),
-            Tile(k_blocks, rows, f32) if scales_major == "M" else Tile(rows, k_blocks, f32),
-            Tile(-(-N // BLOCK), k_blocks, f32),
+            *scale_specs,
         ),
         out_specs=(Tile(rows, N, out_type, BOXES[span], tma_box=(kit.wgmma_epilogue.ROWS, chunk)),),
         grid=grid if M is None else grid(),
@@ -187,7 +223,10 @@ def build_gemm_blockwise(
             accs = [ptx.wgmma.accumulator(n=BN, name=f"acc{i}_") for i in range(blocks)]
             totals = [ptx.wgmma.accumulator(n=BN, name=f"total{i}_") for i in range(blocks)]
             consumer = ring.consumer()
-            scales = kit.BlockScales(scales_A, scales_B, blocks=blocks, a_major=scales_major)
+            if scales_major is None:
+                scales = OneScale(scales_A, scales_B)
+            else:
+                scales = kit.BlockScales(scales_A, scales_B, blocks=blocks, a_major=scales_major)
 
             with work.loop() as tile:
                 m_base, n_base = place(tile)
@@ -201,6 +240,8 @@ def build_gemm_blockwise(
                     operands.hand_back(consumer)
                     scales.add(accs, totals)
 
+                if scales_major is None:
+                    scales.finish(totals)
                 for block, total in enumerate(totals):
                     corner = (n_base, m_base + first_row + block * ROWS)
                     kit.wgmma_epilogue.through_shared(
@@ -226,8 +267,13 @@ def make_inputs(M, N, K, seed=0, *, a_type=e4m3, b_type=None, scales_major="M"):
     a, b = (rng.standard_normal((rows, K), np.float32) for rows in (M, N))
     a *= np.exp2(rng.integers(-6, 7, (M, 1))).astype(np.float32)
     b *= np.exp2(rng.integers(-6, 7, (N, 1)) // 4).astype(np.float32)
+    b_type = a_type if b_type is None else b_type
+    if scales_major is None:
+        given = [(x / np.abs(x).max(), kind) for x, kind in ((a, a_type), (b, b_type))]
+        parts = [(x * LARGEST[kind]).astype(harness.NUMPY[kind]) for x, kind in given]
+        return *parts, *(np.array([1 / LARGEST[kind]], np.float32) for _, kind in given)
     a, scales_a = quantize(a, 1, a_type)
-    b, scales_b = quantize(b, BLOCK, a_type if b_type is None else b_type)
+    b, scales_b = quantize(b, BLOCK, b_type)
     return a, b, np.ascontiguousarray(scales_a.T) if scales_major == "M" else scales_a, scales_b
 
 
@@ -247,6 +293,10 @@ def quantize(x, rows, kind):
 def reference(a, b, scales_a, scales_b, scales_major="M"):
     """Return the product in float64, and the bound of the error of f32 results."""
     K = a.shape[1]
+    if scales_major is None:
+        k_blocks = -(-K // BLOCK)
+        scales_a = np.repeat(scales_a, a.shape[0] * k_blocks).reshape(-1, k_blocks)
+        scales_b = np.repeat(scales_b, -(-b.shape[0] // BLOCK) * k_blocks).reshape(-1, k_blocks)
     by_row = (scales_a.T if scales_major == "M" else scales_a).astype(np.float64)
     by_column = np.repeat(scales_b.astype(np.float64), BLOCK, axis=0)[: b.shape[0]]
     exact = np.zeros((a.shape[0], b.shape[0]))
@@ -256,8 +306,8 @@ def reference(a, b, scales_a, scales_b, scales_major="M"):
         factor = by_row[:, block, None] * by_column[None, :, block]
         exact += part * factor
         of_block = harness.bound(magnitude, min(BLOCK, K - k), a.dtype)
-        # The product of the scales and the fma are rounded to f32.
-        error += np.abs(factor) * (of_block + 2.0**-23 * magnitude) + 2.0**-23 * np.abs(exact)
+        # The product of the scales, the product with it and the sum are rounded to f32.
+        error += np.abs(factor) * (of_block + 2.0**-22 * magnitude) + 2.0**-23 * np.abs(exact)
     return exact, error
 
 

@@ -31,12 +31,13 @@ def _wrong(shape: Shape, chosen: dict[str, Any], schedule: str = "eager", any_m:
     return "" if error <= 1 else f"{error} times the bound"
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(4)
 @pytest.mark.parametrize(
     ("shape", "chosen"),
     [
         ((72, 72, 400), {"tile": (128, 64), "cluster": (1, 1)}),
         ((136, 40, 272), {"tile": (128, 32), "cluster": (1, 1), "sms": 1, "scales_major": "K", "stages": 2}),
+        ((72, 72, 400), {"tile": (128, 64), "cluster": (1, 1), "scales_major": None, "out_type": f32}),
         ((3, 136, 144), {"tile": (128, 64), "cluster": (1, 2), "a_type": e5m2, "out_type": f32}),
     ],
 )
@@ -81,7 +82,13 @@ def test_promotion_keeps_what_a_long_sum_of_fp8_loses() -> None:
 
 
 def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
-    for chosen in ({}, {"cluster": (2, 2)}, {"tile": (256, 64), "cluster": (1, 2)}, {"scales_major": "K"}):
+    for chosen in (
+        {},
+        {"cluster": (2, 2)},
+        {"tile": (256, 64), "cluster": (1, 2)},
+        {"scales_major": "K"},
+        {"scales_major": None},
+    ):
         kernel = blockwise.build_gemm_blockwise(8192, 8192, 8192, **chosen)
         assembly = kernel.assemble()
         assert not assembly.spills and not assembly.warnings and not assembly.notes
