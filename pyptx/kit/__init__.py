@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from .transposed_store import TransposedStore
     from .weight_sums import column_registers, column_sums, column_tuning, store_column_parts
     from .wgmma_multiply import WgmmaMultiply
+    from .work_order import WorkOrder
 
 __all__ = [
     "Accumulator",
@@ -89,6 +90,7 @@ __all__ = [
     "TransposedOperand",
     "TransposedStore",
     "WgmmaMultiply",
+    "WorkOrder",
     "a_fragments",
     "across_lanes",
     "column_registers",
@@ -156,5 +158,6 @@ __getattr__ = lazily(
         "transposed_operand": ("TransposedOperand",),
         "transposed_store": ("TransposedStore",),
         "wgmma_multiply": ("WgmmaMultiply",),
+        "work_order": ("WorkOrder",),
     },
 )
