@@ -74,6 +74,7 @@ LARGEST_POWER = 8  # exponentials in e4m3 are at most 2**8; the largest number i
 #: consumer warpgroups: registers of a thread of the producer's and of a consumer's warpgroup
 REGISTERS = {1: (56, 256), 2: (24, 240), 3: (32, 160)}
 SHARED_BYTES = 225 << 10  # of a CTA, without barriers
+BESIDE = 1.5  # work of a tile beside its blocks of keys, in blocks
 SECTION_BYTES = 32 << 20  # K and V of the heads that the CTAs go through together, within L2
 
 
@@ -131,9 +132,8 @@ def build_attention(
         lazy, polynomials, degree: as for :class:`pyptx.kit.OnlineSoftmax`.
         pack: whether the H / Hk query heads of a K/V head are neighboring rows of a tile; H / Hk divides 16.
         staging: ``"own"`` stores O through shared memory of its own, ``"q"`` through that of Q.
-        section: number of query heads (with ``pack``: of K/V heads) of all batches whose tiles come before
-            those of further heads; default: as many as fit into L2. Within a section a causal kernel begins
-            with the longest tiles.
+        section: number of heads (with ``pack``: of K/V heads) that are worked on together; default: as
+            :class:`pyptx.kit.WorkOrder` chooses, among those whose K and V fit into L2.
         pin: whether ptxas must keep all exponentials before the wait for the products into O; with
             ``overlap``.
         ragged: numbers of queries and keys of all sequences, if these lie one behind the other: then Q and O
@@ -183,14 +183,16 @@ def build_attention(
     positions = consumers * ROWS // packed  # of Q in a tile
     heads = Hk if pack else H  # groups of rows that have tiles of their own
     shared = H // Hk // packed  # neighboring heads of those that read the same K and V
-    tiles_m = -(-S // positions)
-    if section is None:
-        fitting = max(1, SECTION_BYTES // (2 * Sk * D * dtype.nbytes)) * shared
-        section = max(n for n in range(1, B * heads + 1) if B * heads % n == 0 and n <= max(fitting, 1))
-    if section < 1 or B * heads % section:
-        raise SpecError(f"section = {section}: expected a divisor of the {B * heads} heads of all batches")
-    tiles = B * heads * tiles_m
     blocks = kit.KeyBlocks(block, left, right)
+    ranges = [blocks.of(n * positions + Sk - S, positions, Sk) for n in range(-(-S // positions))]
+    order_of_tiles = kit.WorkOrder(
+        [found.end - found.first + BESIDE for found in ranges],
+        B * heads,
+        ctas=ctas,
+        most=max(1, SECTION_BYTES // (2 * Sk * D * dtype.nbytes)) * shared,
+        together=shared,
+        section=section,
+    )
     where = kit.Sequences(B, S, Sk, ragged=ragged is not None, lengths=lengths, page=page, pages=pages)
     if narrow and not where.exact:
         raise SpecError("e4m3 with sequences of several lengths is not built")
@@ -211,7 +213,7 @@ def build_attention(
         # --- setup ---------------------------------------------------------------------------
         warp = kit.warp_index()
         warpgroup = warp >> 2
-        work = kit.StaticTiles(tiles, first=ptx.special.ctaid.x(), step=min(ctas, tiles), snake=blocks.banded)
+        work = order_of_tiles.tiles(ptx.special.ctaid.x())
         tile_q = load_q.stages(consumers)
         tile_k, tile_v = load_kv.stages(stages), load_kv.stages(loaded)
         if staging == "own" and not ragged:
@@ -236,10 +238,9 @@ def build_attention(
         def place(index):
             """Return which rows a tile has, and which blocks of keys these rows see."""
             tile = SimpleNamespace()
-            group, rest = kit.fast_divmod(index, section * tiles_m, limit=tiles)
-            number, head = kit.fast_divmod(rest, section, limit=tiles)
-            m = (tiles_m - 1 - number if blocks.banded else number).view(s32)
-            tile.batch, head = kit.fast_divmod(group * section + head, heads, limit=B * heads)
+            m, head = order_of_tiles.place(index)
+            m = m.view(s32)
+            tile.batch, head = kit.fast_divmod(head, heads, limit=B * heads)
             tile.q_head = head * packed
             tile.kv_head = kit.fast_divmod(head, shared, limit=heads)[0]
             tile.first = m * positions
@@ -505,7 +506,7 @@ def build_attention(
     return kernel(
         in_specs=(load_q.spec(*rows_q, H), *2 * [load_kv.spec(*rows_k, Hk)], *more.values()),
         out_specs=(output, Tile(rows_q[0], H, rows_q[1], f32)),
-        grid=(min(ctas, tiles),),
+        grid=(order_of_tiles.ctas,),
         block=(128 * (1 + consumers),),
         arch="sm_90a",
         extern_smem=True,
