@@ -66,7 +66,7 @@ from attention_backward_ends import AttentionBackward, build_finish, build_prepa
 from attention_reference import hopper
 from attention_reference.backward import make_inputs, measure, reference, verify
 
-from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, pred, ptx, reg, s32, smem, u32, u64
+from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, pred, ptx, reg, smem, u32, u64
 
 __all__ = ["AttentionBackward", "build_attention_backward", "make_inputs", "reference"]
 
@@ -136,7 +136,9 @@ def build_attention_backward(
     if not 0 <= store_at <= 1:
         raise SpecError(f"store_at = {store_at}: expected a part, 0 to 1")
     scale = D**-0.5 if scale is None else scale
-    group, blocks_q, blocks_k, behind = H // Hk, -(-S // block), -(-Sk // KEYS), Sk - S
+    group = H // Hk
+    blocks = kit.QueryBlocks(S, Sk, block=block, key_block=KEYS, causal=causal)
+    blocks_q, blocks_k = blocks.count, blocks.key_count
     if section is None:
         fitting = max(1, SECTION_BYTES // (2 * group * S * D * (dtype.nbytes + 2)))
         section = max(n for n in range(1, B * Hk + 1) if B * Hk % n == 0 and n <= fitting)
@@ -148,7 +150,6 @@ def build_attention_backward(
     sums = kit.SummedAccumulator(64, warps=WARPS)
     statistics = Tile(B, H, blocks_q * block, f32)
     stored_kv = load_kv.stored(B, Sk, Hk, kit.wgmma_epilogue.ROWS)
-    ragged = Sk % KEYS != 0
 
     @kernel(
         in_specs=(
@@ -197,17 +198,7 @@ def build_attention_backward(
             number, head = kit.fast_divmod(rest, section, limit=tiles)
             tile.batch, tile.head = kit.fast_divmod(part * section + head, Hk, limit=B * Hk)
             tile.number, tile.key = number, number * KEYS
-            tile.first, tile.whole = 0, 0  # blocks of queries: the first one, and the first without a mask
-            if causal:
-                # Query q sees key k if q + behind >= k. A tile that no query sees has one block, all masked.
-                seen = ptx.max(tile.key.view(s32) - behind, 0).view(u32)
-                tile.first = ptx.min(kit.fast_divmod(seen, block)[0], blocks_q - 1)
-                seen = ptx.max(tile.key.view(s32) + (KEYS - 1 - behind), 0).view(u32)
-                tile.whole = kit.fast_divmod(seen + (block - 1), block)[0]
-            if ragged:
-                whole = reg.scalar(u32, init=tile.whole)
-                ptx.inst.mov.u32(whole, blocks_q, pred=number == blocks_k - 1)
-                tile.whole = whole
+            tile.queries = blocks.of(number)
             return tile
 
         # --- producer: one lane of warpgroup 0 -----------------------------------------------
@@ -236,7 +227,7 @@ def build_attention_backward(
                     waiting = reg.scalar(pred)  # whether V has not been asked for
                     ptx.inst.setp.eq.u32(waiting, 0, 0)
                     heads = ptx.for_(tile.head * group, tile.head * group + group)
-                    with heads as head, ptx.for_(tile.first, blocks_q) as number:
+                    with heads as head, ptx.for_(tile.queries.first, blocks_q) as number:
                         load(to_q, tile_q, Q, number * block, head, tile.batch, lse, LSE)
                         with ptx.if_(waiting):
                             load(to_v, tile_v, V, tile.key, tile.head, tile.batch)
@@ -274,8 +265,8 @@ def build_attention_backward(
             k_slot, v_slot, phase = k_ring.slot(0), v_ring.slot(0), reg.scalar(u32, init=0)
             started = reg.scalar(pred)  # whether dK has a value that products add to
             terms = kit.OrderedTerms(COUNTS.at(0, 0, 0, 0).base, leader)
-            pair = (lane & 3) * 2  # query of this thread's element 0 in a block
-            row = half * ROWS + (member & 3) * 16 + (lane >> 2)  # and its key
+            # Query and key of this thread's element 0 in a block.
+            pair, row = (lane & 3) * 2, half * ROWS + (member & 3) * 16 + (lane >> 2)
 
             def steps(operand, stage=0):
                 return kit.descriptor_steps(
@@ -327,18 +318,6 @@ def build_attention_backward(
                         ptx.inst.fma.rn.f32(s[i], s[i], scale * TO_BASE_2, minus[i % 2])
                         ptx.inst.ex2.approx.ftz.f32(s[i], s[i])
 
-            def mask(tile, number):
-                """Set P to 0 where the query does not see the key, or the key is behind the end."""
-                for below in range(2):
-                    key = (tile.key + row + 8 * below).view(s32)
-                    least = key - behind if causal else reg.scalar(s32, init=0)
-                    if ragged:
-                        least = ptx.selp(1 << 30, least, key >= Sk)
-                    least = least - (number * block + pair).view(s32)
-                    for i, value in enumerate(s):
-                        if (i // 2) % 2 == below:
-                            ptx.inst.mov.f32(value, 0.0, pred=least > s.column(i))
-
             def turn(tile, number, masked, first=False):
                 """Go to block ``number``: its P and dS, the rest of the block before."""
                 slot = ring.acquire()
@@ -356,7 +335,7 @@ def build_attention_backward(
                     add_dq(tile)
                 exponentials(found, middle, block // 8)
                 if masked:
-                    mask(tile, number)
+                    blocks.mask(s, tile.key + row, number * block + pair)
                 if not first:
                     ptx.wgmma.wait_group(0)
                     ptx.mbarrier.arrive(q_ring.slot(before).empty, pred=leader)
@@ -396,7 +375,7 @@ def build_attention_backward(
                 # The block of queries, and the number of this warp's part of its dQ.
                 number, part = reg.scalar(u32), reg.scalar(u32)
                 tile.part = part
-                number.set(tile.first)
+                number.set(tile.queries.first)
                 block_of_all = (tile.batch * H + tile.head * group) * blocks_q + number
                 ptx.inst.mad.lo.u32(part, block_of_all, WARPS, member)
 
@@ -412,16 +391,16 @@ def build_attention_backward(
                 ptx.inst.setp.ne.u32(started, 0, 0)
                 ptx.mbarrier.wait(k_slot.full, phase)
                 ptx.mbarrier.wait(v_slot.full, phase)
-                step(masked=causal or ragged, first=True)
+                step(masked=blocks.masked, first=True)
                 with ptx.for_(0, group):
-                    if causal or ragged:
-                        with ptx.while_(lambda: number < ptx.min(tile.whole, blocks_q)):
+                    if blocks.masked:
+                        with ptx.while_(lambda: number < ptx.min(tile.queries.whole, blocks_q)):
                             step(masked=True)
                     with ptx.while_(lambda: number < blocks_q):
                         step(masked=False)
                     if group > 1:
-                        number.set(tile.first)
-                        ptx.inst.mad.lo.u32(part, tile.first, WARPS, part)
+                        number.set(tile.queries.first)
+                        ptx.inst.mad.lo.u32(part, tile.queries.first, WARPS, part)
                 ptx.mbarrier.arrive(v_slot.empty, pred=leader)
                 start_last_block()
                 ptx.wgmma.wait_group(1)

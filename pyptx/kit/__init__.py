@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from .online_softmax import OnlineSoftmax, exp2_coefficients, exp2_polynomial
     from .operand_a import a_fragments, store_a
     from .ordered_terms import OrderedTerms
+    from .query_blocks import QueryBlocks, QueryRange
     from .ring import Consumer, Producer, Ring, Slot
     from .row_plan import RowPlan
     from .row_reductions import across_lanes, row_reduce
@@ -68,6 +69,8 @@ __all__ = [
     "Padding",
     "Piece",
     "Producer",
+    "QueryBlocks",
+    "QueryRange",
     "Ring",
     "Row",
     "RowNumbers",
@@ -139,6 +142,7 @@ __getattr__ = lazily(
         "online_softmax": ("OnlineSoftmax", "exp2_coefficients", "exp2_polynomial"),
         "operand_a": ("a_fragments", "store_a"),
         "ordered_terms": ("OrderedTerms",),
+        "query_blocks": ("QueryBlocks", "QueryRange"),
         "ring": ("Consumer", "Producer", "Ring", "Slot"),
         "row_plan": ("RowPlan",),
         "row_reductions": ("across_lanes", "row_reduce"),
