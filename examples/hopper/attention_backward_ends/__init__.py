@@ -73,7 +73,7 @@ def build_prepare(B, H, S, D, block, sums, *, dtype, order):
         tid = ptx.special.tid.x()
         number, head, batch = (ptx.special.ctaid.x(), ptx.special.ctaid.y(), ptx.special.ctaid.z())
         piece, first = tid % threads, tid // threads
-        loaded = []
+        one, loaded = piece == 0, []
         for row in range(0, block, at_once):
             position = number * block + (first + row)
             inside = position < S
@@ -82,26 +82,27 @@ def build_prepare(B, H, S, D, block, sums, *, dtype, order):
                 kit.load_words(x.at(batch, *outer, piece * VECTOR), VECTOR, dtype, inside=inside)
                 for x in (O, dO)
             ]
-            loaded.append((position, inside, words))
+            lse = reg.scalar(f32, init=MINUS_INFINITY)
+            ptx.load(f32, LSE.at(batch, head, position), space="global", out=lse, pred=one & inside)
+            loaded.append((position, words, lse))
         zeros = [reg.scalar(u32, init=0) for _ in range(4)]
         for at in range(0, block * D, THREADS * 4):
             index = tid * 4 + at
-            ptx.store(SUMS.at(batch, head, number, index // sums.words, index % sums.words), zeros)
-        ptx.store(COUNTS.at(batch, head, number, tid), zeros[0], pred=tid < sums.warps)
-        for position, inside, words in loaded:
+            place = SUMS.at(batch, head, number, index // sums.words, index % sums.words)
+            ptx.store(place, zeros, space="global")
+        counter = COUNTS.at(batch, head, number, tid)
+        ptx.store(counter, zeros[0], space="global", pred=tid < sums.warps)
+        for position, words, lse in loaded:
             total = reg.scalar(f32, init=0.0)
             for x, y in zip(*(kit.to_f32(each, dtype) for each in words), strict=True):
                 ptx.inst.fma.rn.f32(total, x, y, total)
             for step in (1 << i for i in range(threads.bit_length() - 1)):
                 total += ptx.warp.shfl_bfly(total, step)
-            one = piece == 0
-            lse = reg.scalar(f32, init=MINUS_INFINITY)
-            ptx.load(f32, LSE.at(batch, head, position), space="global", out=lse, pred=one & inside)
             scaled = reg.scalar(f32)
             ptx.inst.mul.rn.f32(scaled, lse, -math.log2(math.e))
             ptx.inst.mov.f32(scaled, MINUS_INFINITY, pred=lse == MINUS_INFINITY)
-            ptx.store(NEG_LSE.at(batch, head, position), scaled, pred=one)
-            ptx.store(NEG_DELTA.at(batch, head, position), -total, pred=one)
+            ptx.store(NEG_LSE.at(batch, head, position), scaled, space="global", pred=one)
+            ptx.store(NEG_DELTA.at(batch, head, position), -total, space="global", pred=one)
         ptx.ret()
 
     return prepare
