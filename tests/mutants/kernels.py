@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
@@ -238,12 +238,12 @@ def _hopper(name: str, epilogue: str) -> Subject:
     return _recorded(name, kernel, (a, b), output, lambda d: bool(gemm.worst_error(a, b, d) <= 1))
 
 
-def _rmsnorm(name: str) -> Subject:
+def _rmsnorm(name: str, rows: int = 4, **tuning: Any) -> Subject:
     module = load_example("hopper/rmsnorm.py")
     rng = np.random.default_rng(0)
-    x, weight = rng.standard_normal((4, 1024), np.float32), rng.standard_normal(1024, np.float32)
-    right = lambda y: bool(module.worst_error(x, weight, y) <= 1)  # noqa: E731
-    return _recorded(name, module.build_rmsnorm(1024), (x, weight), np.full_like(x, np.nan), right)
+    x, weight = rng.standard_normal((rows, 1024), np.float32), rng.standard_normal(1024, np.float32)
+    right = lambda y: bool(module.worst_error(x, weight, y, **tuning) <= 1)  # noqa: E731
+    return _recorded(name, module.build_rmsnorm(1024, **tuning), (x, weight), np.full_like(x, np.nan), right)
 
 
 def _tma_copy(name: str) -> Subject:
@@ -331,6 +331,10 @@ _MAKE: dict[str, Callable[[str], Subject]] = {
     "hopper-gemm": lambda name: _hopper(name, "direct"),
     "hopper-gemm-tma": lambda name: _hopper(name, "tma"),
     "rmsnorm": _rmsnorm,
+    # Each of two teams goes three times and more through its ring and its staged rows.
+    "rmsnorm-ring": partial(
+        _rmsnorm, rows=13, threads=64, teams=2, ctas=1, design="ring", stages=2, store="bulk"
+    ),
     "tma-copy": _tma_copy,
     "tma-store": _tma_store,
     "tcgen05-stage": lambda name: _probe(name, "commit-frees-a-stage"),

@@ -19,6 +19,7 @@ CLAIMING = (
     "hopper-gemm",
     "hopper-gemm-tma",
     "rmsnorm",
+    "rmsnorm-ring",
     "tma-copy",
     "tma-store",
     "tcgen05-stage",
