@@ -114,7 +114,9 @@ class RowTeam:
             there = ptx.cluster.map(scratch.addr, lane & (cluster - 1)) - scratch.addr
             self._own = there + (warp + self.rank * self.warps) * 4
             self._writes = lane < cluster
-            ptx.cluster.sync()
+            # The other CTAs must run before this one writes to them; no memory needs an order here.
+            ptx.cluster.arrive(sem="relaxed")
+            ptx.cluster.wait()
         else:
             self._own = warp * 4
             self._writes = lane == 0

@@ -14,7 +14,7 @@ from pyptx.ir import Instruction, Module
 from pyptx.toolchain import Tool
 
 from .loading import load_example
-from .row_designs import BACKWARDS, DESIGNS
+from .row_designs import BACKWARDS, DESIGNS, on_gpu
 
 rmsnorm = load_example("hopper/rmsnorm.py")
 tma_store = load_example("hopper/tma_store.py")
@@ -178,7 +178,8 @@ def test_memory_is_moved_16_bytes_at_a_time(ptxas: Tool, nvdisasm: Tool) -> None
 
 def test_the_text_of_long_rows_is_constant() -> None:
     (lines,) = {
-        rmsnorm.build_rmsnorm(width).ptx(M=1).count("\n") for width in (1024 * 8 * 4 + 4, 1 << 20, 1 << 28)
+        rmsnorm.build_rmsnorm(width).ptx(M=1).count("\n")
+        for width in (1024 * 8 * 4 + 4, (1 << 20) + 4, (1 << 28) + 4)
     }
     assert lines < 300
 
@@ -285,6 +286,46 @@ def test_rows_on_the_gpu(dtype: ScalarType, torch: Any) -> None:
         there = [torch.from_numpy(v.astype(np.float32)).to(kind).cuda() for v in (x, weight)]
         y = rmsnorm.build_rmsnorm(width, dtype=dtype)(*there)
         assert rmsnorm.worst_error(x, weight, y.float().cpu().numpy().astype(NUMPY[dtype])) <= 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("design", DESIGNS)
+@pytest.mark.parametrize("dtype", [f32, f16, bf16])
+def test_designs_on_the_gpu(dtype: ScalarType, design: str, torch: Any) -> None:
+    tuning = DESIGNS[design]
+    x, residual, weight = rmsnorm.make_inputs(333, 1024, dtype=dtype, residual=True)
+    kernel = rmsnorm.build_rmsnorm(1024, dtype=dtype, **tuning)
+    (y,) = on_gpu(torch, kernel, x, weight)
+    assert rmsnorm.worst_error(x, weight, y, **tuning) <= 1
+    assert all(np.array_equal(y, on_gpu(torch, kernel, x, weight)[0]) for _ in range(5))
+    if "ahead" not in tuning:
+        y, s = on_gpu(
+            torch, rmsnorm.build_rmsnorm(1024, dtype=dtype, residual=True, **tuning), x, residual, weight
+        )
+        assert np.array_equal(s, (x.astype(np.float32) + residual.astype(np.float32)).astype(dtype.dtype))
+        assert rmsnorm.worst_error(s, weight, y, **tuning) <= 1
+
+
+@pytest.mark.gpu
+@pytest.mark.parametrize("dtype", [f32, bf16])
+@pytest.mark.parametrize(
+    "tuning",
+    [{}, {"design": "ring", "stages": 2}, {"design": "ring", "stages": 3, "store": "bulk", "cluster": 2}],
+)
+@pytest.mark.parametrize(("M", "N"), [(7, 1024), (2048, 8192)])
+def test_backward_on_the_gpu(M: int, N: int, tuning: dict[str, Any], dtype: ScalarType, torch: Any) -> None:
+    x, dy, weight = rmsnorm.make_inputs(M, N, dtype=dtype, residual=True)
+    rstd = (1 / np.sqrt(np.mean(x.astype(np.float64) ** 2, axis=1) + 1e-5)).astype(np.float32)
+
+    def run() -> Any:
+        return rmsnorm.backward(
+            x, dy, weight, rstd, run=lambda *given: on_gpu(torch, *given), dtype=dtype, **tuning
+        )
+
+    dx, dweight = run()
+    assert rmsnorm.worst_gradient_error(x, dy, weight, dx, dweight, **tuning) <= 1
+    for _ in range(5):
+        assert all(np.array_equal(a, b) for a, b in zip((dx, dweight), run(), strict=True))
 
 
 @pytest.mark.gpu
