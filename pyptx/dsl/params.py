@@ -18,6 +18,7 @@ from ..core.errors import OperandError, SpecError, TraceError
 from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType, b8, pred, u8, u32, u64
 from ..ir import Address, Immediate, Param, Register, Symbol
+from ..layout.tensor_map_rules import L2_PROMOTIONS
 from .dims import Dims, Shape
 from .operands import Addr
 from .registers import Reg, owned, result
@@ -66,11 +67,13 @@ class Tile:
         layout: ``ROW_MAJOR`` for a pointer, ``TMA_...`` for a tensor map by value.
         tma_box: elements that one TMA instruction moves, in the order of ``dims``, or of ``tma_shape``; None
             for ``ROW_MAJOR``.
+        tma_promotion: granularity of L2 fetches through the map: ``"none"``, ``"64B"``, ``"128B"`` or
+            ``"256B"``.
         tma_shape, tma_strides: extents, and bytes between neighbors along each axis, of the tensor that the
             tensor map describes, outermost first; None if it is the array itself.
     """
 
-    __slots__ = ("dims", "dtype", "layout", "tma_box", "tma_shape", "tma_strides")
+    __slots__ = ("dims", "dtype", "layout", "tma_box", "tma_promotion", "tma_shape", "tma_strides")
 
     def __init__(
         self,
@@ -80,6 +83,7 @@ class Tile:
         tma_box: Sequence[int] | None = None,
         tma_shape: Sequence[int] | None = None,
         tma_strides: Sequence[int] | None = None,
+        tma_promotion: str = "none",
     ) -> None:
         """Create a tile: ``Tile(*dims, dtype, layout, tma_box=...)``. dtype and layout can also be keywords.
 
@@ -92,7 +96,7 @@ class Tile:
         Raises:
             SpecError: no dims or dtype, a dim that is neither a positive number nor a name, a TMA layout
                 without a box or with a box of another rank, a box without a TMA layout, a shape without
-                strides or with named dims, or a shape that reaches past the array.
+                strides or with named dims, a shape that reaches past the array, or an unknown granularity.
         """
         rest: list[Any] = [int(value) if isinstance(value, np.integer) else value for value in arguments]
         if rest and isinstance(rest[-1], Layout):
@@ -122,6 +126,12 @@ class Tile:
             raise SpecError(f"Tile: {self.layout} needs tma_box=, the elements that one copy moves")
         if not self.layout.is_tma and self.tma_box is not None:
             raise SpecError(f"Tile: tma_box={self.tma_box} needs a TMA layout, not {self.layout}")
+        if tma_promotion not in L2_PROMOTIONS or (tma_promotion != "none" and not self.layout.is_tma):
+            raise SpecError(
+                f"Tile: tma_promotion is {tma_promotion!r}: expected {', '.join(map(repr, L2_PROMOTIONS))}, "
+                "for a TMA layout"
+            )
+        self.tma_promotion = tma_promotion
         self.tma_shape = None if tma_shape is None else tuple(int(n) for n in tma_shape)
         self.tma_strides = None if tma_strides is None else tuple(int(n) for n in tma_strides)
         if self.tma_shape is not None or self.tma_strides is not None:
@@ -168,6 +178,8 @@ class Tile:
         box = f", tma_box={self.tma_box}" if self.tma_box is not None else ""
         if self.tma_shape is not None:
             box += f", tma_shape={self.tma_shape}, tma_strides={self.tma_strides}"
+        if self.tma_promotion != "none":
+            box += f", tma_promotion={self.tma_promotion!r}"
         return f"Tile({dims}, {self.dtype}, {self.layout}{box})"
 
     def shape(self, dims: dict[str, int]) -> tuple[int, ...]:

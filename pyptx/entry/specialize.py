@@ -446,7 +446,13 @@ def tensor_map(name: str, spec: Tile, array: Any, **options: Any) -> TensorMap:
     if spec.tma_shape is not None:
         options.update(shape=spec.tma_shape, strides=spec.tma_strides)
     try:
-        return TensorMap.tiled(array, box=spec.tma_box, swizzle=spec.layout.swizzle, **options)
+        return TensorMap.tiled(
+            array,
+            box=spec.tma_box,
+            swizzle=spec.layout.swizzle,
+            l2_promotion=spec.tma_promotion,
+            **options,
+        )
     except SpecError as error:
         raise SpecError(
             f"the tensor map of {name}: {error.message}", hint=error.hint, see=error.see

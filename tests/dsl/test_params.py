@@ -188,6 +188,8 @@ def test_a_pointer_tile_has_no_tensor_map() -> None:
         ((*_VIEWED, Layout.TMA_NONE), {**_VIEW, "tma_shape": (5, 16, 8)}, "ends 1040 bytes"),
         ((*_VIEWED, Layout.TMA_NONE), {**_VIEW, "tma_strides": (16, 64, 4)}, "expected 2"),
         ((*_VIEWED, Layout.TMA_NONE), {**_VIEW, "tma_shape": (4, 0, 8)}, "positive extents"),
+        ((8, f32, Layout.TMA_NONE), {"tma_box": (8,), "tma_promotion": "32B"}, "'none', '64B', '128B'"),
+        ((8, f32), {"tma_promotion": "64B"}, "for a TMA layout"),
     ],
     ids=str,
 )
@@ -205,6 +207,7 @@ def test_tiles() -> None:
     assert repr(Tile("M", f16)) == "Tile('M', f16, Layout.ROW_MAJOR)"
     viewed = repr(Tile(*_VIEWED, Layout.TMA_NONE, **_VIEW))
     assert "tma_shape=(4, 16, 8), tma_strides=(16, 64, 2)" in viewed
+    assert "tma_promotion='64B'" in repr(Tile(8, f32, Layout.TMA_NONE, tma_box=(8,), tma_promotion="64B"))
     modes = ["none", "none", "32B", "64B", "128B", "128B_ATOM_32B"]
     assert [layout.swizzle for layout in Layout] == modes
 

@@ -22,6 +22,7 @@ from pyptx.core.errors import (
 from pyptx.core.types import b32, bf16, f32, s32, u8, u32, u64
 from pyptx.dsl import Layout, Reg, Scalar, Tile, TileParam, ptx, reg, smem
 from pyptx.entry import Kernel, kernel
+from pyptx.entry.specialize import tensor_map
 from pyptx.toolchain import Tool
 
 pytestmark = pytest.mark.smoke
@@ -591,6 +592,13 @@ def unfolded(x: np.ndarray) -> np.ndarray:
     padded = np.zeros((rows, -(-columns // 16) * 16), x.dtype)
     padded[:, :columns] = x
     return padded.reshape(rows, -1, 8).transpose(1, 0, 2)
+
+
+@pytest.mark.parametrize("promotion", ["none", "256B"])
+def test_the_granularity_of_l2_fetches_reaches_the_map(promotion: str) -> None:
+    spec = Tile(64, 64, bf16, Layout.TMA_128B, tma_box=(8, 64), tma_promotion=promotion)
+    made = tensor_map("X", spec, 0, shape=(64, 64), dtype=bf16)
+    assert made.driver_arguments().l2_promotion == {"none": 0, "256B": 3}[promotion]
 
 
 def test_a_tensor_map_of_another_shape() -> None:

@@ -91,6 +91,7 @@ def description(candidate: Candidate, inputs: Inputs, folder: Path) -> dict[str,
                     "type": spec.dtype.name,
                     "box": list(spec.tma_box),
                     "swizzle": spec.layout.swizzle,
+                    "promotion": spec.tma_promotion,
                     "shape": spec.tma_shape or spec.shape(special.dims),
                     "strides": spec.tma_strides,
                 }

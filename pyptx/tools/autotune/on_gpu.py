@@ -144,6 +144,7 @@ class CudaBackend:
             dtype=parameter["type"],
             box=parameter["box"],
             swizzle=parameter["swizzle"],
+            l2_promotion=parameter["promotion"],
         )
         return encode(described, pointer, self._device)
 

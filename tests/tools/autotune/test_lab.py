@@ -154,7 +154,14 @@ def test_what_a_worker_is_told(tmp_path: Path) -> None:
     kinds = [parameter["kind"] for parameter in told["parameters"]]
     assert {"map", "pointer"} <= {*kinds}
     (tensor_map,) = (each for each in told["parameters"] if each["kind"] == "map")
-    described = {"type": "bf16", "box": [8, 64], "swizzle": "128B", "shape": [8, 64], "strides": None}
+    described = {
+        "type": "bf16",
+        "box": [8, 64],
+        "swizzle": "128B",
+        "promotion": "none",
+        "shape": [8, 64],
+        "strides": None,
+    }
     assert tensor_map == {"kind": "map", "array": 0, **described}
     values = [each for each in told["parameters"] if each["kind"] == "scalar"]
     extent = {"kind": "scalar", "type": "u32", "value": 8}

@@ -185,7 +185,15 @@ def test_parameters_of_every_kind(driver: HostDriver, monkeypatch: pytest.Monkey
     arrays = [{"shape": [64, 128], "type": "bf16"}, None]
     held = [[4096, 8192], []]
     shape = {"shape": [2, 64, 64], "strides": [128, 256, 2]}
-    tensor_map = {"kind": "map", "array": 0, "type": "bf16", "box": [2, 8, 64], "swizzle": "128B", **shape}
+    tensor_map = {
+        "kind": "map",
+        "array": 0,
+        "type": "bf16",
+        "box": [2, 8, 64],
+        "swizzle": "128B",
+        "promotion": "none",
+        **shape,
+    }
     assert backend._argument(tensor_map, arrays, held, 1) == "the map"
     ((described, pointer, device),) = encoded
     assert (described.box, described.shape, described.swizzle) == ((2, 8, 64), (2, 64, 64), "128B")
