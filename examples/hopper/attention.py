@@ -104,6 +104,7 @@ def build_attention(
     staging=None,
     section=None,
     pin=False,
+    promotion="128B",
     ragged=None,
     lengths=False,
     page=None,
@@ -136,6 +137,7 @@ def build_attention(
             :class:`pyptx.kit.WorkOrder` chooses, among those whose K and V fit into L2.
         pin: whether ptxas must keep all exponentials before the wait for the products into O; with
             ``overlap``.
+        promotion: granularity of L2 fetches of K and V, as of :class:`pyptx.kit.HeadOperand`.
         ragged: numbers of queries and keys of all sequences, if these lie one behind the other: then Q and O
             are [1, queries, H, D], K and V [1, keys, Hk, D], lse[1, H, queries], and begins_q[B + 1] and
             begins_k[B + 1] in s32 follow. S and Sk are the most of a sequence.
@@ -200,7 +202,7 @@ def build_attention(
     rows_q, rows_k = ((1, n) for n in ragged) if ragged else ((B, S), (B, Sk))
     rows_k = rows_k if page is None else (pages, page)
     load_q = kit.HeadOperand(ROWS, D, dtype, order=order, packed=packed)
-    load_kv = kit.HeadOperand(block, D, dtype, order=order, piece=where.pieces(block))
+    load_kv = kit.HeadOperand(block, D, dtype, order=order, piece=where.pieces(block), promotion=promotion)
     store_o = kit.HeadOperand(ROWS, D, bf16 if narrow else dtype, order=order, packed=packed)
     turned = kit.TransposedOperand(load_kv) if narrow else None
     loaded = 1 if narrow and D == 256 else stages  # stages of V as it is loaded

@@ -75,6 +75,7 @@ def build_decode(
     block=64,
     stages=None,
     ctas=132,
+    promotion="256B",
 ):
     """Build the kernel; call it with Q[B, Sq, H, D], K, V, lengths[B] (and a table): O like Q, lse[B, H, Sq].
 
@@ -96,6 +97,7 @@ def build_decode(
         block: keys of a block, a multiple of 16 up to 256.
         stages: depth of the ring, at least 2; default: as many as fit into 192 KiB.
         ctas: number of CTAs, which must be resident at once; 132 fill an H100 or H200.
+        promotion: granularity of L2 fetches of K and V, as of :class:`pyptx.kit.HeadOperand`.
 
     Raises:
         SpecError: a combination that is not built.
@@ -131,7 +133,7 @@ def build_decode(
     if stages < 2:
         raise SpecError(f"stages = {stages}: expected at least 2, since a stage is freed one turn later")
     load_q = kit.HeadOperand(ROWS, D, dtype, order=order, packed=packed)
-    load_kv = kit.HeadOperand(block, D, dtype, order=order, piece=where.pieces(block))
+    load_kv = kit.HeadOperand(block, D, dtype, order=order, piece=where.pieces(block), promotion=promotion)
     cache = load_kv.spec(B, Sk, Hk) if page is None else load_kv.spec(pages, page, Hk)
     shape = (B, Sq, H, D) if order == "bshd" else (B, H, Sq, D)
     each = D // 32  # elements of a row that a lane combines

@@ -47,6 +47,7 @@ class HeadOperand:
         packed: heads in neighboring rows, a divisor of ``rows``.
         piece: rows of one copy, a multiple of 8 that divides ``rows``, for tiles whose rows come from several
             places, such as the pages of a cache; default: all. :meth:`load` then loads one piece.
+        promotion: granularity of L2 fetches, ``"none"``, ``"64B"``, ``"128B"`` or ``"256B"``.
 
     Attributes:
         nbytes: bytes of one tile, which its loads announce on its mbarrier.
@@ -66,6 +67,7 @@ class HeadOperand:
         order: Order = "bshd",
         packed: int = 1,
         piece: int | None = None,
+        promotion: str = "128B",
     ) -> None:
         if order not in ("bshd", "bhsd"):
             raise SpecError(f"order is {order!r}: expected 'bshd' or 'bhsd'")
@@ -82,6 +84,7 @@ class HeadOperand:
             )
         self.rows, self.elements, self.dtype, self.order, self.packed = rows, elements, dtype, order, packed
         self.piece = piece
+        self.promotion = promotion
         self.width = _SPAN // dtype.nbytes
         self.slabs = elements // self.width
         self.nbytes = rows * elements * dtype.nbytes
@@ -139,7 +142,15 @@ class HeadOperand:
     def _tile(
         self, dims: Sequence[int], box: Sequence[int], shape: Sequence[int], steps: Sequence[int]
     ) -> Tile:
-        return Tile(*dims, self.dtype, Layout.TMA_128B, tma_box=box, tma_shape=shape, tma_strides=steps)
+        return Tile(
+            *dims,
+            self.dtype,
+            Layout.TMA_128B,
+            tma_box=box,
+            tma_shape=shape,
+            tma_strides=steps,
+            tma_promotion=self.promotion,
+        )
 
     def stages(self, count: int, name: str | None = None) -> Buffer:
         """Allocate ``count`` stages of shared memory. Records nothing."""
