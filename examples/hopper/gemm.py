@@ -23,6 +23,9 @@ warpgroups has a tile of its own, every other tile of the cluster; one stores wh
     warpgroup 2                        | products of tile 1 | epilogue 1         | products of tile 3 ...
                                        ^ barrier 2          ^ barrier 1          ^ barrier 2
 
+``deferred=True``: cooperative warpgroups hide the epilogue as well. They round a tile's sums into half as many
+registers, start the first products of the next tile, and store while the tensor cores work.
+
 The rules that make it correct, besides those of the first one:
 
 * With ping-pong a warpgroup begins to wait for stages only after the other one has waited for all of its own.
@@ -48,7 +51,7 @@ import functools
 import sys
 from pathlib import Path
 
-from pyptx import SpecError, Tile, bf16, f32, kernel, kit, ptx, reg, smem
+from pyptx import SpecError, Tile, bf16, f32, kernel, kit, ptx, reg, smem, u32
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
@@ -74,6 +77,7 @@ def build_gemm(
     stages=None,
     staging=None,
     split=1,
+    deferred=False,
     order=kit.tile_order.boustrophedon,
     sms=None,
     beta=None,
@@ -99,6 +103,8 @@ def build_gemm(
         warpgroups: number of consumer warpgroups; default: 1 to 3, as the tile's rows need.
         stages, staging: depth of the ring and of D's staging; default: what fits (``gemm_options.plan``).
         split: number of CTAs, a cluster, that multiply parts of K of one tile. It replaces ``cluster``.
+        deferred: store a tile while the first products of the next one run: its sums wait in registers,
+            rounded. For cooperative consumers and 16-bit types of D, without split, beta and epilogue.
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
         sms: number of SMs to use; default: those that clusters of this size fill at the same time.
         beta: a number: the kernel has an argument C[M, N] of D's type, and adds ``beta * C``.
@@ -127,6 +133,7 @@ def build_gemm(
         stages=stages,
         staging=staging,
         split=split,
+        deferred=deferred,
     )
     operands = kit.SharedOperands(
         kit.ClusterGrid(*cluster),
@@ -317,11 +324,14 @@ def build_gemm(
                 ptx.wgmma.commit_group()
                 consumer.advance()
 
+            def scaled_sums(acc):
+                """Multiply an accumulator by the scales, if there are any."""
+                for value in acc if scales else ():
+                    ptx.inst.mul.f32(value, value, scale)
+                return acc
+
             def store(coord, acc, block):
                 """Record the epilogue of one accumulator."""
-                if scales:
-                    for value in acc:
-                        ptx.inst.mul.f32(value, value, scale)
                 if addend is not None and (block or split > 1):
                     addend.prefetch(coord)
                 kit.wgmma_epilogue.through_shared(
@@ -335,6 +345,17 @@ def build_gemm(
                     addend=addend,
                     cache_hint=stream,
                 )
+
+            def store_all(coord, sums):
+                """Record the epilogues of a tile's accumulators, one below the other."""
+                column, first, *matrix = coord
+                for block, acc in enumerate(sums):
+                    store((column, first + block * ROWS if block else first, *matrix), acc, block)
+
+            if deferred:
+                held = [kit.wgmma_epilogue.Packed(BN, out_type) for _ in accs]
+                held_at = [reg.scalar(u32) for _ in range(2 if batch is None else 3)]
+                waiting = reg.scalar(u32, init=0)
 
             mine = {}
             if pingpong:
@@ -354,7 +375,15 @@ def build_gemm(
                 if pingpong:
                     ptx.bar.sync(own_turn, 256)
                 start(accumulate=False)
-                with ptx.for_(first_k + BK, last_k, BK):
+                if deferred:
+                    if k_blocks > 1:
+                        start(accumulate=True)
+                    with ptx.if_(waiting != 0):
+                        store_all(held_at, held)
+                    if k_blocks > 1:
+                        ptx.wgmma.wait_group(1)
+                        operands.hand_back(read)
+                with ptx.for_(first_k + (2 if deferred and k_blocks > 1 else 1) * BK, last_k, BK):
                     start(accumulate=True)
                     ptx.wgmma.wait_group(1)
                     operands.hand_back(read)
@@ -364,20 +393,26 @@ def build_gemm(
                 ptx.wgmma.wait_group(0)
                 operands.hand_back(read)
 
-                if total is not None:
+                if deferred:
+                    for value, place_of in zip(held_at, corner, strict=True):
+                        ptx.inst.mov.u32(value, place_of)
+                    for packed, acc in zip(held, accs, strict=True):
+                        packed.take(scaled_sums(acc))
+                    waiting.set(1)
+                elif total is not None:
                     thread = ptx.special.tid.x() & 127
                     for block, acc in enumerate(accs):
                         total.put(acc, group * blocks + block, thread)
                     ptx.cluster.sync()
-                    n_base = n_base + rank * (BN // split)
-                for block, acc in enumerate(accs):
-                    if total is not None:
-                        acc = total.take(rank, group * blocks + block, thread)
-                    below = first_row + block * ROWS if block else first_row
-                    store((n_base, m_base + below, *corner[2:]), acc, block)
+                    own = (total.take(rank, group * blocks + block, thread) for block in range(blocks))
+                    store_all((n_base + rank * (BN // split), *corner[1:]), map(scaled_sums, own))
+                else:
+                    store_all(corner, map(scaled_sums, accs))
                 if pingpong:
                     consumer.skip(k_blocks)
                     read.skip(k_blocks)
+            if deferred:
+                store_all(held_at, held)
             kit.wgmma_epilogue.settle(leader)
 
         # --- teardown: no CTA exits while another may still signal it or read from it -------------

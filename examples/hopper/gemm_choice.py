@@ -9,7 +9,8 @@ first, with what bounds each, for a comparison with a search on silicon.  The mo
   their reads of shared memory (128 bytes per clock: ``64 + BN`` rows of 32 bytes for each wgmma), and the
   loads from L2, which multicast divides among the CTAs that share an operand.
 * **Around the stages**: the fill of the ring, and the epilogue, which ping-pong consumers hide behind the
-  other warpgroup's products; with ``split`` the exchange of sums through shared memory.
+  other warpgroup's products, and deferred stores behind the next tile's; with ``split`` the exchange of sums
+  through shared memory.
 * **Power.** A large product that runs again and again is bound by the power limit, not by the clock: joules
   for each FLOP, and for each byte that is moved from L2 and from memory. It takes at least
   ``joules / watts``. In a burst power is no bound, and decides between equally fast options.
@@ -57,7 +58,8 @@ TILES = [
     (192, 192),
 ]
 CLUSTERS = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)]
-ROLES = ("cooperative", "pingpong")
+#: Consumers, and whether they defer the store of a tile.
+ROLES = (("cooperative", False), ("cooperative", True), ("pingpong", False))
 #: Splits of K with clusters that share operands: one of both is 1.
 SHARED = [*((1, cluster) for cluster in CLUSTERS), *((split, (1, 1)) for split in (2, 4, 8))]
 
@@ -79,6 +81,7 @@ def predict(
     cluster=(1, 1),
     consumers="cooperative",
     split=1,
+    deferred=False,
     a_type=bf16,
     out_type=bf16,
     batch=1,
@@ -90,7 +93,7 @@ def predict(
         SpecError: the tile does not fit an SM.
     """
     pingpong = consumers == "pingpong"
-    made = plan(a_type, out_type, tile, pingpong=pingpong, split=split)
+    made = plan(a_type, out_type, tile, pingpong=pingpong, split=split, deferred=deferred)
     (BM, BN), (CM, CN) = tile, cluster
     nbytes = a_type.nbytes
     size = split if split > 1 else CM * CN
@@ -109,9 +112,10 @@ def predict(
     # --- a tile
     epilogue = BM * BN / split * out_type.nbytes / EPILOGUE
     exchange = BM * BN * 4 * (split - 1) / split / EXCHANGE + 1000 if split > 1 else 0
-    around = ROUND_TRIP + (0 if pingpong and rounds > 1 else epilogue)
+    hidden = rounds > 1 and (pingpong or deferred)
+    around = ROUND_TRIP + (0 if hidden else epilogue)
     clocks = rounds * (stages * stage + around + exchange) + STAGE_LATENCY
-    clocks += epilogue if pingpong else 0
+    clocks += epilogue if hidden else 0
 
     # --- memory: every operand once, and again for each band of tiles that does not stay in L2
     operands = (M + N) * K * nbytes * batch
@@ -137,6 +141,7 @@ def predict(
         "tile": tile,
         **({"split": split} if split > 1 else {"cluster": cluster}),
         "consumers": consumers,
+        **({"deferred": True} if deferred else {}),
     }
     return Choice(options, LAUNCH + max(bounds[name] for name in binding), bounds)
 
@@ -154,7 +159,8 @@ def candidates(M, N, K, *, majors=("K", "K"), batch=1, **problem):
             raise SpecError(f"{name} = {value!r}: expected a positive whole number")
     least_a, least_b = (64 if major == "MN" else 8 for major in majors)
     found = []
-    for (BM, BN), consumers, (split, (CM, CN)) in itertools.product(TILES, ROLES, SHARED):
+    wide = problem.get("out_type", bf16) is f32
+    for (BM, BN), (consumers, deferred), (split, (CM, CN)) in itertools.product(TILES, ROLES, SHARED):
         if (
             (BM > 64 and BM >= 2 * M)
             or (BN > 32 and BN >= 2 * N)
@@ -162,10 +168,12 @@ def candidates(M, N, K, *, majors=("K", "K"), batch=1, **problem):
             or (CN > 1 and N <= BN)
             or BM % (CN * least_a)
             or BN % (CM * least_b)
+            or (deferred and (wide or split > 1))
             or (split > 1 and (consumers == "pingpong" or 4 * split > -(-K // 64)))
         ):
             continue
         options = {"tile": (BM, BN), "cluster": (CM, CN), "consumers": consumers, "split": split}
+        options |= {"deferred": True} if deferred else {}
         # A tile may not fit an SM with these roles.
         with contextlib.suppress(SpecError):
             found.append(predict(M, N, K, batch=batch, **options, **problem))

@@ -74,7 +74,18 @@ class Plan(NamedTuple):
     staging: int  # stages of the staging buffer
 
 
-def plan(a_type, out_type, tile, *, pingpong=False, warpgroups=None, stages=None, staging=None, split=1):
+def plan(
+    a_type,
+    out_type,
+    tile,
+    *,
+    pingpong=False,
+    warpgroups=None,
+    stages=None,
+    staging=None,
+    split=1,
+    deferred=False,
+):
     """Return the :class:`Plan` for a tile: as many stages as fit, and up to four for the staging of D.
 
     Raises:
@@ -94,8 +105,12 @@ def plan(a_type, out_type, tile, *, pingpong=False, warpgroups=None, stages=None
     ):
         raise SpecError(f"{warpgroups} warpgroups cannot share the {BM} rows of a tile evenly")
     accumulators = blocks * BN // 2
-    if accumulators > (192 if warpgroups < 3 else 96):
-        raise SpecError(f"tile = {tile} needs {accumulators} registers of each thread for the accumulators")
+    held = accumulators // 2 if deferred else 0
+    if held + accumulators > (192 if warpgroups < 3 else 96):
+        raise SpecError(
+            f"tile = {tile} needs {accumulators} registers of each thread for the accumulators"
+            + f", and {held} for a tile whose store is deferred" * deferred
+        )
     columns = BN // split
     span = next((n for n in BOXES if columns % (n // out_type.nbytes) == 0), None)
     if span is None or BN % split:
@@ -176,6 +191,17 @@ def check(given):
                 f"a CTA of the cluster {CM} x {CN} loads {share} rows of {name[0].upper()}: expected a "
                 f"multiple of {least}"
             )
+    if given["deferred"] and (
+        given["consumers"] == "pingpong"
+        or given["out_type"] is f32
+        or given["split"] > 1
+        or given["beta"] is not None
+        or given["epilogue"] is not None
+    ):
+        raise SpecError(
+            "deferred with ping-pong consumers, f32 out, split, beta or epilogue: the sums of a tile wait in "
+            "registers as 16-bit numbers, which nothing changes any more"
+        )
     if given["split"] > 1:
         if given["consumers"] == "pingpong":
             raise SpecError("split with consumers='pingpong': a CTA has one tile, use 'cooperative'")

@@ -90,7 +90,7 @@ def build_grouped_gemm(
     if type(groups) is not int or groups < 1:
         raise SpecError(f"groups = {groups!r}: expected a positive whole number")
     b_type = a_type if b_type is None else b_type
-    a_major, consumers, batch, split, hints = "K", "cooperative", groups, 1, None
+    a_major, consumers, batch, split, hints, deferred = "K", "cooperative", groups, 1, None, False
     check(locals())
     if layout not in ("contiguous", "masked"):
         raise SpecError(f"layout = {layout!r}: expected 'contiguous' or 'masked'")

@@ -27,7 +27,16 @@ from .outputs import check_output, pack, settle
 if TYPE_CHECKING:
     from .addend import Addend
 
-__all__ = ["ROWS", "Apply", "check_accumulator", "check_staging", "direct", "settle", "through_shared"]
+__all__ = [
+    "ROWS",
+    "Apply",
+    "Packed",
+    "check_accumulator",
+    "check_staging",
+    "direct",
+    "settle",
+    "through_shared",
+]
 
 #: What an author may record on each four elements of a thread: their registers, row and column.
 Apply = Callable[[Fragment, Reg, Reg], None]
@@ -105,8 +114,47 @@ def direct(
             ptx.inst.st.global_.b32(target, _pair(acc, i, dtype), pred=pred)
 
 
+class Packed:
+    """An accumulator that is rounded to a 16-bit type, in half as many registers. Records nothing.
+
+    It frees the accumulator before D is stored: a warpgroup takes it, starts the first products of its next
+    tile, and stores while the tensor core works::
+
+        packed = kit.wgmma_epilogue.Packed(256, bf16)
+        packed.take(acc)
+        ...                                         # wgmma into acc again
+        kit.wgmma_epilogue.through_shared(packed, staging, D.tma_desc(), coord, warp=warp, leader=leader)
+
+    Args:
+        columns: columns of the accumulator.
+        dtype: bf16 or f16.
+
+    Raises:
+        SpecError: another type, or columns that are no multiple of 16.
+    """
+
+    def __init__(self, columns: int, dtype: ScalarType) -> None:
+        check_output(dtype)
+        if dtype.nbytes != 2 or columns < 1 or columns % 16:
+            raise SpecError(f"{columns} columns of {dtype!r}: expected a multiple of 16 in bf16 or f16")
+        self.columns, self.dtype = columns, dtype
+        self.words = reg.array(b32, columns // 4, name="packed")
+
+    def take(self, acc: Fragment) -> None:
+        """Round the accumulator into these registers. Records a ``cvt`` for each two elements.
+
+        Raises:
+            SpecError: ``acc`` is not a whole f32 accumulator of as many columns.
+        """
+        check_accumulator(acc)
+        if acc.layout.columns != self.columns:
+            raise SpecError(f"{acc!r} has {acc.layout.columns} columns: expected {self.columns}")
+        for i, word in enumerate(self.words):
+            pack(word, acc[2 * i], acc[2 * i + 1], self.dtype)
+
+
 def through_shared(
-    acc: Fragment,
+    acc: Fragment | Packed,
     staging: Buffer,
     target: TensorMapReg,
     coord: tuple[Reg | int, ...],
@@ -134,7 +182,7 @@ def through_shared(
     ends.
 
     Args:
-        acc: the accumulator, 64 rows of the warpgroup.
+        acc: the accumulator, 64 rows of the warpgroup, or what :class:`Packed` took of one.
         staging: shared memory with stages and a swizzle: rows of the swizzle's width, :data:`ROWS` for each
             warp.
         target: the output's tensor map, ``D.tma_desc()``, with a box of :data:`ROWS` such rows.
@@ -159,10 +207,19 @@ def through_shared(
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
     """
     dtype = staging.dtype
-    check_accumulator(acc)
     check_output(dtype)
     span = check_staging(staging)
-    chunk, columns = span // dtype.nbytes, acc.layout.columns
+    if isinstance(acc, Packed):
+        if acc.dtype is not dtype or apply is not None or addend is not None:
+            raise SpecError(
+                f"numbers packed in {acc.dtype!r} for {staging!r}: expected the same type, and neither apply "
+                "nor addend, which change the accumulator before it is packed"
+            )
+        columns = acc.columns
+    else:
+        check_accumulator(acc)
+        columns = acc.layout.columns
+    chunk = span // dtype.nbytes
     if columns % chunk:
         raise SpecError(
             f"the accumulator has {columns} columns: expected a multiple of {chunk}, {span} bytes of {dtype}"
@@ -193,11 +250,15 @@ def through_shared(
             settle(leader, depth - 1)
         else:
             addend.wait(number)
-        part = acc[column // 2 : (column + chunk) // 2]
         for i, place in enumerate(places):
             # The distance between stages, and between the halves of a box, is a multiple of the swizzle's
             # period.
             offset = stage * staging.stage_bytes
+            if isinstance(acc, Packed):
+                first_word = column // 4 + 4 * i
+                ptx.stmatrix(ptx.addr(place, offset), acc.words[first_word : first_word + 4])
+                continue
+            part = acc[column // 2 : (column + chunk) // 2]
             each = 32 // dtype.nbytes // 2  # this lane's elements in 32 bytes of both rows
             values = part[each * i : each * (i + 1)]
             if addend is not None:

@@ -37,6 +37,7 @@ FAST = [
     ((72, 136, 136), SMALL),
     ((72, 136, 600), {**SMALL, "sms": 1}),
     ((72, 200, 136), {**SMALL, "sms": 1, "consumers": "pingpong"}),
+    ((72, 200, 136), {**SMALL, "sms": 1, "deferred": True}),
     ((136, 136, 72), {**SMALL, "cluster": (2, 2), "out_type": f32}),
     ((72, 72, 264), {**SMALL, "split": 2}),
     ((72, 72, 72), {**SMALL, "batch": 2, "a_type": f16, "out_type": f16}),
@@ -49,7 +50,7 @@ FAST = [
 ]
 
 
-@pytest.mark.sample(9)
+@pytest.mark.sample(10)
 @pytest.mark.parametrize(("shape", "chosen"), FAST)
 def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
     assert not _wrong(shape, chosen)
@@ -68,6 +69,9 @@ FULL = [
     ((264, 520, 392), {"consumers": "pingpong", "tile": (64, 256), "sms": 4}),
     ((264, 264, 200), {"consumers": "pingpong", "tile": (128, 128), "cluster": (1, 2), "sms": 2}),
     ((264, 264, 72), {"consumers": "pingpong", "tile": (64, 128), "cluster": (2, 2), "sms": 4, "batch": 2}),
+    ((200, 520, 392), {"sms": 2, "deferred": True}),
+    ((264, 264, 72), {"tile": (128, 64), "cluster": (1, 1), "sms": 2, "deferred": True, "batch": 2}),
+    ((264, 264, 400), {"tile": (256, 128), "cluster": (1, 2), "sms": 2, "deferred": True, "a_type": e4m3}),
     ((136, 264, 520), {"split": 4, "tile": (128, 128)}),
     ((136, 264, 520), {"split": 8, "tile": (64, 256), "out_type": f32}),
     ((136, 264, 264), {"split": 2, "tile": (192, 96), "batch": 2}),
@@ -95,7 +99,7 @@ def test_right_at_full_size(shape: Shape, chosen: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("schedule", "seed"), [("late", 0), ("starve:tma", 0), ("starve:mma", 0), ("random", 5)]
 )
-@pytest.mark.parametrize(("shape", "chosen"), FAST[1:5])
+@pytest.mark.parametrize(("shape", "chosen"), FAST[1:6])
 def test_right_under_other_schedules(shape: Shape, chosen: dict[str, Any], schedule: str, seed: int) -> None:
     report, error = harness.simulated(gemm.build_gemm(*shape, **chosen), shape, chosen, schedule, seed)
     assert report.verdict == "clean" and error <= 1, str(report)
@@ -143,6 +147,7 @@ def _fused(shape: Shape, chosen: dict[str, Any], any_m: bool = False) -> str:
         ((72, 136, 136), {**SMALL, "tile": (64, 128), "a_type": f16, "out_type": f16, "beta": -1.0}),
         ((72, 136, 136), {**SMALL, "tile": (64, 192), "out_type": f32, "beta": 2.0, "staging": 2}),
         ((72, 136, 144), {**SMALL, "a_type": e4m3, "scaled": True, "beta": 0.25}),
+        ((72, 136, 144), {**SMALL, "a_type": e4m3, "scaled": True, "deferred": True, "sms": 1}),
         ((72, 136, 136), {**SMALL, "epilogue": options.add_bias(136, options.relu), "scaled": True}),
         ((72, 136, 136), {**SMALL, "split": 2, "beta": 0.5, "epilogue": options.add_bias(136, options.relu)}),
         ((136, 136, 72), {**SMALL, "tile": (128, 64), "consumers": "pingpong", "beta": 1.0, "sms": 1}),
@@ -201,6 +206,9 @@ TUNINGS = [
     {"tile": (64, 192), "consumers": "pingpong", "out_type": f32},
     {"tile": (128, 128), "split": 2},
     {"hints": True},
+    {"deferred": True},
+    {"deferred": True, "tile": (256, 128), "cluster": (2, 2), "a_type": e4m3, "scaled": True},
+    {"deferred": True, "tile": (128, 192), "cluster": (1, 2), "dependent": True, "hints": True},
     {"a_type": e4m3, "scaled": True},
     {"a_type": f32, "out_type": f32},
     {"a_major": "MN", "b_major": "MN", "hints": {"B": "evict_last", "D": "evict_first"}, "dependent": True},
@@ -261,6 +269,8 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((64, 64, 64), {"warpgroups": 3}, "3 warpgroups cannot share"),
         ((64, 64, 64), {"sms": 1}, "sms = 1"),
         ((64, 64, 64), {"order": "rows"}, "tile_order"),
+        ((64, 64, 64), {"deferred": True, "out_type": f32}, "deferred with"),
+        ((64, 64, 64), {"deferred": True, "tile": (256, 192)}, "and 96 for a tile whose store is deferred"),
         ((64, 64, 64), {"hints": {"C": "evict_last"}}, "hints"),
     ],
 )

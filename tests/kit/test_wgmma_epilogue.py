@@ -170,6 +170,42 @@ def test_narrow_boxes(swizzle: str, columns: int, dtype: ScalarType) -> None:
     assert np.array_equal(report.outputs[0], x.astype(NUMPY[dtype]))
 
 
+@pytest.mark.parametrize("schedule", ["eager", "late"])
+@pytest.mark.parametrize("dtype", [bf16, f16])
+def test_packed_sums_outlive_the_accumulator(dtype: ScalarType, schedule: str) -> None:
+    tile = Tile(ROWS, 128, dtype, Layout.TMA_128B, tma_box=(epilogue.ROWS, 64))
+
+    def body(acc: Any, D: Any, warp: Any) -> None:
+        staging = smem.alloc((ROWS, 64), dtype, swizzle="128B", stages=1)
+        leader = ptx.warp.elect()
+        packed = epilogue.Packed(128, dtype)
+        packed.take(acc)
+        for value in acc:
+            value.set(0.0)
+        corner = (0, (warp >> 2) * 64)
+        epilogue.through_shared(packed, staging, D.tma_desc(), corner, warp=warp, leader=leader)
+        epilogue.settle(leader)
+
+    x = np.random.default_rng(0).standard_normal((ROWS, 128)).astype(np.float32)
+    report = filled(128, dtype, tile, body).simulate(x, schedule=schedule, sanitize="strict")
+    assert report.verdict == "clean", str(report)
+    assert np.array_equal(report.outputs[0], x.astype(NUMPY[dtype]))
+
+
+def test_packed_refusals() -> None:
+    def check() -> None:
+        with pytest.raises(SpecError, match="in bf16 or f16"):
+            epilogue.Packed(128, f32)
+        packed = epilogue.Packed(64, bf16)
+        with pytest.raises(SpecError, match="128 columns: expected 64"):
+            packed.take(ptx.wgmma.accumulator(n=128))
+        staging = smem.alloc((64, 64), f16, swizzle="128B", stages=1)
+        with pytest.raises(SpecError, match="expected the same type"):
+            epilogue.through_shared(packed, staging, reg.scalar(u64), (0, 0), warp=0, leader=ptx.warp.elect())
+
+    in_kernel(check, arch="sm_90a", extern_smem=True)
+
+
 def test_apply_gets_rows_and_columns() -> None:
     tile = Tile(ROWS, 64, f32, Layout.TMA_128B, tma_box=(epilogue.ROWS, 32))
 
