@@ -23,8 +23,8 @@ warpgroups has a tile of its own, every other tile of the cluster; one stores wh
     warpgroup 2                        | products of tile 1 | epilogue 1         | products of tile 3 ...
                                        ^ barrier 2          ^ barrier 1          ^ barrier 2
 
-``deferred=True``: cooperative warpgroups hide the epilogue as well. They round a tile's sums into half as many
-registers, start the first products of the next tile, and store while the tensor cores work.
+``deferred=True``: cooperative warpgroups hide the epilogue as well. They round a tile's sums into half as
+many registers, start the first products of the next tile, and store while the tensor cores work.
 
 The rules that make it correct, besides those of the first one:
 
