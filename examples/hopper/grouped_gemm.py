@@ -37,7 +37,7 @@ from pathlib import Path
 
 import numpy as np
 
-from pyptx import SpecError, Tile, bf16, e4m3, e5m2, f32, kernel, kit, ptx, s32, smem
+from pyptx import SpecError, Tile, bf16, e4m3, e5m2, f32, kernel, kit, ptx, reg, s32, smem, u32
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
@@ -62,6 +62,7 @@ def build_grouped_gemm(
     tile=(128, 256),
     cluster=(1, 2),
     scales_major=None,
+    deferred=False,
     stages=None,
     staging=None,
     order=kit.tile_order.boustrophedon,
@@ -81,6 +82,7 @@ def build_grouped_gemm(
         scales_major: None, or ``"M"`` or ``"K"`` for fp8 with scales of blocks as in ``gemm_blockwise.py``:
             two more arguments before the sizes, scales of A ``[ceil(K / 128), M]`` or ``[M, ceil(K / 128)]``
             (masked: with ``groups`` in front), and of B ``[groups, ceil(N / 128), ceil(K / 128)]``.
+        deferred: as for ``build_gemm``, without scales of blocks.
         tile, cluster, stages, staging, order, sms: as for ``build_gemm``; the order is that within a group.
             A cluster whose CTAs share A (1 x 2) suits groups of few rows.
 
@@ -90,16 +92,21 @@ def build_grouped_gemm(
     if type(groups) is not int or groups < 1:
         raise SpecError(f"groups = {groups!r}: expected a positive whole number")
     b_type = a_type if b_type is None else b_type
-    a_major, consumers, batch, split, hints, deferred = "K", "cooperative", groups, 1, None, False
+    a_major, consumers, batch, split, hints = "K", "cooperative", groups, 1, None
+    beta = epilogue = None
     check(locals())
     if layout not in ("contiguous", "masked"):
         raise SpecError(f"layout = {layout!r}: expected 'contiguous' or 'masked'")
     masked = layout == "masked"
     BM, BN = tile
     BK, warpgroups, blocks, span, stages, staging = plan(
-        a_type, out_type, tile, stages=stages, staging=staging
+        a_type, out_type, tile, stages=stages, staging=staging, deferred=deferred
     )
     scaled = scales_major is not None
+    if scaled and deferred:
+        raise SpecError(
+            "deferred with scales of blocks: one warpgroup stores under the other's products anyway"
+        )
     if scaled and (not {a_type, b_type} <= {e4m3, e5m2} or BLOCK % BN or blocks * BN > BLOCK):
         raise SpecError(
             f"scales of blocks with {a_type!r} and tile = {tile}: expected 8-bit floats, columns that divide "
@@ -256,7 +263,16 @@ def build_grouped_gemm(
             def multiply_all():
                 """Multiply a tile, and return its accumulators."""
                 start(accumulate=False)
-                with ptx.for_(BK, K, BK):
+                ahead = 2 if deferred and k_blocks > 1 else 1
+                if ahead == 2:
+                    start(accumulate=True)
+                if deferred:
+                    with ptx.if_(waiting != 0):
+                        store_all(held, *held_at)
+                if ahead == 2:
+                    ptx.wgmma.wait_group(1)
+                    operands.hand_back(read)
+                with ptx.for_(ahead * BK, K, BK):
                     start(accumulate=True)
                     ptx.wgmma.wait_group(1)
                     operands.hand_back(read)
@@ -264,9 +280,14 @@ def build_grouped_gemm(
                 operands.hand_back(read)
                 return accs
 
-            def store(acc, first, n_base, found):
-                """Record the epilogue of one accumulator, whose rows begin at ``first``."""
-                coord = (n_base, first, found.group) if masked else (n_base, first)
+            def store_all(sums, n_base, first, group):
+                """Record the epilogues of a tile's accumulators, one below the other."""
+                for block, acc in enumerate(sums):
+                    store(acc, n_base, first + block * ROWS if block else first, group)
+
+            def store(acc, n_base, first, group):
+                """Record one epilogue. ``group`` is the end of the group's rows, or (masked) its number."""
+                coord = (n_base, first, group) if masked else (n_base, first)
                 by_tma = functools.partial(
                     kit.wgmma_epilogue.through_shared,
                     acc,
@@ -280,7 +301,7 @@ def build_grouped_gemm(
                     by_tma()
                     return
                 # The rows of this warp that belong to the group decide how the warp stores.
-                with ptx.if_(first + ((warp & 3) * 16 + 16) <= found.end):
+                with ptx.if_(first + ((warp & 3) * 16 + 16) <= group):
                     by_tma()
                 with ptx.else_():
                     kit.wgmma_epilogue.direct(
@@ -288,15 +309,30 @@ def build_grouped_gemm(
                         D.at(first, n_base).base,
                         N * out_type.nbytes,
                         dtype=out_type,
-                        rows=found.end - first,
+                        rows=group - first,
                         columns=N - n_base if N % BN else None,
                     )
 
+            if deferred:
+                held = [kit.wgmma_epilogue.Packed(BN, out_type) for _ in accs]
+                held_at = [reg.scalar(u32) for _ in range(3)]
+                waiting = reg.scalar(u32, init=0)
             with work.loop() as found:
                 m_base, n_base = place(found)
                 done = multiply_blocks(found, m_base, n_base) if scaled else multiply_all()
-                for block, acc in enumerate(done):
-                    store(acc, m_base + (first_row + block * ROWS), n_base, found)
+                corner = n_base, m_base + first_row, found.group if masked else found.end
+                if deferred:
+                    for value, wanted in zip(held_at, corner, strict=True):
+                        ptx.inst.mov.u32(value, wanted)
+                    for packed, acc in zip(held, done, strict=True):
+                        packed.take(acc)
+                    waiting.set(1)
+                else:
+                    store_all(done, *corner)
+            if deferred:
+                # A cluster may have had no tile: the groups may be empty.
+                with ptx.if_(waiting != 0):
+                    store_all(held, *held_at)
             kit.wgmma_epilogue.settle(leader)
 
         # --- teardown: no CTA exits while another may still signal it -----------------------------

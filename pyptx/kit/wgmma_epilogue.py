@@ -66,7 +66,7 @@ def _pair(acc: Fragment, i: int, dtype: ScalarType) -> Reg:
 
 
 def direct(
-    acc: Fragment,
+    acc: Fragment | Packed,
     place: Reg,
     row_bytes: int,
     *,
@@ -84,7 +84,7 @@ def direct(
     ``setp`` more, and one for each two elements.
 
     Args:
-        acc: the accumulator, 64 rows of the warpgroup.
+        acc: the accumulator, 64 rows of the warpgroup, or what :class:`Packed` took of one.
         place: global address of the accumulator's first row and column in D, u64.
         row_bytes: bytes from one row of D to the next.
         dtype: output type: f32, bf16 or f16.
@@ -94,8 +94,15 @@ def direct(
     Raises:
         SpecError: the type is another one, or ``acc`` is not a whole f32 accumulator.
     """
-    check_accumulator(acc)
     check_output(dtype)
+    packed = acc if isinstance(acc, Packed) else None
+    if isinstance(acc, Packed):
+        if acc.dtype is not dtype:
+            raise SpecError(
+                f"numbers packed in {acc.dtype!r} for an output of {dtype!r}: expected the same type"
+            )
+        acc = acc.like
+    check_accumulator(acc)
     origin = acc.origin()
     known = None if rows is None else [origin.row.view(s32) < (rows.view(s32) - below) for below in (0, 8)]
     left = None if columns is None else (columns - origin.column).view(s32)
@@ -111,7 +118,8 @@ def direct(
         if dtype is f32:
             ptx.inst.st.global_.v2.f32(target, acc[i : i + 2], pred=pred)
         else:
-            ptx.inst.st.global_.b32(target, _pair(acc, i, dtype), pred=pred)
+            word = _pair(acc, i, dtype) if packed is None else packed.words[i // 2]
+            ptx.inst.st.global_.b32(target, word, pred=pred)
 
 
 class Packed:
@@ -139,6 +147,8 @@ class Packed:
             raise SpecError(f"{columns} columns of {dtype!r}: expected a multiple of 16 in bf16 or f16")
         self.columns, self.dtype = columns, dtype
         self.words = reg.array(b32, columns // 4, name="packed")
+        #: An accumulator whose elements lie as these do; its registers are not used.
+        self.like = ptx.wgmma.accumulator(n=columns, name="unused")
 
     def take(self, acc: Fragment) -> None:
         """Round the accumulator into these registers. Records a ``cvt`` for each two elements.

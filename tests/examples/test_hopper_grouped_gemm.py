@@ -37,12 +37,14 @@ def _wrong(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any], **ru
     return "" if error <= 1 else f"{error} times the bound"
 
 
-@pytest.mark.sample(6)
+@pytest.mark.sample(8)
 @pytest.mark.parametrize(
     ("counts", "N", "K", "chosen"),
     [
         ((3, 0, 70, 20), 72, 72, {**SMALL, "sms": 3}),
         ((3, 0, 70), 72, 72, {**SMALL, "layout": "masked", "sms": 2}),
+        ((3, 0, 70, 20), 72, 72, {**SMALL, "sms": 3, "deferred": True}),
+        ((3, 0, 70), 72, 136, {**SMALL, "sms": 3, "deferred": True, "layout": "masked"}),
         ((65, 1), 136, 136, {**SMALL, "cluster": (1, 2), "out_type": f32, "sms": 4}),
         ((0, 40), 72, 80, {**SMALL, "a_type": f16, "out_type": f16, "b_major": "MN", "sms": 2}),
         ((3, 0, 70), 72, 272, {**SMALL, "a_type": e4m3, "scales_major": "M", "sms": 2}),
@@ -105,6 +107,8 @@ TUNINGS = [
     {"cluster": (2, 1)},
     {"cluster": (2, 2)},
     {"layout": "masked"},
+    {"deferred": True},
+    {"deferred": True, "layout": "masked", "tile": (256, 128)},
     {"tile": (128, 192)},
     {"tile": (256, 128)},
     {"tile": (64, 256), "layout": "masked"},
@@ -127,6 +131,7 @@ def test_assembles_as_it_was_meant(chosen: dict[str, Any], ptxas: Tool) -> None:
         ({"layout": "padded"}, "layout = 'padded'"),
         ({"N": 65}, "N = 65"),
         ({"scales_major": "M"}, "expected 8-bit floats"),
+        ({"scales_major": "M", "deferred": True}, "deferred with scales"),
     ],
 )
 def test_refusals(chosen: dict[str, Any], words: str) -> None:
