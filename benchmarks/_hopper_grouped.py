@@ -27,9 +27,12 @@ def _build(counts: tuple[int, ...], N: int, K: int, **options: Any) -> Any:
 
 def _candidates(counts: tuple[int, ...], N: int, K: int) -> dict[str, Any]:
     return {
-        f"{tile} {cluster}": _build(counts, N, K, tile=tile, cluster=cluster)
+        f"{tile} {cluster}{' deferred' * deferred}": _build(
+            counts, N, K, tile=tile, cluster=cluster, deferred=deferred
+        )
         for tile in ((128, 256), (256, 128), (128, 128), (64, 256))
         for cluster in ((1, 1), (1, 2), (2, 1))
+        for deferred in (False, True)
     }
 
 
