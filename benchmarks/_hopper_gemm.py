@@ -127,6 +127,45 @@ def _fp8_row(M: int, N: int, K: int) -> Row:
     )
 
 
+def _promoted(M: int, N: int, K: int, **options: Any) -> Any:
+    module = load_example("hopper/gemm_blockwise.py")
+    return module.build_gemm_blockwise(M, N, K, scales_major=None, **options)
+
+
+def _promoted_candidates(M: int, N: int, K: int) -> dict[str, Any]:
+    return {
+        f"{tile} {cluster}": _promoted(M, N, K, tile=tile, cluster=cluster)
+        for tile in ((128, 128), (256, 64))
+        for cluster in ((1, 1), (2, 1), (1, 2), (2, 2))
+    }
+
+
+def _promoted_row(M: int, N: int, K: int) -> Row:
+    """Return the row of fp8 whose sums are promoted to f32 every 128 of K, on both sides."""
+
+    def inputs(torch: Any, copy: int) -> tuple[Any, ...]:
+        operands = (each.to(torch.float8_e4m3fn) for each in _normal(torch, copy, M, N, K))
+        return *operands, *(torch.ones(1, device="cuda") for _ in "AB")
+
+    def rivals(torch: Any) -> dict[str, Callable[..., Any]]:
+        slow = partial(torch._scaled_mm, out_dtype=torch.bfloat16, use_fast_accum=False)
+        return {"torch._scaled_mm": lambda a, b, x, y: slow(a, b.T, scale_a=x, scale_b=y)}
+
+    return Row(
+        name=f"fp8 promoted {M}x{N}x{K}",
+        group="fp8",
+        ours=partial(_promoted, M, N, K),
+        candidates=partial(_promoted_candidates, M, N, K),
+        rivals=rivals,
+        inputs=inputs,
+        reference=lambda a, b, x, y: a.float() @ b.float().T,
+        rtol=2.0**-7,
+        atol=2.0**-9 * K**0.5,
+        flops=2.0 * M * N * K,
+        target=1.05,
+    )
+
+
 def _step(path: Path) -> Row:
     """Return the row of a step of the ladder."""
     number, _, name = path.stem.removeprefix("step").partition("_")
@@ -147,6 +186,7 @@ def _rows() -> Iterator[Row]:
         for M in TOKENS:
             yield _row("layers", M, N, K, 0.97)
     yield _fp8_row(8192, 8192, 8192)
+    yield _promoted_row(8192, 8192, 8192)
 
 
 GEMMS = list(_rows())
