@@ -218,8 +218,7 @@ def hopper():
 
 
 def measure(torch, M, V, dtype=bf16, **tuning):
-    """Time the kernel with a gradient of its own, and torch's loss and gradient. The work: one read, one
-    write."""
+    """Time the kernel with a gradient of its own, and torch's loss and gradient: one read, one write."""
     kind = {f32: torch.float32, f16: torch.float16, bf16: torch.bfloat16}[dtype]
 
     def inputs(copy):

@@ -13,10 +13,13 @@ The result is as exact for rows whose mean is far larger than their deviation as
 A row that is too long for the registers of a CTA, or of a cluster (``cluster=``), is read three times, from
 the ring or from L2.  The design, registers or a ring of shared memory, is a choice: ``pyptx.kit.row_stream``.
 
+With ``residual=True`` the kernel first adds a second matrix: ``s = x + residual``, rounded to the type, is
+stored too, and y is the norm of this s.
+
 The backward needs the mean and ``rstd = 1 / sqrt(variance + epsilon)`` of each row, which ``statistics=True``
 stores.  With ``n = (x - mean) * rstd`` and ``h = dy * weight``::
 
-    dx       = (h - mean(h) - n * mean(h * n)) * rstd
+    dx       = (h - mean(h) - n * mean(h * n)) * rstd  (+ the gradient that arrives at s, with residual=True)
     dweight  = the sum over rows of dy * n,   dbias = the sum over rows of dy
 
 It takes two kernels.  In the first, persistent, each team adds up its own rows of both sums in registers, in
@@ -33,33 +36,50 @@ import numpy as np
 from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
 
 
-def build_layernorm(N, *, dtype=f32, epsilon=1e-5, statistics=False, **tuning):
-    """Build the kernel for rows of ``N`` elements; call it with x[M, N], weight[N] and bias[N].
+def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=False, **tuning):
+    """Build the kernel for rows of ``N`` elements.
 
-    The outputs are y[M, N], and with ``statistics`` mean[M] and rstd[M] in f32.
+    Call it with x[M, N] (, residual[M, N]), weight[N] and bias[N].  The outputs are y[M, N], with
+    ``residual`` s[M, N], and with ``statistics`` mean[M] and rstd[M] in f32.
 
     Args:
         N: elements of a row, any number.
         dtype: type of x, weight, bias and the result: f32, f16 or bf16. Sums are f32.
         epsilon: number that the kernel adds to the variance.
+        residual: add a second matrix to x first.
         statistics: store what the backward needs.
         tuning: design and sizes, as for ``kit.RowPlan.make``; ``held`` is 8 for f32 and 4 for 16 bits, so
         that a
             thread keeps at most 32 differences.
     """
-    plan = kit.RowPlan.make(N, [dtype], [dtype], **{"held": 2 * dtype.nbytes, **tuning})
+    matrices = [dtype] * (2 if residual else 1)
+    # Without the hint ptxas gives up registers, and spills, for CTAs that it hopes to fit beside this one.
+    resident = 1 if N * dtype.nbytes <= 512 * 64 else None
+    defaults = {"held": 2 * dtype.nbytes // len(matrices), "resident": resident}
+    plan = kit.RowPlan.make(N, matrices, matrices, **{**defaults, **tuning})
 
-    def norm(X, weight, bias, Y, mean=None, rstd=None):
-        stream = plan.stream(X.extent(0), [X], [Y])
+    def words(piece):
+        """Return the piece of x, or of s."""
+        if not residual:
+            return piece.words(0)
+        return kit.from_f32([x + r for x, r in zip(*map(piece.values, (0, 1)), strict=True)], dtype)
+
+    def norm(inputs, weight, bias, outputs, mean=None, rstd=None):
+        stream = plan.stream(inputs[0].extent(0), inputs, outputs)
         weights, biases = stream.vector(weight), stream.vector(bias)
         with stream.rows() as row:
+            normed = row.derive(words)
             total = reg.scalar(f32, init=0.0)
             for piece in row.pieces():
-                for x in piece.values(0):
+                if residual:
+                    piece.store_words(1, normed(piece))
+                for x in kit.to_f32(normed(piece), dtype):
                     total += x
             middle = stream.team.reduce(total, "add") * (1 / N)
             # Elements outside the row were read as 0: their differences must not count.
-            differences = row.derive(lambda piece: piece.keep([x - middle for x in piece.values(0)]))
+            differences = row.derive(
+                lambda piece: piece.keep([x - middle for x in kit.to_f32(normed(piece), dtype)])
+            )
             squares = reg.scalar(f32, init=0.0)
             for piece in row.pieces():
                 for d in differences(piece):
@@ -82,23 +102,30 @@ def build_layernorm(N, *, dtype=f32, epsilon=1e-5, statistics=False, **tuning):
                 piece.store(0, results)
         ptx.ret()
 
+    rows = [Tile("M", N, dtype)] * len(matrices)
     options = {
-        "in_specs": (Tile("M", N, dtype), Tile(N, dtype), Tile(N, dtype)),
-        "out_specs": (Tile("M", N, dtype), *[Tile("M", f32)] * (2 * statistics)),
+        "in_specs": (*rows, Tile(N, dtype), Tile(N, dtype)),
+        "out_specs": (*rows, *[Tile("M", f32)] * (2 * statistics)),
         "grid": lambda M: plan.grid(M),
         "arch": "sm_90a",
         "name": "layer_norm",
         **plan.options(),
     }
+    if residual and statistics:
+        return kernel(**options)(lambda X, R, w, b, Y, S, mean, rstd: norm([X, R], w, b, [Y, S], mean, rstd))
+    if residual:
+        return kernel(**options)(lambda X, R, w, b, Y, S: norm([X, R], w, b, [Y, S]))
     if statistics:
-        return kernel(**options)(lambda X, weight, bias, Y, mean, rstd: norm(X, weight, bias, Y, mean, rstd))
-    return kernel(**options)(lambda X, weight, bias, Y: norm(X, weight, bias, Y))
+        return kernel(**options)(lambda X, w, b, Y, mean, rstd: norm([X], w, b, [Y], mean, rstd))
+    return kernel(**options)(lambda X, w, b, Y: norm([X], w, b, [Y]))
 
 
-def build_layernorm_backward(N, *, dtype=f32, **tuning):
-    """Build the first kernel of the backward; call it with x[M, N], dy[M, N], weight[N], mean[M] and rstd[M].
+def build_layernorm_backward(N, *, dtype=f32, residual=False, **tuning):
+    """Build the first kernel of the backward.
 
-    The outputs are dx[M, N], and the partial sums of dweight and dbias, a row for each team: [ctas * teams, 2
+    Call it with x[M, N], dy[M, N] (, ds[M, N]), weight[N], mean[M] and rstd[M]. With ``residual``, x is the
+    stored s, ds is the gradient that arrives at it, and dx is the gradient of both x and residual.  The
+    outputs are dx[M, N], and the partial sums of dweight and dbias, a row for each team: [ctas * teams, 2
     * N] in f32.
 
     Args:
@@ -109,18 +136,11 @@ def build_layernorm_backward(N, *, dtype=f32, **tuning):
         65,536
             elements in a row.
     """
-    plan = kit.RowPlan.make(N, [dtype, dtype], [dtype], **{**kit.column_tuning(N), **tuning})
-    rows, vector = Tile("M", N, dtype), Tile(N, dtype)
+    matrices = [dtype] * (3 if residual else 2)
+    plan = kit.RowPlan.make(N, matrices, [dtype], **{**kit.column_tuning(N), **tuning})
 
-    @kernel(
-        in_specs=(rows, rows, vector, Tile("M", f32), Tile("M", f32)),
-        out_specs=(rows, Tile(plan.ctas * plan.teams, 2 * N, f32)),
-        grid=(plan.ctas * plan.cluster,),
-        arch="sm_90a",
-        **plan.options(),
-    )
-    def layer_norm_backward(X, dY, weight, mean, rstd, dX, parts):
-        stream = plan.stream(X.extent(0), [X, dY], [dX], most=2)
+    def backward(inputs, weight, mean, rstd, dX, parts):
+        stream = plan.stream(inputs[0].extent(0), inputs, [dX], most=2)
         weights, means, factors = stream.vector(weight), stream.numbers(mean), stream.numbers(rstd)
         weight_sums, bias_sums = kit.column_registers(plan), kit.column_registers(plan)
 
@@ -149,17 +169,33 @@ def build_layernorm_backward(N, *, dtype=f32, **tuning):
                     ptx.inst.fma.rn.f32(h, dy, w, of_h)
                     ptx.inst.fma.rn.f32(h, n, of_product, h)
                     results.append(h * scale)
+                if residual:
+                    results = [dx + ds for dx, ds in zip(results, piece.values(2), strict=True)]
                 piece.store(0, results)
         kit.store_column_parts(stream, weight_sums, parts)
         kit.store_column_parts(stream, bias_sums, parts, first=N)
         ptx.ret()
 
-    return layer_norm_backward
+    rows, numbers = Tile("M", N, dtype), Tile("M", f32)
+    options = {
+        "in_specs": (*[rows] * len(matrices), Tile(N, dtype), numbers, numbers),
+        "out_specs": (rows, Tile(plan.ctas * plan.teams, 2 * N, f32)),
+        "grid": (plan.ctas * plan.cluster,),
+        "arch": "sm_90a",
+        "name": "layer_norm_backward",
+        **plan.options(),
+    }
+    if residual:
+        return kernel(**options)(
+            lambda X, dY, dS, w, mean, rstd, dX, parts: backward([X, dY, dS], w, mean, rstd, dX, parts)
+        )
+    return kernel(**options)(
+        lambda X, dY, w, mean, rstd, dX, parts: backward([X, dY], w, mean, rstd, dX, parts)
+    )
 
 
 def build_weight_gradients(rows, N, *, dtype=f32, warps=8):
-    """Build the second kernel of the backward: call it with parts[rows, 2 * N] in f32; it adds up each
-    column.
+    """Build the second kernel of the backward: it adds up each column of parts[rows, 2 * N], in f32.
 
     The output has 2 * N elements: dweight, then dbias.
 
@@ -207,13 +243,13 @@ def reference(x, weight, bias, epsilon=1e-5):
     return (x.astype(np.float64) - mean) * rstd * weight.astype(np.float64) + bias.astype(np.float64)
 
 
-def reference_backward(x, dy, weight, epsilon=1e-5):
+def reference_backward(x, dy, weight, epsilon=1e-5, ds=0.0):
     """Return dx, dweight and dbias in float64."""
     mean, rstd = statistics_of(x, epsilon)
     n, dy = (x.astype(np.float64) - mean) * rstd, dy.astype(np.float64)
     h = dy * weight.astype(np.float64)
     dx = (h - np.mean(h, axis=1, keepdims=True) - n * np.mean(h * n, axis=1, keepdims=True)) * rstd
-    return dx, np.sum(dy * n, axis=0), np.sum(dy, axis=0)
+    return dx + np.asarray(ds, np.float64), np.sum(dy * n, axis=0), np.sum(dy, axis=0)
 
 
 def type_of(array):
@@ -246,7 +282,7 @@ def worst_error(x, weight, bias, y, **tuning):
     return np.inf if np.isnan(error).any() else float(np.max(error))
 
 
-def worst_gradient_error(x, dy, weight, dx, dweight, dbias, **tuning):
+def worst_gradient_error(x, dy, weight, dx, dweight, dbias, ds=None, **tuning):
     """Return the largest error of the gradients against float64, as a fraction of the bound.
 
     With u = 2**-24: :func:`backward` passes mean and rstd with a relative error of at most u.  So n is wrong
@@ -254,7 +290,7 @@ def worst_gradient_error(x, dy, weight, dx, dweight, dbias, **tuning):
     the errors of n in it.  A term of dweight and dbias takes part in at most M additions, and one for each
     team.
     """
-    exact = reference_backward(x, dy, weight)
+    exact = reference_backward(x, dy, weight, ds=0.0 if ds is None else ds)
     (relative, tiny), u, (M, N) = rounding(dx), 2.0**-24, x.shape
     mean, rstd = statistics_of(x)
     dtype = type_of(dx)
@@ -267,6 +303,8 @@ def worst_gradient_error(x, dy, weight, dx, dweight, dbias, **tuning):
     of_product = np.mean(h * of_n, axis=1, keepdims=True) + many * np.mean(h * n, axis=1, keepdims=True)
     product = np.mean(h * n, axis=1, keepdims=True)
     bound = rstd * (3 * u * h + 2 * of_h + 2 * n * of_product + (of_n + 2 * u * n) * product)
+    if ds is not None:
+        bound += 3 * u * np.abs(ds.astype(np.float64))
     bounds = [bound + (3 * u + relative) * np.abs(exact[0]) + tiny]
     many = (M + plan.ctas * plan.teams + 4) * u
     of_terms = np.sum(np.abs(dy) * of_n, axis=0)
@@ -277,11 +315,11 @@ def worst_gradient_error(x, dy, weight, dx, dweight, dbias, **tuning):
     return np.inf if np.isnan(worst) else float(worst)
 
 
-def backward(x, dy, weight, mean, rstd, *, run, dtype=f32, **tuning):
-    """Run both kernels of the backward; ``run(kernel, *inputs)`` returns the outputs. Returns three
-    gradients."""
+def backward(x, dy, weight, mean, rstd, ds=None, *, run, dtype=f32, **tuning):
+    """Run both kernels of the backward; ``run(kernel, *inputs)`` returns the outputs."""
     N = x.shape[1]
-    dx, parts = run(build_layernorm_backward(N, dtype=dtype, **tuning), x, dy, weight, mean, rstd)
+    first = build_layernorm_backward(N, dtype=dtype, residual=ds is not None, **tuning)
+    dx, parts = run(first, *(each for each in (x, dy, ds, weight, mean, rstd) if each is not None))
     (both,) = run(build_weight_gradients(parts.shape[0], N, dtype=dtype), parts)
     return dx, both[:N], both[N:]
 

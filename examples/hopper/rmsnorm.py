@@ -114,12 +114,11 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fals
 
 
 def build_rmsnorm_backward(N, *, dtype=f32, residual=False, **tuning):
-    """Build the first kernel of the backward; call it with x[M, N], dy[M, N] (, ds[M, N]), weight[N],
-    rstd[M].
+    """Build the first kernel of the backward.
 
-    The outputs are dx[M, N], and the partial sums of dweight, one row for each team: [ctas * teams, N] in
-    f32. With ``residual``, x is the stored s, ds is the gradient that arrives at it, and dx is the gradient
-    of both x and residual.
+    Call it with x[M, N], dy[M, N] (, ds[M, N]), weight[N] and rstd[M].  The outputs are dx[M, N], and the
+    partial sums of dweight, one row for each team: [ctas * teams, N] in f32. With ``residual``, x is the
+    stored s, ds is the gradient that arrives at it, and dx is the gradient of both x and residual.
 
     Args:
         N, dtype, tuning: as for :func:`build_rmsnorm`; ``kit.column_tuning`` has the defaults.

@@ -66,8 +66,7 @@ def build_softmax(N, *, dtype=f32, **tuning):
 
 
 def build_softmax_backward(N, *, dtype=f32, **tuning):
-    """Build the backward; call it with y[M, N] and dy[M, N], it returns dx[M, N]. Arguments as for the
-    forward."""
+    """Build the backward; call it with y[M, N] and dy[M, N], it returns dx[M, N]."""
     plan = kit.RowPlan.make(N, [dtype, dtype], [dtype], **{"held": 4, **tuning})
     rows = Tile("M", N, dtype)
 
@@ -146,8 +145,7 @@ def worst_error(x, y, **tuning):
 
 
 def worst_gradient_error(y, dy, dx, **tuning):
-    """Return the largest error of dx against float64, as a fraction of the bound: sum, difference,
-    product."""
+    """Return the largest error of dx against float64, as a fraction of the bound."""
     exact, (relative, tiny) = reference_backward(y, dy), rounding(dx)
     dtype = next(each for each in (f32, f16, bf16) if each.dtype == dx.dtype)
     plan = kit.RowPlan.make(y.shape[1], [dtype] * 2, [dtype], **{"held": 4, **tuning})

@@ -48,8 +48,7 @@ def sigmoid(x):
 
 
 def build_swiglu(N, *, dtype=f32, packed=False, **tuning):
-    """Build the kernel for rows of ``N`` results; call it with gate[M, N] and up[M, N], or packed with x[M, 2
-    * N].
+    """Build the kernel; call it with gate[M, N] and up[M, N], or packed with x[M, 2 * N].
 
     Args:
         N: elements of a row of the result, any number.

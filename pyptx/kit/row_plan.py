@@ -1,5 +1,4 @@
-"""How rows stream through CTAs: sizes and designs of memory-bound kernels, checked before anything is
-recorded.
+"""How rows stream through CTAs: sizes and designs of memory-bound kernels, checked before the recording.
 
 Owns the choice of threads, teams, pieces and stages for rows of a given width, and the memory that they need.
 :mod:`.row_stream` has the designs themselves.
@@ -280,8 +279,7 @@ class RowPlan:
         return self.cluster * (blocks if self.ctas is None else min(blocks, self.ctas))
 
     def options(self) -> dict[str, Any]:
-        """Return the options of ``@kernel`` that the plan decides: ``block``, ``cluster``,
-        ``extern_smem``."""
+        """Return the options of ``@kernel`` that the plan decides, such as ``block`` and ``cluster``."""
         return {
             "min_ctas_per_sm": self.resident,
             "block": (self.threads * self.teams,),

@@ -1,5 +1,4 @@
-"""The exponentials of a row and their sum, relative to the row's maximum: what softmax and cross-entropy
-share.
+"""The exponentials of a row and their sum, relative to its maximum, for softmax and cross-entropy.
 
 Owns the order of these operations, and what they do with infinities and NaN.
 """
@@ -87,8 +86,7 @@ def row_exponentials(
 
 
 def _add(values: Sequence[Reg], maximum: Reg, total: Reg) -> None:
-    """Add the exponentials of a piece to a sum, relative to a maximum that may grow. Changes both
-    registers."""
+    """Add the exponentials of a piece to a sum, relative to a maximum that may grow; change both."""
     new = reg.scalar(f32, init=maximum)
     for x in values:
         ptx.inst.max.f32(new, new, x)

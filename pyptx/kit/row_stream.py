@@ -64,8 +64,7 @@ class RowSlice:
         self.pitch = columns * tile.dtype.nbytes
 
     def check(self, plan: RowPlan) -> None:
-        """Raise :class:`SpecError` if rows of the plan are no part of this matrix, or its pieces do not
-        fit."""
+        """Raise :class:`SpecError` if rows of the plan are no part of this matrix, or pieces do not fit."""
         columns = self.pitch // self.dtype.nbytes
         if self.first < 0 or self.first + plan.width > columns:
             raise SpecError(f"{plan.width} columns from {self.first} on: {self.tile!r} has {columns}")
@@ -267,8 +266,7 @@ class RowStream:
         self.source.finish()
 
     def index(self, block: Reg) -> tuple[Reg, Reg | None]:
-        """Return this team's row of a block, not past the last, and the predicate that it is one of the
-        block's."""
+        """Return this team's row of a block, not past the last, and the predicate that the block has it."""
         plan = self.plan
         if plan.teams == 1:
             return block, None
@@ -422,8 +420,7 @@ class Piece:
         return to_f32(words, vector.dtype)
 
     def keep(self, values: Sequence[Reg], other: float = 0.0) -> Sequence[Reg]:
-        """Return the values where the piece lies in the row, else ``other``. Records a ``selp`` for each, or
-        none."""
+        """Return the values where the piece lies in the row, else ``other``. Records ``selp``, or none."""
         if self.inside is None:
             return values
         found = [reg.scalar(f32) for _ in values]

@@ -31,19 +31,19 @@ _MOST_CLUSTER = 8
 def column_tuning(width: int, ctas: int = 132) -> dict[str, Any]:
     """Return options of ``RowPlan.make`` for a first pass over rows of ``width`` elements. Records nothing.
 
-    A thread has 16 columns at most, a CTA 8192; wider rows are shared by a cluster. ``ctas`` CTAs are
-    persistent.
+    A thread has 16 columns at most, a CTA 8192 (4096 if the width is no multiple of 8: each element takes a
+    register then). Wider rows are shared by a cluster. ``ctas`` CTAs are persistent.
     """
     cluster = 1
-    while cluster < _MOST_CLUSTER and width > cluster * _MOST_COLUMNS:
+    most = _MOST_COLUMNS if width % 8 == 0 else _MOST_COLUMNS // 2
+    while cluster < _MOST_CLUSTER and width > cluster * most:
         cluster *= 2
     threads = min(_MOST_COLUMNS // 16, 32 * -(-width // (32 * 16 * cluster)))
     return {"threads": threads, "teams": 1, "cluster": cluster, "ctas": max(1, ctas // cluster), "held": 4}
 
 
 def column_registers(plan: RowPlan) -> list[RegArray]:
-    """Return f32 registers for sums of a thread's columns, an array for each step. Records a ``mov`` for
-    each.
+    """Return f32 registers for sums of a thread's columns, an array for each step. Records ``mov``.
 
     Raises:
         SpecError: the plan is not persistent, loops over pieces, or has more columns than the registers of a

@@ -59,6 +59,20 @@ def test_special_numbers() -> None:
     assert layernorm.worst_error(x[2:], weight, bias, y[2:]) <= 1
 
 
+@pytest.mark.parametrize("dtype", [bf16, f32, f16])
+@pytest.mark.parametrize(
+    "tuning", [{}, {"held": 1, "threads": 32}, {"threads": 32, "design": "ring", "ctas": 2}]
+)
+def test_norm_of_a_sum(dtype: ScalarType, tuning: dict[str, Any]) -> None:
+    x, residual, weight, bias = layernorm.make_inputs(5, 512, dtype=dtype)
+    kernel = layernorm.build_layernorm(512, dtype=dtype, residual=True, statistics=True, **tuning)
+    y, s, mean, _ = layernorm.simulated(kernel, x, residual, weight, bias)
+    exact = (x.astype(np.float32) + residual.astype(np.float32)).astype(dtype.dtype)
+    assert np.array_equal(s, exact)
+    assert layernorm.worst_error(exact, weight, bias, y, **tuning) <= 1
+    assert np.allclose(mean, layernorm.statistics_of(exact)[0][:, 0], rtol=1e-4, atol=1e-5)
+
+
 def test_statistics() -> None:
     x, _, weight, bias = layernorm.make_inputs(4, 500, dtype=bf16)
     kernel = layernorm.build_layernorm(500, dtype=bf16, statistics=True)
@@ -70,8 +84,9 @@ def test_statistics() -> None:
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("design", BACKWARDS)
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
-def test_backward(dtype: ScalarType, design: str) -> None:
-    gradients_are_right(7, 512, dtype, **BACKWARDS[design])
+@pytest.mark.parametrize("residual", [False, True])
+def test_backward(dtype: ScalarType, design: str, residual: bool) -> None:
+    gradients_are_right(7, 512, dtype, residual=residual, **BACKWARDS[design])
 
 
 @pytest.mark.parametrize("dtype", [bf16, f32])
@@ -79,14 +94,15 @@ def test_backward_of_an_odd_width(dtype: ScalarType) -> None:
     gradients_are_right(3, 331, dtype, ctas=2)
 
 
-def gradients_are_right(M: int, N: int, dtype: ScalarType, **tuning: Any) -> None:
+def gradients_are_right(M: int, N: int, dtype: ScalarType, *, residual: bool = False, **tuning: Any) -> None:
     x, dy, weight, _ = layernorm.make_inputs(M, N, dtype=dtype)
+    ds = layernorm.make_inputs(M, N, 1, dtype=dtype)[1] if residual else None
     mean, rstd = (each[:, 0].astype(np.float32) for each in layernorm.statistics_of(x))
     run = lambda: layernorm.backward(  # noqa: E731
-        x, dy, weight, mean, rstd, run=layernorm.simulated, dtype=dtype, **tuning
+        x, dy, weight, mean, rstd, ds, run=layernorm.simulated, dtype=dtype, **tuning
     )
     gradients = run()
-    assert layernorm.worst_gradient_error(x, dy, weight, *gradients, **tuning) <= 1
+    assert layernorm.worst_gradient_error(x, dy, weight, *gradients, ds, **tuning) <= 1
     assert all(np.array_equal(a, b) for a, b in zip(gradients, run(), strict=True))
 
 
@@ -100,7 +116,9 @@ def test_a_backward_with_too_many_columns_is_refused() -> None:
 @pytest.mark.parametrize("width", [1000, 8191, 8192, 32768, 65536])
 def test_assembles_without_spills(width: int, dtype: ScalarType, ptxas: Tool) -> None:
     kernels = [
-        build(width, dtype=dtype) for build in (layernorm.build_layernorm, layernorm.build_layernorm_backward)
+        build(width, dtype=dtype, residual=residual)
+        for build in (layernorm.build_layernorm, layernorm.build_layernorm_backward)
+        for residual in (False, True)
     ]
     if width == 8192:
         kernels.append(
