@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx import Kernel, PyptxError, bf16, e4m3, f16, f32
+from pyptx import Kernel, PyptxError, bf16, e4m3, f16, f32, kit, ptx
 from pyptx.toolchain import Tool
 
 from .loading import load_example
@@ -208,6 +208,50 @@ def test_a_zero_output_is_wrong() -> None:
     o, lse, *bounds = tools.reference(*inputs)
     assert tools.worst_error((np.zeros_like(o), lse), (o, lse, *bounds)) > 50
     assert tools.worst_error((o, np.zeros_like(lse)), (o, lse, *bounds)) > 50
+
+
+# --- planted bugs ---------------------------------------------------------------------------------
+
+
+def _one_more(pending: int) -> None:
+    ptx.inst.wgmma.wait_group.sync.aligned(pending + 1)
+
+
+RING = kit.Ring
+
+
+def _one_fewer(stages: int, *, consumers: int = 1, **options: Any) -> kit.Ring:
+    return RING(stages, consumers=consumers - 1, **options)
+
+
+#: What stands in the place of a function of the DSL while the kernel is recorded, and the finding that names it.
+PLANTED: dict[str, tuple[str, Any, dict[str, Any]]] = {
+    "waits for one group too few": ("ptx.wgmma.wait_group", _one_more, {}),
+    "no fence before products": ("ptx.wgmma.fence", lambda: None, {}),
+    "no proxy fence before a store by TMA": ("ptx.fence.proxy_async", lambda space: None, {}),
+    "a stage is freed by one warp too few": ("kit.Ring", _one_fewer, {}),
+    "no barrier before O overwrites Q": (
+        "ptx.bar.sync",
+        lambda *_: None,
+        {"staging": "q", "pingpong": False},
+    ),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", PLANTED)
+def test_planted_bugs_are_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    place, planted, options = PLANTED[name]
+    owner: Any = attention
+    *path, attribute = place.split(".")
+    for step in path:
+        owner = getattr(owner, step)
+    inputs = tools.make_inputs(1, 1, 130, 64)
+    kernel = attention.build_attention(1, 1, 130, 64, consumers=2, block=32, ctas=1, **options)
+    assert kernel.simulate(*inputs, schedule="late", sanitize="strict").verdict == "clean"
+    again = attention.build_attention(1, 1, 130, 64, consumers=2, block=32, ctas=1, **options)
+    monkeypatch.setattr(owner, attribute, planted)
+    assert again.simulate(*inputs, schedule="late", sanitize="strict").verdict == "error"
 
 
 # --- what is assembled ----------------------------------------------------------------------------
