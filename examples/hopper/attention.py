@@ -59,20 +59,13 @@ from types import SimpleNamespace
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
 from attention_reference import hopper, make_inputs, measure, reference, verify
+from attention_tuning import DEFAULTS, LARGEST_POWER, ROWS, tuning
 
 from pyptx import SpecError, Tile, b32, bf16, e4m3, f16, f32, kernel, kit, pred, ptx, reg, s32, smem, u32
 
 __all__ = ["build_attention", "make_inputs", "reference"]
 
-ROWS = 64  # rows of Q in a warpgroup
-#: head dim: rows of a block of keys (full; with a mask), consumer warpgroups, staging, ping-pong
-DEFAULTS = {64: (128, 128, 3, "own", True), 128: (176, 128, 2, "own", True), 256: (80, 80, 2, "q", False)}
-#: the same for e4m3, whose block is a multiple of 32
-DEFAULTS_8 = {128: (192, 128, 2, "own", True), 256: (128, 128, 2, "own", False)}
 TURNING = 3  # warps that turn blocks of V in e4m3
-LARGEST_POWER = 8  # exponentials in e4m3 are at most 2**8; the largest number is 448
-#: consumer warpgroups: registers of a thread of the producer's and of a consumer's warpgroup
-REGISTERS = {1: (56, 256), 2: (24, 240), 3: (32, 160)}
 SHARED_BYTES = 225 << 10  # of a CTA, without barriers
 BESIDE = 1.5  # work of a tile beside its blocks of keys, in blocks
 SECTION_BYTES = 32 << 20  # K and V of the heads that the CTAs go through together, within L2
@@ -148,44 +141,18 @@ def build_attention(
     Raises:
         SpecError: a combination that is not built.
     """
-    narrow = dtype is e4m3
-    defaults = DEFAULTS_8 if narrow else DEFAULTS
-    if D not in defaults:
-        raise SpecError(f"D = {D}: expected {', '.join(map(str, defaults))} in {dtype}")
-    Sk, Hk = Sk or S, Hk or H
-    if min(B, H, S, Sk, Hk) < 1 or H % Hk:
-        raise SpecError(
-            f"B, H, S, Sk, Hk = {(B, H, S, Sk, Hk)}: expected positive numbers, Hk a divisor of H"
-        )
-    if dtype not in (bf16, f16, e4m3):
-        raise SpecError(f"dtype is {dtype!r}: expected bf16, f16 or e4m3")
-    left, right = window or (None, None)
-    if causal:
-        right = 0 if right is None else min(right, 0)
-    full_block, cut_block, default_consumers, default_staging, default_pingpong = defaults[D]
-    block = block or (full_block if left is right is None else cut_block)
-    consumers = consumers or default_consumers
-    staging = staging or default_staging
-    if consumers not in REGISTERS:
-        raise SpecError(f"consumers = {consumers}: expected 1, 2 or 3 warpgroups")
-    pingpong = default_pingpong and consumers > 1 if pingpong is None else pingpong
-    if pingpong and consumers == 1:
-        raise SpecError("pingpong with one consumer warpgroup: there is no other to take turns with")
+    Sk, Hk, narrow = Sk or S, Hk or H, dtype is e4m3
+    tuned = tuning(
+        H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong, lazy, H // Hk if pack else 1
+    )
+    block, consumers, staging, pingpong = tuned.block, tuned.consumers, tuned.staging, tuned.pingpong
+    packed = tuned.packed
     depth = 32 // dtype.nbytes  # keys of one product
-    if block % depth or not depth <= block <= 256:
-        raise SpecError(f"block = {block}: expected a multiple of {depth} keys, up to 256")
-    if staging not in ("own", "q") or (narrow and staging == "q"):
-        raise SpecError(f"staging is {staging!r}: expected 'own' or 'q', in e4m3 'own'")
-    if narrow and lazy is not None and lazy > LARGEST_POWER:
-        raise SpecError(f"lazy = {lazy}: expected at most {LARGEST_POWER} in e4m3")
-    packed = H // Hk if pack else 1
-    if 16 % packed:
-        raise SpecError(f"pack with {packed} query heads for each K/V head: expected 1, 2, 4, 8 or 16")
     scale = D**-0.5 if scale is None else scale
     positions = consumers * ROWS // packed  # of Q in a tile
     heads = Hk if pack else H  # groups of rows that have tiles of their own
     shared = H // Hk // packed  # neighboring heads of those that read the same K and V
-    blocks = kit.KeyBlocks(block, left, right)
+    blocks = kit.KeyBlocks(block, tuned.left, tuned.right)
     ranges = [blocks.of(n * positions + Sk - S, positions, Sk) for n in range(-(-S // positions))]
     order_of_tiles = kit.WorkOrder(
         [found.end - found.first + BESIDE for found in ranges],
@@ -209,7 +176,6 @@ def build_attention(
     # With room for all boxes of O, a warp need not wait until TMA has read one before it writes the next.
     boxes, kept = store_o.slabs, stages + loaded + (stages if narrow else 0)
     roomy = consumers * ROWS * D * (dtype.nbytes + 2) + kept * load_kv.nbytes <= SHARED_BYTES
-    producer_registers, consumer_registers = REGISTERS[consumers]
 
     def body(Q, K, V, O, LSE, **arrays):  # noqa: E741
         # --- setup ---------------------------------------------------------------------------
@@ -257,7 +223,7 @@ def build_attention(
 
         # --- producer: one lane of warpgroup 0 -----------------------------------------------
         with ptx.if_(warpgroup == 0):
-            ptx.setmaxnreg.dec(producer_registers)
+            ptx.setmaxnreg.dec(tuned.producer_registers)
             with kit.single_thread(warp, 0):
                 to_q, to_k, to_v = q_ring.producer(), k_ring.producer(), v_ring.producer()
 
@@ -317,7 +283,7 @@ def build_attention(
 
         # --- consumers: 64 rows in each warpgroup ----------------------------------------------
         with ptx.else_():
-            ptx.setmaxnreg.inc(consumer_registers)
+            ptx.setmaxnreg.inc(tuned.consumer_registers)
             group = warpgroup - 1
             leader = ptx.warp.elect()
             lane = ptx.special.laneid()
@@ -421,11 +387,11 @@ def build_attention(
                 ptx.inst.setp.ne.u32(started, 0, 0)
                 # The blocks behind the first one: cut at the top, whole, cut at the bottom.
                 found = tile.blocks
-                edges = [(found.whole_end, True)] if right is not None else []
+                edges = [(found.whole_end, True)] if blocks.right is not None else []
                 edges += [(found.whole_first, False)]
-                edges += [(found.first, True)] if left is not None else []
+                edges += [(found.first, True)] if blocks.left is not None else []
                 for low, masked in edges:
-                    low = (ptx.max(low, found.first) if left is not None else low) * block
+                    low = (ptx.max(low, found.first) if blocks.left is not None else low) * block
                     with ptx.while_(lambda low=low, key=key: key > low):
                         key -= block
                         step(tile, key, masked)
