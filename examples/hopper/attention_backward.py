@@ -27,8 +27,11 @@ A of the products into dV and dK straight from registers, and dS alone goes thro
                              start dP_j and, for D = 128, dV_j; wait for both
                              dS_j, to shared memory, transposed; for D = 64, start dV_j
 
-Registers decide where the product into dV stands: S, dP, dK and dV of D = 64 leave no room for P in 16 bits,
-so P is rounded in place of dP.  Elsewhere ptxas would spill, or serialize the products.
+Registers decide where the product into dV stands: S, dP, dK and dV of D = 64 with 128 queries leave no room
+for P in 16 bits, so P is rounded in place.  With fewer queries ``overlap=2`` lets this product run under dS
+and the next scores.  With ``overlap=0`` a block's products complete before the next block begins, which needs
+the fewest registers: then D = 128 has room for 80 queries (``block=80, overlap=0, ds_stages=1``).  Blocks of
+other lengths than 128 (D = 64) or 64 (D = 128) have dQ transposed: its elements are rows.
 
 The rules that make it correct:
 
@@ -62,7 +65,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-from attention_backward_ends import AttentionBackward, build_finish, build_prepare
+from attention_backward_ends import AttentionBackward, build_finish, build_prepare, check_options
 from attention_reference import hopper
 from attention_reference.backward import make_inputs, measure, reference, verify
 
@@ -73,8 +76,7 @@ __all__ = ["AttentionBackward", "build_attention_backward", "make_inputs", "refe
 KEYS = 128  # of a block, 64 in each of the two consumer warpgroups
 ROWS = 64
 WARPS = 8
-#: head dim: queries of a block
-BLOCKS = {64: 128, 128: 64}
+BLOCKS = {64: 128, 128: 64}  # queries of a block, by head dim
 REGISTERS = (24, 240)  # of a thread of the producer's and of a consumer's warpgroup
 SECTION_BYTES = 24 << 20  # Q, dO and sums of dQ of the heads that the CTAs go through together, within L2
 TO_BASE_2 = math.log2(math.e)
@@ -93,6 +95,8 @@ def build_attention_backward(
     scale=None,
     order="bshd",
     deterministic=False,
+    block=None,
+    overlap=1,
     stages=2,
     ds_stages=None,
     store_at=0.5,
@@ -110,6 +114,10 @@ def build_attention_backward(
         order: ``"bshd"``, or ``"bhsd"`` for arrays [B, H, S, D].
         deterministic: whether the terms of dQ are added in the order of the keys. All CTAs of the main kernel
             then run at once, a cooperative launch: ``ctas`` is at most the number of multiprocessors.
+        block: queries of a block: a multiple of 32 for D = 64, of 16 for D = 128, up to 128.
+        overlap: 0: the products of a block complete before those of the next. 1: exponentials run under the
+            products of the block before. 2: the product into dV runs on, too, under dS and the next scores;
+            ptxas has registers for it with 96 queries of D = 64, or 48 of D = 128.
         stages: depth of the rings of Q and dO, at least 2.
         ds_stages: stages of dS: 1, or ``stages``; default: 2 where ``stages`` is 2, else 1.
         store_at: share of a block's exponentials that stand before the wait for dQ, 0 to 1.
@@ -120,21 +128,10 @@ def build_attention_backward(
     Raises:
         SpecError: a combination that is not built.
     """
-    if D not in BLOCKS:
-        raise SpecError(f"D = {D}: expected {', '.join(map(str, BLOCKS))}")
-    Sk, Hk = Sk or S, Hk or H
-    if min(B, H, S, Sk, Hk) < 1 or H % Hk:
-        raise SpecError(
-            f"B, H, S, Sk, Hk = {(B, H, S, Sk, Hk)}: expected positive numbers, Hk a divisor of H"
-        )
-    if dtype not in (bf16, f16):
-        raise SpecError(f"dtype is {dtype!r}: expected bf16 or f16")
-    block, early = BLOCKS[D], D == 128
+    Sk, Hk, block = Sk or S, Hk or H, block or BLOCKS.get(D)
     ds_stages = (2 if stages == 2 else 1) if ds_stages is None else ds_stages
-    if stages < 2 or ds_stages not in (1, stages):
-        raise SpecError(f"stages = {stages}, ds_stages = {ds_stages}: expected at least 2, and 1 or as many")
-    if not 0 <= store_at <= 1:
-        raise SpecError(f"store_at = {store_at}: expected a part, 0 to 1")
+    check_options(B, H, S, D, Sk, Hk, dtype, block, overlap, stages, ds_stages, store_at)
+    early = D == 128 or overlap == 2  # whether the product into dV begins before dS
     scale = D**-0.5 if scale is None else scale
     group = H // Hk
     blocks = kit.QueryBlocks(S, Sk, block=block, key_block=KEYS, causal=causal)
@@ -147,7 +144,9 @@ def build_attention_backward(
     tiles = B * Hk * blocks_k
     load_q, load_kv = (kit.HeadOperand(rows, D, dtype, order=order) for rows in (block, KEYS))
     ds_tile = kit.HeadOperand(block, KEYS, dtype)
-    sums = kit.SummedAccumulator(64, warps=WARPS)
+    turned = block != BLOCKS[D]  # whether a warpgroup's dQ has elements in rows, and queries in columns
+    queries = block if D == 128 else block // 2  # of dQ in a warpgroup
+    sums = kit.SummedAccumulator(queries if turned else 64, warps=WARPS)
     statistics = Tile(B, H, blocks_q * block, f32)
     stored_kv = load_kv.stored(B, Sk, Hk, kit.wgmma_epilogue.ROWS)
 
@@ -239,20 +238,20 @@ def build_attention_backward(
             ptx.setmaxnreg.inc(REGISTERS[1])
             half, member = (warp >> 2) - 1, warp - 4
             leader, lane = ptx.warp.elect(), ptx.special.laneid()
-            s, dp, dq = (ptx.wgmma.accumulator(n=n) for n in (block, block, 64))
+            s, dp, dq = (ptx.wgmma.accumulator(n=n) for n in (block, block, sums.columns))
             dk, dv = ptx.wgmma.accumulator(n=D), ptx.wgmma.accumulator(n=D)
             p, ds = ([ptx.wgmma.fragment(dtype) for _ in range(block // 16)] for _ in range(2))
             mine = {"first": half * ROWS, "rows": ROWS}
             k_rows, v_rows = (load_kv.descriptors(t[0], **mine) for t in (tile_k, tile_v))
             q_rows, do_rows = (load_q.descriptors(t[0]) for t in (tile_q, tile_do))
             q_columns, do_columns = (load_q.descriptors(t[0], "MN") for t in (tile_q, tile_do))
-            # dQ: 64 queries and all of D in each warpgroup, or all 64 queries and half of D.
+            # dQ in a warpgroup: all of D = 64 for half of the queries, half of D = 128 for all of them.
+            slab = kit.HeadOperand(KEYS, load_kv.width, dtype)
             if D == 64:
-                ds_rows = ds_tile.descriptors(tile_ds[0], **mine)
-                k_columns = load_kv.descriptors(tile_k[0], "MN")
+                ds_rows = ds_tile.descriptors(tile_ds[0], first=half * queries, rows=queries)
+                k_columns = slab.descriptors(tile_k[0], "MN")
             else:
                 ds_rows = ds_tile.descriptors(tile_ds[0])
-                slab = kit.HeadOperand(KEYS, load_kv.width, dtype)
                 k_columns = slab.descriptors(tile_k[0].rows(half * KEYS, KEYS), "MN")
             tile_bytes = {
                 **dict.fromkeys((k_rows, v_rows, k_columns), 0),
@@ -264,6 +263,7 @@ def build_attention_backward(
             ring, before = q_ring.consumer(), reg.scalar(u32)
             k_slot, v_slot, phase = k_ring.slot(0), v_ring.slot(0), reg.scalar(u32, init=0)
             started = reg.scalar(pred)  # whether dK has a value that products add to
+            behind = 1 if overlap == 2 else 0  # groups of products that waits leave behind
             terms = kit.OrderedTerms(COUNTS.at(0, 0, 0, 0).base, leader)
             # Query and key of this thread's element 0 in a block.
             pair, row = (lane & 3) * 2, half * ROWS + (member & 3) * 16 + (lane >> 2)
@@ -289,19 +289,28 @@ def build_attention_backward(
                     ptx.inst.ld.shared.v2.f32(found, ptx.addr(base.base, base.offset + 4 * column))
                     yield found
 
+            def start_gradients(stage):
+                """Start the products into dQ and dK of a block, whose dS both warpgroups have stored."""
+                left, right = steps(ds_rows, stage if ds_stages > 1 else 0), steps(k_columns)
+                if turned:
+                    multiply(dq, right, left, trans_a=True)
+                else:
+                    multiply(dq, left, right, trans_b=True)
+                multiply(dk, ds, steps(q_columns, stage), started, trans_b=True)
+                ptx.inst.setp.eq.u32(started, 0, 0)
+
             def start_last_block():
                 """Start the products of the block before that need its dS."""
                 ptx.bar.sync(1, 256)
-                ptx.wgmma.wait_group(0)
+                ptx.wgmma.wait_group(behind)
                 ptx.wgmma.fence()
-                multiply(dq, steps(ds_rows, before if ds_stages > 1 else 0), steps(k_columns), trans_b=True)
-                multiply(dk, ds, steps(q_columns, before), started, trans_b=True)
-                ptx.inst.setp.eq.u32(started, 0, 0)
+                start_gradients(before)
 
-            def add_dq(tile):
-                """Hand dQ of the block before to the engine; it is complete."""
+            def add_dq(tile, last=None):
+                """Hand dQ of a block, by default the one before, to the engine; it is complete."""
                 part = dq_parts.rows(member, 1)
-                last = tile.part - WARPS if group == 1 else tile.part_before
+                if last is None:
+                    last = tile.part - WARPS if group == 1 else tile.part_before
                 if deterministic:
                     terms.count()
                 sums.stage(dq, part, leader)
@@ -318,7 +327,25 @@ def build_attention_backward(
                         ptx.inst.fma.rn.f32(s[i], s[i], scale * TO_BASE_2, minus[i % 2])
                         ptx.inst.ex2.approx.ftz.f32(s[i], s[i])
 
-            def turn(tile, number, masked, first=False):
+            def make_ds(slot):
+                """Turn dP into dS, in f32 and in 16 bits."""
+                found = numbers(delta, slot)
+                for i, value in enumerate(dp):
+                    if i % 4 == 0:
+                        minus = next(found)
+                    ptx.inst.add.rn.f32(value, value, minus[i % 2])
+                    ptx.inst.mul.rn.f32(value, value, s[i])
+                kit.a_fragments(dp, dtype, out=ds)
+
+            def store_ds():
+                """Store this warpgroup's dS, transposed."""
+                if ds_stages == 1:
+                    ptx.bar.sync(2, 256)  # both warpgroups have read the dS before
+                part = tile_ds[ring.stage if ds_stages > 1 else 0].rows(half * block, block)
+                to_ds.store(ds, part)
+                ptx.fence.proxy_async("shared::cta")
+
+            def turn(tile, number, masked, first):
                 """Go to block ``number``: its P and dS, the rest of the block before."""
                 slot = ring.acquire()
                 ptx.wgmma.fence()
@@ -329,6 +356,7 @@ def build_attention_backward(
                     middle = 0
                 else:
                     start_last_block()
+                    ptx.wgmma.wait_group(2)
                     ptx.mbarrier.arrive(do_ring.slot(before).empty, pred=leader)
                     exponentials(found, 0, middle)
                     ptx.wgmma.wait_group(1)
@@ -345,26 +373,43 @@ def build_attention_backward(
                 ptx.mbarrier.wait(slot.full, ring.phase)
                 ptx.wgmma.fence()
                 multiply(dp, steps(v_rows), steps(do_rows, slot.index))
-                found = numbers(delta, slot)
                 if early:
                     multiply(dv, p, steps(do_columns, slot.index), not first, trans_b=True)
-                ptx.wgmma.wait_group(0)
-                for i, value in enumerate(dp):
-                    if i % 4 == 0:
-                        minus = next(found)
-                    ptx.inst.add.rn.f32(value, value, minus[i % 2])
-                    ptx.inst.mul.rn.f32(value, value, s[i])
-                kit.a_fragments(dp, dtype, out=ds)
+                ptx.wgmma.wait_group(behind)
+                make_ds(slot)
                 if not early:
                     kit.a_fragments(s, dtype, out=p)
                     ptx.wgmma.fence()
                     multiply(dv, p, steps(do_columns, slot.index), not first, trans_b=True)
-                if ds_stages == 1:
-                    ptx.bar.sync(2, 256)  # both warpgroups have read the dS before
-                part = tile_ds[ring.stage if ds_stages > 1 else 0].rows(half * block, block)
-                to_ds.store(ds, part)
-                ptx.fence.proxy_async("shared::cta")
+                store_ds()
                 before.set(ring.stage)
+                ring.advance()
+
+            def whole_turn(tile, number, masked):
+                """Go through block ``number`` from its scores to its dQ, for ``overlap=0``."""
+                slot = ring.acquire()
+                ptx.wgmma.fence()
+                multiply(s, steps(k_rows), steps(q_rows, slot.index))
+                do_slot = do_ring.slot(ring.stage)
+                ptx.mbarrier.wait(do_slot.full, ring.phase)
+                multiply(dp, steps(v_rows), steps(do_rows, slot.index))
+                ptx.wgmma.wait_group(1)
+                exponentials(numbers(lse, slot), 0, block // 8)
+                if masked:
+                    blocks.mask(s, tile.key + row, number * block + pair)
+                ptx.wgmma.wait_group(0)
+                make_ds(do_slot)
+                kit.a_fragments(s, dtype, out=p)
+                store_ds()
+                ptx.wgmma.fence()
+                multiply(dv, p, steps(do_columns, slot.index), started, trans_b=True)
+                ptx.bar.sync(1, 256)
+                start_gradients(slot.index)
+                ptx.wgmma.wait_group(1)
+                ptx.mbarrier.arrive(do_slot.empty, pred=leader)
+                add_dq(tile, tile.part)
+                ptx.wgmma.wait_group(0)
+                ptx.mbarrier.arrive(slot.empty, pred=leader)
                 ring.advance()
 
             with work.loop() as index:
@@ -381,7 +426,10 @@ def build_attention_backward(
 
                 def step(masked, first=False):
                     """Go through one block, and to the next."""
-                    turn(tile, number, masked, first)
+                    if overlap:
+                        turn(tile, number, masked, first)
+                    else:
+                        whole_turn(tile, number, masked)
                     number.set(number + 1)
                     if group > 1:
                         tile.part_before.set(part)
@@ -391,7 +439,8 @@ def build_attention_backward(
                 ptx.inst.setp.ne.u32(started, 0, 0)
                 ptx.mbarrier.wait(k_slot.full, phase)
                 ptx.mbarrier.wait(v_slot.full, phase)
-                step(masked=blocks.masked, first=True)
+                if overlap:
+                    step(masked=blocks.masked, first=True)
                 with ptx.for_(0, group):
                     if blocks.masked:
                         with ptx.while_(lambda: number < ptx.min(tile.queries.whole, blocks_q)):
@@ -402,12 +451,13 @@ def build_attention_backward(
                         number.set(tile.queries.first)
                         ptx.inst.mad.lo.u32(part, tile.queries.first, WARPS, part)
                 ptx.mbarrier.arrive(v_slot.empty, pred=leader)
-                start_last_block()
-                ptx.wgmma.wait_group(1)
-                ptx.mbarrier.arrive(do_ring.slot(before).empty, pred=leader)
-                add_dq(tile)
-                ptx.wgmma.wait_group(0)
-                ptx.mbarrier.arrive(q_ring.slot(before).empty, pred=leader)
+                if overlap:
+                    start_last_block()
+                    ptx.wgmma.wait_group(1)
+                    ptx.mbarrier.arrive(do_ring.slot(before).empty, pred=leader)
+                    add_dq(tile)
+                    ptx.wgmma.wait_group(0)
+                    ptx.mbarrier.arrive(q_ring.slot(before).empty, pred=leader)
                 ptx.mbarrier.arrive(k_slot.empty, pred=leader)
                 phase ^= 1
                 if deterministic:
@@ -433,9 +483,8 @@ def build_attention_backward(
         ptx.ret()
 
     shape, types = (B, H, S, D, block, sums), {"dtype": dtype, "order": order}
-    return AttentionBackward(
-        build_prepare(*shape, **types), attention_backward, build_finish(*shape, **types, scale=scale)
-    )
+    finish = build_finish(*shape, **types, scale=scale, turned=turned)
+    return AttentionBackward(build_prepare(*shape, **types), attention_backward, finish)
 
 
 # --- the program: verify anywhere, measure on a GPU ----------------------------------------------

@@ -1,4 +1,4 @@
-"""What stands around the main kernel of attention's backward: a kernel before it, one behind it, the calls.
+"""What stands around the main kernel of attention's backward: checks, a kernel before it, one behind it.
 
 Both are bound by memory. ``prepare`` reads O and dO once and writes two numbers for each query; ``finish``
 reads the f32 sums of dQ in the order of registers and writes dQ through shared memory by TMA.  Sums: eight
@@ -11,11 +11,31 @@ import math
 
 import numpy as np
 
-from pyptx import Tile, f32, kernel, kit, ptx, reg, smem, u32
+from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, ptx, reg, smem, u32
 
 THREADS = 256
 VECTOR = 8  # elements of 16 bits in a load of 16 bytes
 MINUS_INFINITY = float("-inf")
+
+
+def check_options(B, H, S, D, Sk, Hk, dtype, block, overlap, stages, ds_stages, store_at):
+    """Raise SpecError for a combination of options of the backward that is not built."""
+    if D not in (64, 128):
+        raise SpecError(f"D = {D}: expected 64 or 128")
+    if min(B, H, S, Sk, Hk) < 1 or H % Hk:
+        raise SpecError(
+            f"B, H, S, Sk, Hk = {(B, H, S, Sk, Hk)}: expected positive numbers, Hk a divisor of H"
+        )
+    if dtype not in (bf16, f16):
+        raise SpecError(f"dtype is {dtype!r}: expected bf16 or f16")
+    if block % (2048 // D) or not 0 < block <= 128:
+        raise SpecError(f"block = {block}: expected a multiple of {2048 // D} queries, up to 128")
+    if stages < 2 or ds_stages not in (1, stages):
+        raise SpecError(f"stages = {stages}, ds_stages = {ds_stages}: expected at least 2, and 1 or as many")
+    if overlap not in (0, 1, 2):
+        raise SpecError(f"overlap = {overlap}: expected 0, 1 or 2")
+    if not 0 <= store_at <= 1:
+        raise SpecError(f"store_at = {store_at}: expected a part, 0 to 1")
 
 
 class AttentionBackward:
@@ -108,14 +128,19 @@ def build_prepare(B, H, S, D, block, sums, *, dtype, order):
     return prepare
 
 
-def build_finish(B, H, S, D, block, sums, *, dtype, order, scale):
-    """Build the last kernel: call it with the sums of dQ; the output is dQ, scaled and rounded."""
+def build_finish(B, H, S, D, block, sums, *, dtype, order, scale, turned):
+    """Build the last kernel: call it with the sums of dQ; the output is dQ, scaled and rounded.
+
+    A warpgroup has all of D = 64 for half of a block's queries, or half of D = 128 for all of them; the 64
+    queries, or with ``turned`` the 64 elements, are the rows of its accumulator.
+    """
     blocks = -(-S // block)
-    rows = kit.HeadOperand(block, D, dtype, order=order)
+    load = kit.HeadOperand(block, D, dtype, order=order)
+    rows = sums.columns if turned else kit.wgmma_epilogue.ROWS  # of a box
 
     @kernel(
         in_specs=(sums.spec(B, H, blocks),),
-        out_specs=(rows.stored(B, S, H, kit.wgmma_epilogue.ROWS),),
+        out_specs=(load.stored(B, S, H, rows),),
         grid=(blocks, H, B),
         block=32 * sums.warps,
         arch="sm_90a",
@@ -123,22 +148,30 @@ def build_finish(B, H, S, D, block, sums, *, dtype, order, scale):
     def finish(SUMS, dQ):
         warp = kit.warp_index()
         number, head, batch = (ptx.special.ctaid.x(), ptx.special.ctaid.y(), ptx.special.ctaid.z())
-        out = smem.alloc((sums.warps * 16, rows.width), dtype, swizzle="128B", stages=1)
         leader, half = ptx.warp.elect(), warp >> 2
         dq = sums.load(SUMS.at(batch, head, number, warp, 0).base)
         for value in dq:
             ptx.inst.mul.rn.f32(value, value, scale)
-        # A warpgroup has 64 rows and all of D = 64, or all 64 rows and half of D = 128.
-        column, row = (0, half * 64) if D == 64 else (half * 64, 0)
-        kit.wgmma_epilogue.through_shared(
-            dq,
-            out,
-            dQ.tma_desc(),
-            (column, number * block + row),
-            warp=warp,
-            leader=leader,
-            beyond=lambda at: (at, head, batch),
-        )
+        column, row = (0, number * block + half * (block // 2)) if D == 64 else (half * 64, number * block)
+        if turned:
+            out = smem.alloc((rows, load.width), dtype, swizzle="128B", stages=2)[half]
+            kit.TransposedStore(warp & 3).store(kit.a_fragments(dq, dtype), out)
+            ptx.fence.proxy_async("shared::cta")
+            ptx.bar.sync(half + 1, 128)
+            with ptx.if_(warp & 3 == 0), ptx.if_(leader):
+                ptx.cp.async_.bulk.tensor_4d(dst=dQ.tma_desc(), src=out, coord=(column, row, head, batch))
+                ptx.cp.async_.bulk.commit_group()
+        else:
+            out = smem.alloc((sums.warps * rows, load.width), dtype, swizzle="128B", stages=1)
+            kit.wgmma_epilogue.through_shared(
+                dq,
+                out,
+                dQ.tma_desc(),
+                (column, row),
+                warp=warp,
+                leader=leader,
+                beyond=lambda at: (at, head, batch),
+            )
         kit.wgmma_epilogue.settle(leader)
         ptx.ret()
 
