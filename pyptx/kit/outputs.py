@@ -39,7 +39,9 @@ def rounded(words: RegArray, dtype: ScalarType, *, out: RegArray | None = None) 
         return words
     values = words.view(f32)
     each = 4 // dtype.nbytes
-    packed = reg.array(b32, len(values) // each) if out is None else out
+    packed = out
+    if packed is None:
+        packed = reg.array(b32, len(values) // each)
     for i, word in enumerate(packed):
         if each == 2:
             pack(word, values[2 * i], values[2 * i + 1], dtype)
