@@ -13,7 +13,7 @@ from ..dsl import Buffer, Reg, TensorMapReg, ptx, reg, smem
 from ..dsl.operands import Addr
 from ..dsl.units.fragments import Fragment
 from .outputs import check_output
-from .wgmma_epilogue import ROWS, check_staging
+from .staging import ROWS, check_staging
 
 __all__ = ["Addend"]
 

@@ -15,24 +15,21 @@ The accumulator is f32; the output is f32, or bf16 or f16, rounded to nearest ev
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..core.errors import SpecError
 from ..core.types import ScalarType, b32, f32, s32, u64
 from ..dsl import Buffer, Reg, TensorMapReg, ptx, reg
 from ..dsl.units.fragments import Fragment
-from ..layout import SWIZZLE_BYTES
+from .addend import Addend
 from .outputs import check_output, pack, settle
-
-if TYPE_CHECKING:
-    from .addend import Addend
+from .staging import ROWS, check_staging
 
 __all__ = [
     "ROWS",
     "Apply",
     "Packed",
     "check_accumulator",
-    "check_staging",
     "direct",
     "settle",
     "through_shared",
@@ -41,11 +38,6 @@ __all__ = [
 #: What an author may record on each four elements of a thread: their registers, row and column.
 Apply = Callable[[Fragment, Reg, Reg], None]
 
-#: Rows of the accumulator that a warp holds, of a box, and of a warp's part of the staging buffer.
-ROWS = 16
-
-#: Bytes of a row of a box with the widest swizzle.
-_SPAN = 128
 _THREADS = 128
 
 
@@ -296,29 +288,6 @@ def through_shared(
                 addend.refill(number, columns // chunk)
     if addend is not None:
         addend.advance(columns // chunk)
-
-
-def check_staging(staging: Buffer) -> int:
-    """Return the bytes of a row of the staging buffer's boxes. Records nothing.
-
-    Raises:
-        SpecError: the buffer has no stages, or other rows than :data:`ROWS` of its swizzle's width a warp.
-    """
-    span = SWIZZLE_BYTES.get(staging.swizzle, 0) if staging.swizzle != "none" else 0
-    chunk = (span or _SPAN) // staging.dtype.nbytes
-    if (
-        not span
-        or staging.stages is None
-        or len(staging.shape) != 2
-        or staging.shape[1] != chunk
-        or staging.shape[0] % ROWS
-    ):
-        raise SpecError(
-            f"the staging buffer is {staging!r}: expected stages of {ROWS} rows of {chunk} {staging.dtype} "
-            "for each warp, with a swizzle as wide as a row",
-            hint=f"smem.alloc(({ROWS} * warps, {chunk}), dtype, swizzle='128B', stages=2)",
-        )
-    return span
 
 
 def _places(box: Buffer, span: int) -> list[Reg]:

@@ -50,7 +50,7 @@ FAST = [
 ]
 
 
-@pytest.mark.sample(10)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("shape", "chosen"), FAST)
 def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
     assert not _wrong(shape, chosen)
@@ -139,7 +139,7 @@ def _fused(shape: Shape, chosen: dict[str, Any], any_m: bool = False) -> str:
     return "" if worst <= 1 else f"{worst} times the bound"
 
 
-@pytest.mark.sample(5)
+@pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("shape", "chosen"),
     [

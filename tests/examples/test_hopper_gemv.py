@@ -27,7 +27,7 @@ CASES = [
 ]
 
 
-@pytest.mark.sample(8)
+@pytest.mark.sample(3)
 @pytest.mark.parametrize(("shape", "chosen"), CASES)
 def test_right(shape: tuple[int, int, int], chosen: dict[str, Any]) -> None:
     kinds = {name: chosen[name] for name in ("dtype", "out_type") if name in chosen}

@@ -16,10 +16,14 @@ from pyptx.toolchain import Tool
 from .loading import EXAMPLES
 
 _PAGES = "".join(page.read_text() for page in EXAMPLES.parent.glob("docs/*.md"))
+#: A program that prints a table and runs no kernel.
+_TABLES = {"gemm_choice"}
 PROGRAMS = [
     program
     for program in sorted(EXAMPLES.glob("*/*.py"))
     if f"\n$ python {program.relative_to(EXAMPLES.parent)}\n" not in _PAGES
+    and '\nif __name__ == "__main__":\n' in program.read_text()
+    and program.stem not in _TABLES
 ]
 #: The programs, and what they are made of.
 SOURCES = sorted(EXAMPLES.glob("**/*.py"))
