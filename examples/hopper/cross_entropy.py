@@ -29,9 +29,17 @@ loss and gradient NaN; so do rows that are minus infinity everywhere.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 
 from pyptx import Scalar, SpecError, Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg, s32, s64, u32
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
+
+import rows_harness as harness
+from rows_harness import hopper
 
 LN_2 = 0.6931471805599453
 GRADIENTS = ("in place", "output", None)
@@ -72,7 +80,9 @@ def build_cross_entropy(V, *, dtype=bf16, gradient="in place", ignore_index=-100
     def entropy(X, target, factor, gradients, loss, lse):
         in_place = gradient == "in place"
         outputs = [X] if in_place else [] if gradient is None else [gradients]
-        stream = plan.stream(X.extent(0), [X], outputs, fill=float("-inf"), constant=not in_place, most=2)
+        stream = kit.RowStream(
+            plan, X.extent(0), [X], outputs, fill=float("-inf"), constant=not in_place, most=2
+        )
         targets = stream.numbers(target)
         with stream.rows() as row:
             wanted = (
@@ -203,18 +213,7 @@ def simulated(kernel, x, *rest, schedule="random", seed=0):
     Returns x, which the kernel may have overwritten, and the outputs.
     """
     x = x.copy()
-    report = kernel.simulate(x, *rest, schedule=schedule, seed=seed)
-    assert report.verdict == "clean" and report.holds == "every schedule", str(report)
-    return x, *report.outputs
-
-
-def hopper():
-    """Return torch if it sees a GPU that runs sm_90a, else None."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0) else None
+    return x, *harness.simulated(kernel, x, *rest, schedule=schedule, seed=seed)
 
 
 def measure(torch, M, V, dtype=bf16, **tuning):

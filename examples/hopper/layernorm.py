@@ -31,9 +31,16 @@ orders are fixed by the number of CTAs and teams, so the result is the same in e
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 
 from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
+
+from rows_harness import hopper, simulated, type_of
 
 
 def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=False, **tuning):
@@ -49,8 +56,7 @@ def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fa
         residual: add a second matrix to x first.
         statistics: store what the backward needs.
         tuning: design and sizes, as for ``kit.RowPlan.make``; ``held`` is 8 for f32 and 4 for 16 bits, so
-        that a
-            thread keeps at most 32 differences.
+            that a thread keeps at most 32 differences.
     """
     matrices = [dtype] * (2 if residual else 1)
     # Without the hint ptxas gives up registers, and spills, for CTAs that it hopes to fit beside this one.
@@ -65,7 +71,7 @@ def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fa
         return kit.from_f32([x + r for x, r in zip(*map(piece.values, (0, 1)), strict=True)], dtype)
 
     def norm(inputs, weight, bias, outputs, mean=None, rstd=None):
-        stream = plan.stream(inputs[0].extent(0), inputs, outputs)
+        stream = kit.RowStream(plan, inputs[0].extent(0), inputs, outputs)
         weights, biases = stream.vector(weight), stream.vector(bias)
         with stream.rows() as row:
             normed = row.derive(words)
@@ -133,14 +139,13 @@ def build_layernorm_backward(N, *, dtype=f32, residual=False, **tuning):
 
     Raises:
         SpecError: a thread would have more columns than registers for their sums; by default, more than
-        65,536
-            elements in a row.
+            65,536 elements in a row.
     """
     matrices = [dtype] * (3 if residual else 2)
     plan = kit.RowPlan.make(N, matrices, [dtype], **{**kit.column_tuning(N), **tuning})
 
     def backward(inputs, weight, mean, rstd, dX, parts):
-        stream = plan.stream(inputs[0].extent(0), inputs, [dX], most=2)
+        stream = kit.RowStream(plan, inputs[0].extent(0), inputs, [dX], most=2)
         weights, means, factors = stream.vector(weight), stream.numbers(mean), stream.numbers(rstd)
         weight_sums, bias_sums = kit.column_registers(plan), kit.column_registers(plan)
 
@@ -252,10 +257,6 @@ def reference_backward(x, dy, weight, epsilon=1e-5, ds=0.0):
     return dx + np.asarray(ds, np.float64), np.sum(dy * n, axis=0), np.sum(dy, axis=0)
 
 
-def type_of(array):
-    return next(dtype for dtype in (f32, f16, bf16) if array.dtype == dtype.dtype)
-
-
 def rounding(array):
     """Return the relative error of a rounding to an array's type, and half of its smallest number."""
     return {f32: (0.0, 2.0**-126), f16: (2.0**-11, 2.0**-25), bf16: (2.0**-8, 2.0**-126)}[type_of(array)]
@@ -322,22 +323,6 @@ def backward(x, dy, weight, mean, rstd, ds=None, *, run, dtype=f32, **tuning):
     dx, parts = run(first, *(each for each in (x, dy, ds, weight, mean, rstd) if each is not None))
     (both,) = run(build_weight_gradients(parts.shape[0], N, dtype=dtype), parts)
     return dx, both[:N], both[N:]
-
-
-def simulated(kernel, *inputs, schedule="random", seed=0):
-    """Run a kernel in the simulator, whose verdict must be clean for every schedule; return the outputs."""
-    report = kernel.simulate(*inputs, schedule=schedule, seed=seed)
-    assert report.verdict == "clean" and report.holds == "every schedule", str(report)
-    return report.outputs
-
-
-def hopper():
-    """Return torch if it sees a GPU that runs sm_90a, else None."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0) else None
 
 
 def measure(torch, M, N, dtype=f32, **tuning):

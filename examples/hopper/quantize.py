@@ -3,23 +3,23 @@
 x is f32, f16 or bf16.  A scale belongs to a row, or to a block of 128 neighboring elements of a row (1x128),
 and maps the largest magnitude of its elements to the largest number of the type, 448 for e4m3::
 
-    per row      memory -> registers, maximum of the magnitudes of thread, warp, team -> scale -> registers ->
-    memory per block    the same, but a block belongs to neighboring lanes of one warp: 16 lanes of 8 elements
-    (bf16), or
-                 32 lanes of 4 (f32).  So no thread waits for another warp:
+    per row      memory -> registers; maximum of the magnitudes of thread, warp, team -> scale -> registers
+                 -> memory
+    per block    the same, but a block belongs to neighboring lanes of one warp: 16 lanes of 8 elements
+                 (bf16), or 32 lanes of 4 (f32). So no thread waits for another warp:
 
                  lane     0 ... 15 | 16 ... 31           bf16, one step of a warp
                  block       0     |     1
-                 If the width makes pieces smaller than 4 elements, a team is one warp, and a block is 2 or 4
-                 steps of it.
+
+If the width makes pieces smaller than 4 elements, a team is one warp, and a block is 2 or 4 steps of it::
 
     amax    = max(largest magnitude, least)
     scale   = amax * (1 / 448)            stored, f32: q * scale is x again, but for the rounding
     q       = round(x * (448 / amax))     the division is rounded to nearest
 
-Every bit is that of the same formula in numpy.  ``least`` keeps rows of
-zeros from a division by zero.  NaN gives NaN and does not count as a magnitude.  A block with an infinity
-gets the scale infinity; its infinities become NaN and its other elements 0.
+Every bit is that of the same formula in numpy.  ``least`` keeps rows of zeros from a division by zero.  NaN
+gives NaN and does not count as a magnitude.  A block with an infinity gets the scale infinity; its infinities
+become NaN and its other elements 0.
 
 Rounding has no gradient of its own: training passes the gradient of q straight through to x, so there is no
 kernel for it.
@@ -29,11 +29,17 @@ kernel for it.
 
 from __future__ import annotations
 
+import sys
 from itertools import islice
+from pathlib import Path
 
 import numpy as np
 
 from pyptx import SpecError, Tile, bench, bf16, e4m3, e5m2, f16, f32, kernel, kit, ptx, reg, u64
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
+
+from rows_harness import hopper, simulated
 
 LARGEST = {e4m3: 448.0, e5m2: 57344.0}
 LEAST = 1e-10
@@ -116,7 +122,7 @@ def build_quantize(N, *, dtype=bf16, out_dtype=e4m3, block=128, transposed=False
         **plan.options(),
     )
     def quantize(X, Q, scales):
-        (by_rows if block is None else by_blocks)(plan.stream(X.extent(0), [X], [Q]), scales)
+        (by_rows if block is None else by_blocks)(kit.RowStream(plan, X.extent(0), [X], [Q]), scales)
         ptx.ret()
 
     return quantize
@@ -211,22 +217,6 @@ def is_right(x, q, scales, **options):
     same = (q.view(np.uint8) == right.view(np.uint8)) | none
     scales = scales[:, None] if scales.ndim == 1 else scales
     return bool(same.all() and np.array_equal(scales, right_scales, equal_nan=True))
-
-
-def simulated(kernel, *inputs, schedule="random", seed=0):
-    """Run a kernel in the simulator, whose verdict must be clean for every schedule; return the outputs."""
-    report = kernel.simulate(*inputs, schedule=schedule, seed=seed)
-    assert report.verdict == "clean" and report.holds == "every schedule", str(report)
-    return report.outputs
-
-
-def hopper():
-    """Return torch if it sees a GPU that runs sm_90a, else None."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0) else None
 
 
 def measure(torch, M, N, dtype=bf16, block=128, **tuning):

@@ -40,9 +40,16 @@ orders are fixed by the number of CTAs and teams, so the result is the same in e
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 
 from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
+
+from rows_harness import hopper, simulated, type_of
 
 KEPT = 8  # pieces of a row that a thread keeps in registers
 
@@ -67,7 +74,7 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fals
     rows = Tile("M", N, dtype)
 
     def norm(inputs, weight, outputs, factors):
-        stream = plan.stream(inputs[0].extent(0), inputs, outputs)
+        stream = kit.RowStream(plan, inputs[0].extent(0), inputs, outputs)
         weights = stream.vector(weight)
 
         def words(piece):
@@ -132,7 +139,7 @@ def build_rmsnorm_backward(N, *, dtype=f32, residual=False, **tuning):
     rows = Tile("M", N, dtype)
 
     def backward(inputs, weight, rstd, dX, partial):
-        stream = plan.stream(inputs[0].extent(0), inputs, [dX])
+        stream = kit.RowStream(plan, inputs[0].extent(0), inputs, [dX])
         weights, factors = stream.vector(weight), stream.numbers(rstd)
         sums = kit.column_registers(plan)
         with stream.rows() as row:
@@ -231,10 +238,6 @@ def rounding(dtype):
     return {f32: 2.0**-24, f16: 2.0**-11, bf16: 2.0**-8}[dtype]
 
 
-def type_of(array):
-    return next(dtype for dtype in (f32, f16, bf16) if array.dtype == dtype.dtype)
-
-
 def worst_error(x, weight, y, **tuning):
     """Return the largest error against float64, as a fraction of the bound.
 
@@ -288,22 +291,6 @@ def backward(x, dy, weight, rstd, ds=None, *, run, dtype=f32, **tuning):
     dx, parts = run(first, *(each for each in (x, dy, ds, weight, rstd) if each is not None))
     (dweight,) = run(build_weight_gradient(parts.shape[0], N, dtype=dtype), parts)
     return dx, dweight
-
-
-def simulated(kernel, *inputs, schedule="random", seed=0):
-    """Run a kernel in the simulator, whose verdict must be clean for every schedule; return the outputs."""
-    report = kernel.simulate(*inputs, schedule=schedule, seed=seed)
-    assert report.verdict == "clean" and report.holds == "every schedule", str(report)
-    return report.outputs
-
-
-def hopper():
-    """Return torch if it sees a GPU that runs sm_90a, else None."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0) else None
 
 
 def measure(torch, M, N, dtype=f32, **tuning):

@@ -23,9 +23,16 @@ The backward reads y and dy: ``dx = y * (dy - sum(y * dy))``.
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 
 from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
+
+from rows_harness import hopper, simulated, type_of
 
 
 def reciprocal(x):
@@ -41,8 +48,7 @@ def build_softmax(N, *, dtype=f32, **tuning):
         N: elements of a row, any number.
         dtype: type of x and the result: f32, f16 or bf16.
         tuning: design and sizes, as for ``kit.RowPlan.make``; ``held`` is 8 for f32 and 4 for 16 bits, so
-        that a
-            thread keeps at most 32 exponentials.
+            that a thread keeps at most 32 exponentials.
     """
     plan = kit.RowPlan.make(N, [dtype], [dtype], **{"held": 2 * dtype.nbytes, **tuning})
 
@@ -54,7 +60,7 @@ def build_softmax(N, *, dtype=f32, **tuning):
         **plan.options(),
     )
     def softmax(X, Y):
-        stream = plan.stream(X.extent(0), [X], [Y], fill=float("-inf"))
+        stream = kit.RowStream(plan, X.extent(0), [X], [Y], fill=float("-inf"))
         with stream.rows() as row:
             _, total, exponentials = kit.row_exponentials(row)
             factor = reciprocal(total)
@@ -78,7 +84,7 @@ def build_softmax_backward(N, *, dtype=f32, **tuning):
         **plan.options(),
     )
     def softmax_backward(Y, dY, dX):
-        stream = plan.stream(Y.extent(0), [Y, dY], [dX])
+        stream = kit.RowStream(plan, Y.extent(0), [Y, dY], [dX])
         with stream.rows() as row:
             total = reg.scalar(f32, init=0.0)
             for piece in row.pieces():
@@ -131,7 +137,7 @@ def worst_error(x, y, **tuning):
     the sum is multiplied, too).  rcp.approx adds 2**-23, the product u.
     """
     exact, (relative, tiny) = reference(x), rounding(y)
-    dtype = next(each for each in (f32, f16, bf16) if each.dtype == y.dtype)
+    dtype = type_of(y)
     plan = kit.RowPlan.make(x.shape[1], [dtype], [dtype], **{"held": 2 * dtype.nbytes, **tuning})
     wide = x.astype(np.float64)
     d = np.max(wide, axis=1, keepdims=True) - wide
@@ -147,28 +153,12 @@ def worst_error(x, y, **tuning):
 def worst_gradient_error(y, dy, dx, **tuning):
     """Return the largest error of dx against float64, as a fraction of the bound."""
     exact, (relative, tiny) = reference_backward(y, dy), rounding(dx)
-    dtype = next(each for each in (f32, f16, bf16) if each.dtype == dx.dtype)
+    dtype = type_of(dx)
     plan = kit.RowPlan.make(y.shape[1], [dtype] * 2, [dtype], **{"held": 4, **tuning})
     y, dy = y.astype(np.float64), dy.astype(np.float64)
     u, sums = 2.0**-24, np.sum(np.abs(y * dy), axis=1, keepdims=True)
     bound = np.abs(y) * (plan.additions() + 1) * u * sums + (2 * u + relative) * np.abs(exact) + tiny
     return np.max(np.abs(dx.astype(np.float64) - exact) / bound) if not np.isnan(dx).any() else np.inf
-
-
-def simulated(kernel, *inputs, schedule="random", seed=0):
-    """Run a kernel in the simulator, whose verdict must be clean for every schedule; return the output."""
-    report = kernel.simulate(*inputs, schedule=schedule, seed=seed)
-    assert report.verdict == "clean" and report.holds == "every schedule", str(report)
-    return report.outputs[0]
-
-
-def hopper():
-    """Return torch if it sees a GPU that runs sm_90a, else None."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0) else None
 
 
 def measure(torch, M, N, dtype=f32, **tuning):
@@ -212,8 +202,8 @@ def main():
         for each in (softmax, backward):
             assembly = each.assemble(M=M)
             assert not (assembly.spills or assembly.warnings or assembly.notes), assembly
-        y = simulated(softmax, x)
-        dx = simulated(backward, y, dy)
+        (y,) = simulated(softmax, x)
+        (dx,) = simulated(backward, y, dy)
         worst = worst_error(x, y, **tuning), worst_gradient_error(y, dy, dx, **tuning)
         verdict = "right" if max(worst) <= 1 else "WRONG"
         errors = f"error/bound {worst[0]:.3f}, backward {worst[1]:.3f}"

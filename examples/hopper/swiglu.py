@@ -24,9 +24,16 @@ The backward, with s = sigmoid(gate)::
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 import numpy as np
 
 from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
+
+from rows_harness import hopper, simulated
 
 LOG2_E = 1.4426950408889634
 
@@ -61,7 +68,7 @@ def build_swiglu(N, *, dtype=f32, packed=False, **tuning):
     )
 
     def multiply(gate, up, Y):
-        with plan.stream(Y.extent(0), [gate, up], [Y]).rows() as row:
+        with kit.RowStream(plan, Y.extent(0), [gate, up], [Y]).rows() as row:
             for piece in row.pieces():
                 piece.store(0, [g * sigmoid(g) * u for g, u in zip(*map(piece.values, (0, 1)), strict=True)])
         ptx.ret()
@@ -88,7 +95,7 @@ def build_swiglu_backward(N, *, dtype=f32, packed=False, **tuning):
     plan = kit.RowPlan.make(N, [dtype] * 3, [dtype] * 2, multiples=multiples, **{**sizes(N, dtype), **tuning})
 
     def backward(inputs, outputs):
-        with plan.stream(inputs[-1].extent(0), inputs, outputs).rows() as row:
+        with kit.RowStream(plan, inputs[-1].extent(0), inputs, outputs).rows() as row:
             for piece in row.pieces():
                 gates, ups = [], []
                 for g, u, dy in zip(*map(piece.values, range(3)), strict=True):
@@ -187,22 +194,6 @@ def worst_gradient_error(gate, up, dy, dgate, dup):
     errors_up = np.abs(dup.astype(np.float64) - of_up) / bound
     worst = max(np.max(errors), np.max(errors_up))
     return np.inf if np.isnan(worst) else float(worst)
-
-
-def simulated(kernel, *inputs, schedule="random", seed=0):
-    """Run a kernel in the simulator, whose verdict must be clean for every schedule; return the outputs."""
-    report = kernel.simulate(*inputs, schedule=schedule, seed=seed)
-    assert report.verdict == "clean" and report.holds == "every schedule", str(report)
-    return report.outputs
-
-
-def hopper():
-    """Return torch if it sees a GPU that runs sm_90a, else None."""
-    try:
-        import torch
-    except ImportError:
-        return None
-    return torch if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0) else None
 
 
 def measure(torch, M, N, dtype=f32, **tuning):

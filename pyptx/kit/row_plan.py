@@ -8,17 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from ..core.errors import SpecError
 from ..core.records import dataclass
 from ..core.types import ScalarType
-from ..dsl import Reg, TileParam
 from .row_team import check_team
 from .row_values import INPUTS, OUTPUTS, WIDEST, check_elements
-
-if TYPE_CHECKING:
-    from .row_stream import RowSlice, RowStream
 
 __all__ = ["STAGED", "RowPlan"]
 
@@ -37,7 +33,7 @@ _SHARED_LIMIT = 220 * 1024
 class RowPlan:
     """How rows of ``width`` elements stream through CTAs: sizes, and the options of ``@kernel``.
 
-    Made by :meth:`make`, which checks everything; inside the kernel, :meth:`stream` opens the stream.
+    Made by :meth:`make`, which checks everything; ``kit.RowStream(plan, ...)`` opens the stream.
 
     Attributes:
         width: elements of a row.
@@ -125,8 +121,8 @@ class RowPlan:
                 :class:`.row_stream.RowSlice`.
             at_once: pieces in a pass of a loop over a row that is not held and has more than 8 steps.
             resident: number of CTAs for which an SM must have registers (``min_ctas_per_sm``). With 1, ptxas
-            keeps
-                all loads of a row in flight; by default it may delay loads to save registers for more CTAs.
+                keeps all loads of a row in flight; by default it may delay loads to save registers for more
+                CTAs.
 
         Raises:
             SpecError: numbers that do not fit each other, a CTA or its shared memory; rows whose pitch the
@@ -286,21 +282,6 @@ class RowPlan:
             "cluster": (self.cluster, 1, 1),
             "extern_smem": self.design == "ring",
         }
-
-    def stream(
-        self,
-        rows: Reg | int,
-        inputs: Sequence[TileParam | RowSlice],
-        outputs: Sequence[TileParam | RowSlice],
-        *,
-        fill: float = 0.0,
-        constant: bool = True,
-        most: int = 1,
-    ) -> RowStream:
-        """Open the stream in a kernel: :class:`.row_stream.RowStream`, which has the same arguments."""
-        from .row_stream import RowStream
-
-        return RowStream(self, rows, inputs, outputs, fill=fill, constant=constant, most=most)
 
 
 def _slice(pieces: int, cluster: int, vector: int, types: Sequence[ScalarType]) -> int:

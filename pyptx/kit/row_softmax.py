@@ -52,8 +52,7 @@ def row_exponentials(
         number: number of the input.
         visit: a function that is called for each piece in the first pass.
         more: f32 register that is added up over the team together with the sum, and gets the result; the
-        stream needs
-            ``most=2`` then.
+            stream needs ``most=2`` then.
 
     Returns:
         two f32 registers, equal in all threads of the team, and the function.

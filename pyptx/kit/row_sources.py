@@ -3,8 +3,7 @@
 Owns the two designs of :mod:`.row_stream`.  The rules that make the ring correct:
 
 * A stage is filled again after all threads of the team have read it: each has executed ``fence.proxy.async``,
-since
-  ordinary loads precede a write of the copy engine, and then the team's barrier.
+  since ordinary loads precede a write of the copy engine, and then the team's barrier.
 * A staged row of results is written again after the engine has read it: the thread that stored it waits
   (``wait_group.read``) before the barrier of the row between.
 * The stores of a row follow ``fence.proxy.async`` of all threads that wrote the staged row, and the barrier.

@@ -125,7 +125,7 @@ class RowStream:
 
         @kernel(in_specs=..., out_specs=..., grid=lambda M: plan.grid(M), **plan.options())
         def scaled(X, weight, Y):
-            stream = plan.stream(X.extent(0), [X], [Y])
+            stream = kit.RowStream(plan, X.extent(0), [X], [Y])
             weights = stream.vector(weight)
             with stream.rows() as row:
                 total = reg.scalar(f32, init=0.0)
@@ -140,12 +140,10 @@ class RowStream:
         plan: the sizes.
         rows: number of rows, an int or a u32 register.
         inputs, outputs: the matrices, or slices of their columns, of ``rows`` rows, in the order of the
-        plan's
-            types.
+            plan's types.
         fill: what elements of pieces outside the row read as: 0.0 or minus infinity.
         constant: whether no thread writes the inputs while the kernel runs (``ld.global.nc``). Without, a
-        team
-            may overwrite its row; a ring then takes one team in each CTA.
+            team may overwrite its row; a ring then takes one team in each CTA.
         most: largest number of values that one reduction combines.
 
     Attributes:

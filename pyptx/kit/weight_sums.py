@@ -47,8 +47,7 @@ def column_registers(plan: RowPlan) -> list[RegArray]:
 
     Raises:
         SpecError: the plan is not persistent, loops over pieces, or has more columns than the registers of a
-        CTA
-            are enough for.
+            CTA are enough for.
     """
     columns = plan.steps * plan.vector
     if not plan.persistent or plan.looped or columns * plan.threads * plan.teams > _MOST_COLUMNS:

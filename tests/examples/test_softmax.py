@@ -19,8 +19,10 @@ softmax = load_example("hopper/softmax.py")
 def right(M: int, N: int, dtype: ScalarType, schedule: str = "random", **tuning: Any) -> bool:
     x, dy = softmax.make_inputs(M, N, dtype=dtype)
     x = (x * np.float32(8)).astype(dtype.dtype)
-    y = softmax.simulated(softmax.build_softmax(N, dtype=dtype, **tuning), x, schedule=schedule)
-    dx = softmax.simulated(softmax.build_softmax_backward(N, dtype=dtype, **tuning), y, dy, schedule=schedule)
+    (y,) = softmax.simulated(softmax.build_softmax(N, dtype=dtype, **tuning), x, schedule=schedule)
+    (dx,) = softmax.simulated(
+        softmax.build_softmax_backward(N, dtype=dtype, **tuning), y, dy, schedule=schedule
+    )
     return bool(
         softmax.worst_error(x, y, **tuning) <= 1 and softmax.worst_gradient_error(y, dy, dx, **tuning) <= 1
     )
@@ -50,7 +52,7 @@ def test_special_numbers() -> None:
         x, _ = softmax.make_inputs(7, 256)
         x[0, 3], x[1, 5], x[2], x[3, 1:], x[4, 7] = np.nan, np.inf, -np.inf, -np.inf, 3e38
         x[5], x[6] = 1e-40, -3e38
-        y = softmax.simulated(softmax.build_softmax(256, **tuning), x)
+        (y,) = softmax.simulated(softmax.build_softmax(256, **tuning), x)
         with np.errstate(invalid="ignore"):
             exact = softmax.reference(x)
         assert np.array_equal(np.isnan(y), np.isnan(exact)), tuning

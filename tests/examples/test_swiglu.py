@@ -67,7 +67,7 @@ def test_halves_must_fit_the_pieces() -> None:
 
     @kernel(in_specs=(Tile("M", 14, f32),), out_specs=(Tile("M", 8, f32),), block=32, arch="sm_90a")
     def half(X, Y):  # type: ignore[no-untyped-def]
-        plan.stream(X.extent(0), [kit.RowSlice(X, 6)], [Y])
+        kit.RowStream(plan, X.extent(0), [kit.RowSlice(X, 6)], [Y])
         ptx.ret()
 
     with pytest.raises(PyptxError, match=r"multiples=\(14, 6\)"):

@@ -21,7 +21,7 @@ def exponentials(width: int, tuning: dict[str, Any]) -> Kernel:
         **plan.options(),
     )
     def powers(X, E, maxima, sums):  # type: ignore[no-untyped-def]
-        stream = plan.stream(X.extent(0), [X], [E], fill=float("-inf"))
+        stream = kit.RowStream(plan, X.extent(0), [X], [E], fill=float("-inf"))
         with stream.rows() as row:
             maximum, total, of = kit.row_exponentials(row)
             row.store(maxima, maximum)

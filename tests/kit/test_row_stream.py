@@ -45,7 +45,7 @@ def sums(width: int, types: tuple[ScalarType, ...], tuning: dict[str, Any]) -> K
         **plan.options(),
     )
     def summed(A, B, w, n, D, columns):  # type: ignore[no-untyped-def]
-        stream = plan.stream(A.extent(0), [A, B], [D])
+        stream = kit.RowStream(plan, A.extent(0), [A, B], [D])
         weights, numbers = stream.vector(w), stream.numbers(n)
         with stream.rows() as row:
             more = row.number(numbers)
@@ -93,7 +93,7 @@ def test_results_of_8_bits() -> None:
         **plan.options(),
     )
     def narrow(A, D):  # type: ignore[no-untyped-def]
-        with plan.stream(A.extent(0), [A], [D]).rows() as row:
+        with kit.RowStream(plan, A.extent(0), [A], [D]).rows() as row:
             for piece in row.pieces():
                 piece.store(0, piece.values(0))
         ptx.ret()
@@ -120,7 +120,7 @@ def test_derived_values_are_computed_once_for_rows_in_registers() -> None:
                 note(piece.step)
                 return [x + x for x in piece.values(0)]
 
-            with plan.stream(A.extent(0), [A], [D]).rows() as row:
+            with kit.RowStream(plan, A.extent(0), [A], [D]).rows() as row:
                 twice = row.derive(double)
                 for piece in row.pieces():
                     piece.store(0, twice(piece))

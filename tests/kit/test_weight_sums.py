@@ -51,7 +51,7 @@ def test_each_team_adds_its_own_rows_in_order() -> None:
         **plan.options(),
     )
     def parts(X, P):  # type: ignore[no-untyped-def]
-        stream = plan.stream(X.extent(0), [X], [])
+        stream = kit.RowStream(plan, X.extent(0), [X], [])
         sums = [reg.array(f32, plan.vector, init=0.0) for _ in range(plan.steps)]
         with stream.rows() as row:
             for piece in row.pieces():

@@ -1,0 +1,28 @@
+"""What the programs of the kernels on rows share: runs in the simulator, and whether there is a GPU."""
+
+from __future__ import annotations
+
+from pyptx import bf16, f16, f32
+
+__all__ = ["hopper", "simulated", "type_of"]
+
+
+def simulated(kernel, *inputs, schedule="random", seed=0):
+    """Run a kernel in the simulator, whose verdict must be clean for every schedule; return the outputs."""
+    report = kernel.simulate(*inputs, schedule=schedule, seed=seed)
+    assert report.verdict == "clean" and report.holds == "every schedule", str(report)
+    return report.outputs
+
+
+def hopper():
+    """Return torch if it sees a GPU that runs sm_90a, else None."""
+    try:
+        import torch
+    except ImportError:
+        return None
+    return torch if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0) else None
+
+
+def type_of(array):
+    """Return the PTX type of a numpy array's elements: f32, f16 or bf16."""
+    return next(dtype for dtype in (f32, f16, bf16) if array.dtype == dtype.dtype)
