@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
@@ -14,6 +16,8 @@ from pyptx import SpecError
 __all__ = ["ATTENTION"]
 
 BATCH, HEADS = 4, 16
+#: Head dim: queries of a block of the backward to try.
+BACKWARD_BLOCKS = {64: (128, 96, 64), 128: (80, 64, 48)}
 LENGTHS = (2048, 4096, 8192, 16384)
 #: Head dim: blocks of keys and consumer warpgroups to try.
 CHOICES = {
@@ -94,6 +98,76 @@ def _row(S: int, D: int, causal: bool) -> Row:
     )
 
 
+def _gradients(S: int, D: int, causal: bool, **options: Any) -> Composed:
+    """Return the kernels of the backward as a function of Q, K, V, O, log-sum-exp and dO."""
+    build = load_example("hopper/attention_backward.py").build_attention_backward
+    backward = build(BATCH, HEADS, S, D, causal=causal, **options)
+    return Composed(backward, [(each, {}) for each in (backward.prepare, backward.main, backward.finish)])
+
+
+def _backward_candidates(S: int, D: int, causal: bool) -> dict[str, Any]:
+    found = {}
+    for block, overlap, store_at in itertools.product(BACKWARD_BLOCKS[D], (0, 1, 2), (0.0, 0.5, 1.0)):
+        with contextlib.suppress(SpecError):
+            options = {"block": block, "overlap": overlap, "store_at": store_at}
+            name = " ".join(f"{key}={value}" for key, value in options.items())
+            found[name] = _gradients(S, D, causal, **options)
+    return found
+
+
+def _library_gradients(torch: Any, name: str, causal: bool) -> Callable[..., Any]:
+    """Return torch's backward by one of its backends; the forward runs once for each set of inputs."""
+    from torch.nn.attention import SDPBackend, sdpa_kernel
+
+    backend, graphs = getattr(SDPBackend, name), {}
+
+    def run(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any) -> tuple[Any, ...]:
+        if q.data_ptr() not in graphs:
+            parts = [x.detach().transpose(1, 2).requires_grad_() for x in (q, k, v)]
+            with sdpa_kernel(backend):
+                out = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=causal)
+            graphs[q.data_ptr()] = out, parts
+        out, parts = graphs[q.data_ptr()]
+        found = torch.autograd.grad(out, parts, do.transpose(1, 2), retain_graph=True)
+        return tuple(x.transpose(1, 2) for x in found)
+
+    return run
+
+
+def _backward(S: int, D: int, causal: bool) -> Row:
+    def inputs(torch: Any, copy: int) -> tuple[Any, ...]:
+        torch.manual_seed(copy)
+        shape = (BATCH, S, HEADS, D)
+        q, k, v, do = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
+        parts = [x.transpose(1, 2) for x in (q, k, v)]
+        o, lse = torch.ops.aten._scaled_dot_product_flash_attention(*parts, 0.0, causal)[:2]
+        return q, k, v, o.transpose(1, 2).contiguous(), lse, do
+
+    def rivals(torch: Any) -> dict[str, Callable[..., Any]]:
+        names = {"cuDNN": "CUDNN_ATTENTION", "FlashAttention-2": "FLASH_ATTENTION"}
+        return {shown: _library_gradients(torch, name, causal) for shown, name in names.items()}
+
+    def reference(*given: Any) -> Any:
+        import torch
+
+        return _library_gradients(torch, "FLASH_ATTENTION", causal)(*given)
+
+    work = 10.0 * BATCH * HEADS * S * S * D
+    return Row(
+        name=f"attention backward hd{D} S{S} {'causal' if causal else 'full'}",
+        group="attention-backward",
+        ours=partial(_gradients, S, D, causal),
+        candidates=partial(_backward_candidates, S, D, causal),
+        rivals=rivals,
+        inputs=inputs,
+        reference=reference,
+        rtol=2.0**-5,
+        atol=2.0**-6,
+        flops=work / 2 if causal else work,
+        target=1.0,
+    )
+
+
 def _decode(B: int, Sk: int, target: float) -> Row:
     """Return a row of decoding: a query of 32 heads, 8 heads of K and V of 128 elements, all keys in use."""
     H, Hk, D = 32, 8, 128
@@ -140,6 +214,10 @@ def _decode(B: int, Sk: int, target: float) -> Row:
 
 
 def _rows() -> Iterator[Row]:
+    for D in BACKWARD_BLOCKS:
+        for causal in (False, True):
+            for S in (4096, 8192):
+                yield _backward(S, D, causal)
     yield from (_decode(64, 8192, 0.93), _decode(1, 131072, 0.93))
     for D in CHOICES:
         for causal in (False, True):
