@@ -65,6 +65,7 @@ def test_any_m_under_other_schedules(schedule: str) -> None:
     assert not _wrong((136, 72, 272), {"tile": (128, 64), "sms": 2}, schedule, any_m=True)
 
 
+@pytest.mark.full
 def test_promotion_keeps_what_a_long_sum_of_fp8_loses() -> None:
     """A sum that grows over K: in one accumulator of 13 bits its small addends are cut."""
     M, N, K = 64, 32, 2048
@@ -81,6 +82,7 @@ def test_promotion_keeps_what_a_long_sum_of_fp8_loses() -> None:
     assert promoted < cut / 8
 
 
+@pytest.mark.full
 def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
     for chosen in (
         {},

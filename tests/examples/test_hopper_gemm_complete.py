@@ -139,7 +139,7 @@ def _fused(shape: Shape, chosen: dict[str, Any], any_m: bool = False) -> str:
     return "" if worst <= 1 else f"{worst} times the bound"
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("shape", "chosen"),
     [
@@ -158,7 +158,7 @@ def test_fused(shape: Shape, chosen: dict[str, Any]) -> None:
     assert not _fused(shape, chosen)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("M", "chosen"),
     [

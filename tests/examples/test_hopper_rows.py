@@ -107,7 +107,7 @@ def test_norm_of_a_sum(dtype: ScalarType, tuning: dict[str, Any]) -> None:
     assert np.allclose(rstd, 1 / np.sqrt(np.mean(exact.astype(np.float64) ** 2, axis=1) + 1e-5), rtol=1e-5)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("design", BACKWARDS)
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
 @pytest.mark.parametrize("residual", [False, True])

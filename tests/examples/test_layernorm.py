@@ -81,7 +81,7 @@ def test_statistics() -> None:
     assert np.allclose(mean, exact[0][:, 0], rtol=1e-5) and np.allclose(rstd, exact[1][:, 0], rtol=1e-5)
 
 
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("design", BACKWARDS)
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
 @pytest.mark.parametrize("residual", [False, True])
