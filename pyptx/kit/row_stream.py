@@ -233,7 +233,7 @@ class RowStream:
         Args:
             tile: the vector in global memory, which no thread writes.
             keep: load it once, and keep it in registers if the rows are held; otherwise each piece loads its
-            part.
+                part.
         """
         return RowVector(self, tile, keep and self.plan.held)
 

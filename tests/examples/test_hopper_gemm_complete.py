@@ -89,6 +89,7 @@ FULL = [
 
 
 @pytest.mark.full
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(("shape", "chosen"), FULL)
 def test_right_at_full_size(shape: Shape, chosen: dict[str, Any]) -> None:
     assert not _wrong(shape, chosen)

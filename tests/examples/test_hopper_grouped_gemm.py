@@ -56,6 +56,7 @@ def test_right(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any]) 
 
 
 @pytest.mark.full
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("counts", "N", "K", "chosen"),
     [

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import pkgutil
 from pathlib import Path
 
-from ..table import CHAPTERS
+from .. import forms
 from .reading import generated
 
 
 def main() -> None:
     folder = Path(__file__).parent
-    for chapter in CHAPTERS:
-        (folder / f"{chapter}.py").write_text(generated(chapter), encoding="utf-8", newline="\n")
+    for chapter in pkgutil.iter_modules(forms.__path__):
+        (folder / f"{chapter.name}.py").write_text(generated(chapter.name), encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":
