@@ -6,6 +6,7 @@ import contextlib
 import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
+from importlib import import_module
 from typing import Any
 
 from _examples import load_example
@@ -52,19 +53,15 @@ def _candidates(S: int, D: int, causal: bool) -> dict[str, Any]:
     return found
 
 
-def _backend(torch: Any, name: str, causal: bool) -> Callable[..., Any]:
+def _compared(module: str) -> Any:
+    """Return a module beside the examples, with what their kernels are compared with."""
+    load_example("hopper/attention.py")  # puts its folder on the path
+    return import_module(module)
+
+
+def _library(torch: Any, name: str, causal: bool) -> Callable[..., Any]:
     """Return torch's attention by one of its backends, of and to arrays [B, S, H, D]."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    backend = getattr(SDPBackend, name)
-
-    def run(q: Any, k: Any, v: Any) -> Any:
-        heads = (each.transpose(1, 2) for each in (q, k, v))
-        with sdpa_kernel(backend):
-            o = torch.nn.functional.scaled_dot_product_attention(*heads, is_causal=causal)
-        return o.transpose(1, 2)
-
-    return run
+    return _compared("attention_reference").library(torch, name, causal)
 
 
 def _row(S: int, D: int, causal: bool) -> Row:
@@ -75,12 +72,12 @@ def _row(S: int, D: int, causal: bool) -> Row:
 
     def rivals(torch: Any) -> dict[str, Callable[..., Any]]:
         names = {"cuDNN": "CUDNN_ATTENTION"} | ({"FlashAttention-2": "FLASH_ATTENTION"} if D < 256 else {})
-        return {shown: _backend(torch, name, causal) for shown, name in names.items()}
+        return {shown: _library(torch, name, causal) for shown, name in names.items()}
 
     def reference(q: Any, k: Any, v: Any) -> Any:
         import torch
 
-        return _backend(torch, "CUDNN_ATTENTION", causal)(q, k, v)
+        return _library(torch, "CUDNN_ATTENTION", causal)(q, k, v)
 
     work = 4.0 * BATCH * HEADS * S * S * D
     return Row(
@@ -115,42 +112,22 @@ def _backward_candidates(S: int, D: int, causal: bool) -> dict[str, Any]:
     return found
 
 
-def _library_gradients(torch: Any, name: str, causal: bool) -> Callable[..., Any]:
-    """Return torch's backward by one of its backends; the forward runs once for each set of inputs."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
-    backend, graphs = getattr(SDPBackend, name), {}
-
-    def run(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any) -> tuple[Any, ...]:
-        if q.data_ptr() not in graphs:
-            parts = [x.detach().transpose(1, 2).requires_grad_() for x in (q, k, v)]
-            with sdpa_kernel(backend):
-                out = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=causal)
-            graphs[q.data_ptr()] = out, parts
-        out, parts = graphs[q.data_ptr()]
-        found = torch.autograd.grad(out, parts, do.transpose(1, 2), retain_graph=True)
-        return tuple(x.transpose(1, 2) for x in found)
-
-    return run
-
-
 def _backward(S: int, D: int, causal: bool) -> Row:
     def inputs(torch: Any, copy: int) -> tuple[Any, ...]:
         torch.manual_seed(copy)
-        shape = (BATCH, S, HEADS, D)
-        q, k, v, do = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(4))
-        parts = [x.transpose(1, 2) for x in (q, k, v)]
-        o, lse = torch.ops.aten._scaled_dot_product_flash_attention(*parts, 0.0, causal)[:2]
-        return q, k, v, o.transpose(1, 2).contiguous(), lse, do
+        return _compared("attention_reference.backward").torch_inputs(torch, BATCH, HEADS, S, D, causal)
 
     def rivals(torch: Any) -> dict[str, Callable[..., Any]]:
         names = {"cuDNN": "CUDNN_ATTENTION", "FlashAttention-2": "FLASH_ATTENTION"}
-        return {shown: _library_gradients(torch, name, causal) for shown, name in names.items()}
+        return {
+            shown: _compared("attention_reference.backward").library(torch, name, causal)
+            for shown, name in names.items()
+        }
 
     def reference(*given: Any) -> Any:
         import torch
 
-        return _library_gradients(torch, "FLASH_ATTENTION", causal)(*given)
+        return _compared("attention_reference.backward").library(torch, "FLASH_ATTENTION", causal)(*given)
 
     work = 10.0 * BATCH * HEADS * S * S * D
     return Row(

@@ -205,30 +205,31 @@ def hopper():
     return torch if torch.cuda.is_available() and torch.cuda.get_device_capability() == (9, 0) else None
 
 
-def measure(torch, attention, B, H, S, D, causal=False, protocol="burst"):
-    """Time a bf16 kernel beside torch's attention by cuDNN and by FlashAttention; outputs are checked."""
+def library(torch, backend, causal):
+    """Return torch's attention by a member of ``SDPBackend``, of and to arrays [B, S, H, D]."""
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
+    def run(q, k, v):
+        parts = (x.transpose(1, 2) for x in (q, k, v))
+        with sdpa_kernel(getattr(SDPBackend, backend)):
+            o = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=causal)
+        return o.transpose(1, 2)
+
+    return run
+
+
+def measure(torch, attention, B, H, S, D, causal=False, protocol="burst"):
+    """Time a bf16 kernel beside torch's attention by cuDNN and by FlashAttention; outputs are checked."""
     from pyptx import bench
-
-    def library(backend):
-        def run(q, k, v):
-            with sdpa_kernel(backend):
-                parts = (x.transpose(1, 2) for x in (q, k, v))
-                return torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=causal).transpose(
-                    1, 2
-                )
-
-        return run
 
     result = bench(
         {
-            "cuDNN": library(SDPBackend.CUDNN_ATTENTION),
-            "torch": library(SDPBackend.FLASH_ATTENTION),
+            "cuDNN": library(torch, "CUDNN_ATTENTION", causal),
+            "torch": library(torch, "FLASH_ATTENTION", causal),
             "pyptx": lambda q, k, v: attention(q, k, v)[0],
         },
         lambda copy: tuple(torch.randn(B, S, H, D, device="cuda", dtype=torch.bfloat16) for _ in range(3)),
-        reference=library(SDPBackend.FLASH_ATTENTION),
+        reference=library(torch, "FLASH_ATTENTION", causal),
         rtol=2.0**-6,
         atol=2.0**-7,
         flops=4 * B * H * S * S * D // (2 if causal else 1),

@@ -6,6 +6,7 @@ import numpy as np
 
 from pyptx import bf16
 
+from . import library as forward_library
 from . import make_inputs as forward_inputs
 from . import reference as forward
 from . import seen
@@ -99,42 +100,40 @@ def verify(build, cases, schedules=("eager", "late")):
     return good
 
 
+def torch_inputs(torch, B, H, S, D, causal=False):
+    """Return Q, K, V, O, the log-sum-exp and dO in bf16 on the GPU, with normally distributed numbers."""
+    q, k, v, do = (torch.randn(B, S, H, D, device="cuda", dtype=torch.bfloat16) for _ in range(4))
+    parts = [x.transpose(1, 2) for x in (q, k, v)]
+    o, lse = torch.ops.aten._scaled_dot_product_flash_attention(*parts, 0.0, causal)[:2]
+    return q, k, v, o.transpose(1, 2).contiguous(), lse, do
+
+
+def library(torch, backend, causal):
+    """Return torch's backward by a member of ``SDPBackend``; the forward runs once for each set of inputs."""
+    graphs, attention = {}, forward_library(torch, backend, causal)
+
+    def run(q, k, v, o, lse, do):
+        if q.data_ptr() not in graphs:
+            parts = [x.detach().requires_grad_() for x in (q, k, v)]
+            graphs[q.data_ptr()] = attention(*parts), parts
+        out, parts = graphs[q.data_ptr()]
+        return torch.autograd.grad(out, parts, do, retain_graph=True)
+
+    return run
+
+
 def measure(torch, backward, B, H, S, D, causal=False, protocol="burst"):
     """Time the bf16 kernels beside torch's backward by cuDNN and by FlashAttention; outputs are checked."""
-    from torch.nn.attention import SDPBackend, sdpa_kernel
-
     from pyptx import bench
-
-    def make(copy):
-        q, k, v, do = (torch.randn(B, S, H, D, device="cuda", dtype=torch.bfloat16) for _ in range(4))
-        parts = [x.transpose(1, 2) for x in (q, k, v)]
-        o, lse = torch.ops.aten._scaled_dot_product_flash_attention(*parts, 0.0, causal)[:2]
-        return q, k, v, o.transpose(1, 2).contiguous(), lse, do
-
-    def library(backend):
-        graphs = {}
-
-        def run(q, k, v, o, lse, do):
-            # The forward runs once for each set of inputs, the backward each time.
-            if q.data_ptr() not in graphs:
-                parts = [x.detach().transpose(1, 2).requires_grad_() for x in (q, k, v)]
-                with sdpa_kernel(backend):
-                    out = torch.nn.functional.scaled_dot_product_attention(*parts, is_causal=causal)
-                graphs[q.data_ptr()] = out, parts
-            out, parts = graphs[q.data_ptr()]
-            found = torch.autograd.grad(out, parts, do.transpose(1, 2), retain_graph=True)
-            return tuple(x.transpose(1, 2) for x in found)
-
-        return run
 
     result = bench(
         {
-            "cuDNN": library(SDPBackend.CUDNN_ATTENTION),
-            "torch": library(SDPBackend.FLASH_ATTENTION),
+            "cuDNN": library(torch, "CUDNN_ATTENTION", causal),
+            "torch": library(torch, "FLASH_ATTENTION", causal),
             "pyptx": backward,
         },
-        make,
-        reference=library(SDPBackend.FLASH_ATTENTION),
+        lambda copy: torch_inputs(torch, B, H, S, D, causal),
+        reference=library(torch, "FLASH_ATTENTION", causal),
         rtol=2.0**-5,
         atol=2.0**-6,
         flops=10 * B * H * S * S * D // (2 if causal else 1),
