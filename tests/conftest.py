@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 
@@ -57,6 +58,11 @@ def _required(find: Callable[[], Tool]) -> Tool:
         if os.environ.get("CI"):
             pytest.fail(f"CI must have it: {error}")
         pytest.skip(str(error))
+
+
+@pytest.fixture
+def torch() -> Any:
+    return pytest.importorskip("torch")
 
 
 @pytest.fixture(scope="session")

@@ -54,11 +54,6 @@ def path(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str
     return str(request.param)
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
 def numbers(torch: Any, start: int, count: int = N, **options: Any) -> Any:
     return torch.arange(start, start + count, dtype=torch.float32, device="cuda", **options)
 

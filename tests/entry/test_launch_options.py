@@ -75,11 +75,6 @@ def test_the_simulator_has_no_streams() -> None:
 # --- on a GPU -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
 @pytest.mark.gpu
 def test_a_cooperative_launch(torch: Any) -> None:
     ctas = torch.cuda.get_device_properties(0).multi_processor_count

@@ -247,11 +247,6 @@ def test_the_peer_s_arrivals_not_counted() -> None:
 # --- on a GPU -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [f32, bf16])
 @pytest.mark.parametrize("epilogue", ["tma", "direct"])

@@ -371,11 +371,6 @@ def test_stages_handed_back_to_the_own_cta_alone() -> None:
 # --- on a GPU -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize(("shape", "chosen"), [*FAST, *FULL])
 def test_words_of_the_gpu_are_the_simulator_s(shape: Shape, chosen: dict[str, Any], torch: Any) -> None:

@@ -272,11 +272,6 @@ def test_sums_read_before_they_were_written() -> None:
 # --- on a GPU -------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
 @pytest.mark.gpu
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
 def test_rows_on_the_gpu(dtype: ScalarType, torch: Any) -> None:

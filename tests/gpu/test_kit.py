@@ -17,11 +17,6 @@ from tests.kit.test_tile_order import tiles_of
 pytestmark = pytest.mark.gpu
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
 @pytest.mark.parametrize(("tiles", "stages", "rounds"), [(1, 1, 1), (64, 1, 1), (2, 4, 1), (257, 4, 3)])
 def test_the_ring(tiles: int, stages: int, rounds: int, torch: Any) -> None:
     x = np.random.default_rng(tiles).integers(-8, 8, tiles * BOX).astype(np.float32)

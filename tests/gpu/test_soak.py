@@ -17,11 +17,6 @@ pytestmark = pytest.mark.gpu
 ROWS, COLUMNS = 8, 32
 
 
-@pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
 def resident() -> int:
     """Largest resident memory of this process so far, in KiB."""
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

@@ -38,11 +38,6 @@ def doubled(factor: float = 2.0) -> Kernel:
 
 
 @pytest.fixture
-def torch() -> Any:
-    return pytest.importorskip("torch")
-
-
-@pytest.fixture
 def compiled(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, ptxas: Tool) -> list[str]:
     """What was compiled, by ptxas or by the JIT; the disk cache is empty."""
     runs: list[str] = []
