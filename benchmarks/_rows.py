@@ -1,16 +1,20 @@
 """Rows of a benchmark program: what is measured, beside what, and results that outlive the process.
 
-A row runs in a process of its own with a time limit, so that a kernel that hangs costs one row.  What it
-measured is kept in a file at once; a row that the file has for the same texts of its kernels is not run
-again.
+Rows run one after another in a worker process, each with a time limit; a kernel that hangs or fails costs
+its row and the process, and the next row gets a fresh one.  What a row measured is kept in a file at once; a
+row that the file has for the same texts of its kernels is not run again.
 """
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import math
+import select
 import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,7 +29,6 @@ __all__ = [
     "Results",
     "Row",
     "Speed",
-    "child",
     "kernels_of",
     "lines_of",
     "measure",
@@ -33,6 +36,7 @@ __all__ = [
     "ratio_interval",
     "run_rows",
     "text_of",
+    "work",
 ]
 
 
@@ -230,6 +234,46 @@ def measure(row: Row, protocol: str, seconds: float, repeats: int, candidates: b
     return Measured(row.name, protocol, device, text, speeds, tuple(ours), "", when)
 
 
+class Worker:
+    """A process that measures the rows whose names it reads, one a line, and answers each with a line.
+
+    ``program`` is its command. After a fault it is gone, and the next row starts another.
+    """
+
+    def __init__(self, program: Sequence[str]) -> None:
+        self.program = program
+        self.process: subprocess.Popen[str] | None = None
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - a pipe that is not read would block
+
+    def measure(self, name: str, limit: float) -> str:
+        """Measure a row, for ``limit`` seconds at most. Return why it was not measured, or nothing."""
+        if self.process is None:
+            self.errors.seek(0)
+            self.errors.truncate()
+            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": self.errors}
+            self.process = subprocess.Popen(self.program, text=True, **pipes)  # type: ignore[call-overload]
+        assert self.process is not None and self.process.stdin is not None and self.process.stdout is not None
+        self.process.stdin.write(f"{name}\n")
+        self.process.stdin.flush()
+        answers, _, _ = select.select([self.process.stdout], [], [], limit)
+        if not answers:
+            self.end()
+            return f"no end after {limit:.0f} s"
+        if self.process.stdout.readline().strip() == name:
+            return ""
+        self.process.wait()
+        self.process = None
+        self.errors.seek(0)
+        return (self.errors.read().strip().splitlines() or ["?"])[-1]
+
+    def end(self) -> None:
+        """End the process."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+
 def run_rows(
     program: Sequence[str],
     rows: Sequence[Row],
@@ -240,14 +284,16 @@ def run_rows(
     budget: float,
     limit: float,
 ) -> None:
-    """Measure rows one after another, each in a process: ``program`` with the row's name appended.
+    """Measure rows one after another in a :class:`Worker`.
 
     Args:
+        program: the command of a process that calls :func:`work`.
         candidates: whether further choices of each kernel are measured as well.
         budget: seconds after which no further row begins.
         limit: seconds after which a row's process is killed.
     """
     started = time.monotonic()
+    worker = Worker(program)
     for row in rows:
         known = results.known.get((row.name, protocol))
         if known is not None and not known.fault and known.text == text_of(row, candidates):
@@ -256,19 +302,13 @@ def run_rows(
         left = budget - (time.monotonic() - started)
         if left < 5:
             print(f"{row.name}: not begun, the time is over; the same command goes on from here")
-            return
-        try:
-            done = subprocess.run(
-                [*program, row.name], capture_output=True, text=True, timeout=min(limit, left), check=False
-            )
-            fault = "" if done.returncode == 0 else (done.stderr.strip().splitlines() or ["?"])[-1]
-        except subprocess.TimeoutExpired:
-            fault = f"no end after {min(limit, left):.0f} s"
-        if fault:
+            break
+        if fault := worker.measure(row.name, min(limit, left)):
             results.add(Measured(row.name, protocol, "", text_of(row, candidates), {}, (), fault[:500]))
         else:
             results = Results(results.path)
         print(lines_of(row, results.known[row.name, protocol]), flush=True)
+    worker.end()
 
 
 def lines_of(row: Row, result: Measured) -> str:
@@ -297,9 +337,8 @@ def _mark(row: Row, result: Measured, name: str, low: float) -> str:
     return "  ok" if low >= row.target else f"  MISSED {row.target:g}"
 
 
-def child(
+def work(
     rows: Sequence[Row],
-    name: str,
     results: Results,
     protocol: str,
     *,
@@ -307,9 +346,17 @@ def child(
     repeats: int,
     candidates: bool,
 ) -> None:
-    """Measure the row called ``name`` in this process, and keep what was measured."""
-    (row,) = (row for row in rows if row.name == name)
-    results.add(measure(row, protocol, seconds, repeats, candidates))
+    """Measure the rows whose names standard input has, one a line; keep each, then print its name."""
+    answers = sys.stdout
+    sys.stdout = sys.stderr  # what libraries print is no answer
+    by_name = {row.name: row for row in rows}
+    for line in sys.stdin:
+        row = by_name[line.rstrip("\n")]
+        results.add(measure(row, protocol, seconds, repeats, candidates))
+        print(row.name, file=answers, flush=True)
+        gc.collect()
+        if torch := sys.modules.get("torch"):
+            torch.cuda.empty_cache()
 
 
 def page(rows: Sequence[Row], results: Results) -> str:

@@ -24,7 +24,7 @@ from _hopper_attention import ATTENTION
 from _hopper_gemm import GEMMS
 from _hopper_grouped import GROUPED
 from _hopper_memory import MEMORY
-from _rows import Results, Row, child, kernels_of, page, run_rows
+from _rows import Results, Row, kernels_of, page, run_rows, work
 
 ROWS: list[Row] = [*GEMMS, *ATTENTION, *GROUPED, *MEMORY]
 RESULTS = Path("hopper_results.jsonl")
@@ -60,13 +60,13 @@ def main() -> None:
     parser.add_argument("--limit", type=float, default=90, help="seconds that a row may take; 90")
     parser.add_argument("--seconds", type=float, default=2.0, help="of a sustained window; 2")
     parser.add_argument("--repeats", type=int, default=60, help="timed runs of each function; 60")
-    parser.add_argument("--row", help=argparse.SUPPRESS)  # in the process of a row
+    parser.add_argument("--work", action="store_true", help=argparse.SUPPRESS)  # in the worker process
     options = parser.parse_args()
     results = Results(options.results)
     protocol = "sustained" if options.sustained else "burst"
-    if options.row:
+    if options.work:
         measured = {"seconds": options.seconds, "repeats": options.repeats}
-        child(ROWS, options.row, results, protocol, candidates=options.candidates, **measured)
+        work(ROWS, results, protocol, candidates=options.candidates, **measured)
         return
     rows = chosen(options.rows)
     if options.list:
@@ -80,7 +80,7 @@ def main() -> None:
         return
     program = [sys.executable, __file__, "--results", str(options.results)]
     program += ["--seconds", str(options.seconds), "--repeats", str(options.repeats)]
-    program += ["--sustained"] * options.sustained + ["--candidates"] * options.candidates + ["--row"]
+    program += ["--sustained"] * options.sustained + ["--candidates"] * options.candidates + ["--work"]
     limits = {"budget": options.budget, "limit": options.limit}
     run_rows(program, rows, results, protocol, candidates=options.candidates, **limits)
 

@@ -85,9 +85,10 @@ def test_a_hash_covers_all_kernels_and_sizes(rows: ModuleType) -> None:
 
 
 def _program(rows: ModuleType, path: Path, body: str) -> list[str]:
-    """A program that measures the row that its last argument names."""
+    """A program that measures the rows whose names it reads."""
     text = f"import sys; sys.path.insert(0, {str(BENCHMARKS)!r})\nfrom _rows import *\nfrom pathlib import Path\n"
-    text += f"results = Results(Path({str(path)!r}))\nname = sys.argv[1]\n{body}\n"
+    text += f"results = Results(Path({str(path)!r}))\nfor name in map(str.strip, sys.stdin):\n"
+    text += "".join(f"    {line}\n" for line in [*body.splitlines(), "print(name, flush=True)"])
     return [sys.executable, "-c", text]
 
 
