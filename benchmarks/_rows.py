@@ -182,16 +182,24 @@ def ours_of(row: Row, candidates: bool) -> dict[str, Callable[..., Any]]:
 
 def kernels_of(row: Row, candidates: bool = False) -> list[tuple[Any, Mapping[str, int]]]:
     """Return the kernels of a row, each with its run-time sizes."""
-    found: list[tuple[Any, Mapping[str, int]]] = []
-    for each in ours_of(row, candidates).values():
-        found += each.kernels if isinstance(each, Composed) else [(each, row.dims)]
-    return found
+    return _kernels(row, ours_of(row, candidates))
 
 
 def text_of(row: Row, candidates: bool) -> str:
     """Return a hash of the texts of a row's kernels."""
+    return _text(row, ours_of(row, candidates))
+
+
+def _kernels(row: Row, ours: Mapping[str, Callable[..., Any]]) -> list[tuple[Any, Mapping[str, int]]]:
+    found: list[tuple[Any, Mapping[str, int]]] = []
+    for each in ours.values():
+        found += each.kernels if isinstance(each, Composed) else [(each, row.dims)]
+    return found
+
+
+def _text(row: Row, ours: Mapping[str, Callable[..., Any]]) -> str:
     made = hashlib.sha256()
-    for kernel, dims in kernels_of(row, candidates):
+    for kernel, dims in _kernels(row, ours):
         made.update(kernel.ptx(**dims).encode())
     return made.hexdigest()[:16]
 
@@ -203,7 +211,7 @@ def measure(row: Row, protocol: str, seconds: float, repeats: int, candidates: b
     import pyptx
 
     ours = ours_of(row, candidates)
-    text = text_of(row, candidates)
+    text = _text(row, ours)
     device = torch.cuda.get_device_name()
     when = time.strftime("%Y-%m-%d %H:%M", time.gmtime())
     functions = {**ours, **row.rivals(torch)}
