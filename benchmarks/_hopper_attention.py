@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from _examples import load_example
+from _rivals import flash_attention
 from _rows import Composed, Row
 
 from pyptx import SpecError
@@ -72,7 +73,8 @@ def _row(S: int, D: int, causal: bool) -> Row:
 
     def rivals(torch: Any) -> dict[str, Callable[..., Any]]:
         names = {"cuDNN": "CUDNN_ATTENTION"} | ({"FlashAttention-2": "FLASH_ATTENTION"} if D < 256 else {})
-        return {shown: _library(torch, name, causal) for shown, name in names.items()}
+        libraries = {shown: _library(torch, name, causal) for shown, name in names.items()}
+        return libraries | flash_attention(torch, D, causal)
 
     def reference(q: Any, k: Any, v: Any) -> Any:
         import torch

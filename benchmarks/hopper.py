@@ -7,6 +7,10 @@
     python benchmarks/hopper.py gemm --sustained           # two seconds back to back: clocks, watts, joules
     python benchmarks/hopper.py --page > table.md          # what was measured, as a page
 
+FlashAttention-3 and DeepGEMM are measured beside ours where ``PYPTX_RIVALS`` names the folder in which
+``benchmarks/rivals/build.py`` has put them; without it they are left out.  A row measured without them is not
+measured anew with them: give such results a file of their own.
+
 What a row measured is kept in ``--results`` at once; the same command goes on where the time was over, and
 measures a row anew if its kernels changed.  ``pyptx.bench`` verifies every function before it is timed.  A
 ratio is the rival's time over ours in paired runs, with its 95% interval; the lower end counts.
@@ -21,12 +25,13 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for ``pyptx build``
 
 from _hopper_attention import ATTENTION
+from _hopper_blocks import BLOCKS
 from _hopper_gemm import GEMMS
 from _hopper_grouped import GROUPED
 from _hopper_memory import MEMORY
 from _rows import Results, Row, kernels_of, page, run_rows, work
 
-ROWS: list[Row] = [*GEMMS, *ATTENTION, *GROUPED, *MEMORY]
+ROWS: list[Row] = [*GEMMS, *BLOCKS, *ATTENTION, *GROUPED, *MEMORY]
 RESULTS = Path("hopper_results.jsonl")
 
 

@@ -1,0 +1,182 @@
+"""The rows of ``hopper.py`` on fp8 with scales of blocks: one product, groups and masked slabs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any
+
+from _deepgemm import BLOCK, CONTIGUOUS, MASKED, NORMAL, Problem, deepgemm
+from _examples import load_example
+from _rows import Composed, Row
+
+from pyptx import e4m3
+
+__all__ = ["BLOCKS"]
+
+TILES = ((128, 128), (256, 64), (128, 64))
+CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2))
+LARGEST = 448.0  # of e4m3
+
+
+def sizes_of(problem: Problem) -> list[int]:
+    """Return the rows of each group: from 0.7 to 1.3 times the mean, multiples of 128 if contiguous."""
+    groups, step = problem.groups, BLOCK if problem.kind == "contiguous" else 1
+    mean = problem.expected if problem.kind == "masked" else problem.M // groups
+    # Seven and the numbers of groups have no divisor in common, so the sizes are shuffled.
+    spread = [0.7 + 0.6 * (7 * group % groups) / (groups - 1) for group in range(groups)]
+    sizes = [round(mean * each / step) * step for each in spread]
+    if problem.kind == "contiguous":
+        sizes[-1] += problem.M - sum(sizes)
+    return sizes
+
+
+def quantized(torch: Any, x: Any, rows: int) -> tuple[Any, Any]:
+    """Return ``x[..., R, K]`` as e4m3, and the f32 scales ``[..., R / rows, K / 128]`` of its blocks."""
+    *front, R, K = x.shape
+    blocks = x.view(*front, R // rows, rows, K // BLOCK, BLOCK)
+    scales = blocks.abs().amax(dim=(-3, -1), keepdim=True).float() / LARGEST
+    narrow = (blocks / scales).to(torch.float8_e4m3fn).view(x.shape)
+    return narrow, scales[..., 0, :, 0]
+
+
+def widened(x: Any, scales: Any, rows: int) -> Any:
+    """Return the f32 numbers that :func:`quantized` stands for."""
+    return x.float() * scales.repeat_interleave(rows, -2).repeat_interleave(BLOCK, -1)
+
+
+def _build(problem: Problem, **options: Any) -> Any:
+    if problem.kind == "normal":
+        build = load_example("hopper/gemm_blockwise.py").build_gemm_blockwise
+        return build(problem.M, problem.N, problem.K, **options)
+    return load_example("hopper/grouped_gemm.py").build_grouped_gemm(
+        problem.groups,
+        problem.N,
+        problem.K,
+        M=problem.M,
+        layout=problem.kind,
+        a_type=e4m3,
+        scales_major="M",
+        **options,
+    )
+
+
+def _ours(problem: Problem, **options: Any) -> Any:
+    """Return our kernel as a function of what :func:`_inputs` makes."""
+    kernel = _build(problem, **options)
+    if problem.kind == "normal":
+        return kernel
+    return Composed(
+        lambda a, b, scales_a, scales_b, sizes, _: _parts(problem, kernel(a, b, scales_a, scales_b, sizes)),
+        [(kernel, {})],
+    )
+
+
+def _chosen(problem: Problem) -> Any:
+    few = problem.kind == "normal" and problem.M <= BLOCK
+    grouped = problem.kind != "normal"
+    tile, cluster = ((128, 64) if few else (128, 128)), ((1, 2) if few or grouped else (2, 1))
+    return _ours(problem, tile=tile, cluster=cluster)
+
+
+def _candidates(problem: Problem) -> dict[str, Any]:
+    return {
+        f"{tile} {cluster}": _ours(problem, tile=tile, cluster=cluster)
+        for tile in TILES
+        for cluster in CLUSTERS
+        if tile[0] == BLOCK or problem.M > BLOCK
+    }
+
+
+def _parts(problem: Problem, d: Any) -> Any:
+    """Return what of D is defined: of masked slabs the rows that the groups have."""
+    if problem.kind != "masked":
+        return d
+    return [slab[:size] for slab, size in zip(d, sizes_of(problem), strict=True)]
+
+
+def _rivals(problem: Problem, torch: Any) -> dict[str, Callable[..., Any]]:
+    """Return DeepGEMM if it is there, and torch, which has one product only."""
+    found = deepgemm(torch, problem)
+    if problem.kind != "normal":
+
+        def grouped(function: Callable[..., Any]) -> Callable[..., Any]:
+            # The library wants each row's group instead of where the groups end.
+            return lambda a, b, scales_a, scales_b, sizes, layout: _parts(
+                problem, function(a, b, scales_a, scales_b, layout)
+            )
+
+        return {name: grouped(function) for name, function in found.items()}
+
+    def library(a: Any, b: Any, scales_a: Any, scales_b: Any) -> Any:
+        return torch._scaled_mm(a, b.T, scale_a=scales_a.T, scale_b=scales_b.T, out_dtype=torch.bfloat16)
+
+    return {"torch._scaled_mm": library} | found
+
+
+def _inputs(problem: Problem, torch: Any, copy: int) -> tuple[Any, ...]:
+    """Return A, B and their scales; if grouped our sizes and DeepGEMM's as well."""
+    torch.manual_seed(copy)
+    slabs = (problem.groups,) if problem.kind == "masked" else ()
+    grouped = () if problem.kind == "normal" else (problem.groups,)
+    a, scales_a = quantized(torch, torch.randn(*slabs, problem.M, problem.K, device="cuda"), 1)
+    b, scales_b = quantized(torch, torch.randn(*grouped, problem.N, problem.K, device="cuda"), BLOCK)
+    given = a, b, scales_a.transpose(-1, -2).contiguous(), scales_b.contiguous()
+    if problem.kind == "normal":
+        return given
+    sizes = torch.tensor(sizes_of(problem), dtype=torch.int32, device="cuda")
+    if problem.kind == "masked":
+        return *given, sizes, sizes
+    groups = torch.arange(problem.groups, dtype=torch.int32, device="cuda")
+    return *given, sizes.cumsum(0).to(torch.int32), groups.repeat_interleave(sizes.long())
+
+
+def reference(problem: Problem, a: Any, b: Any, scales_a: Any, scales_b: Any, *sizes: Any) -> Any:
+    """Return the product of the numbers that the operands stand for, in f32; of masked slabs a list."""
+    scales_a = scales_a.transpose(-1, -2)
+    if problem.kind == "normal":
+        return widened(a, scales_a, 1) @ widened(b, scales_b, BLOCK).T
+    counts = sizes_of(problem)
+    if problem.kind == "masked":
+        parts = [(x[:count], scales[:count]) for x, scales, count in zip(a, scales_a, counts, strict=True)]
+    else:
+        parts = list(zip(a.split(counts), scales_a.split(counts), strict=True))
+    products = [
+        widened(x, scales, 1) @ widened(weights, of_weights, BLOCK).T
+        for (x, scales), weights, of_weights in zip(parts, b, scales_b, strict=True)
+    ]
+    if problem.kind == "masked":
+        return products
+    import torch
+
+    return torch.cat(products)
+
+
+def _row(problem: Problem) -> Row:
+    sizes = f"{problem.M}x{problem.N}x{problem.K}"
+    names = {
+        "normal": f"fp8 blocks {sizes}",
+        "contiguous": f"fp8 blocks, {problem.groups} groups, {sizes}",
+        "masked": f"fp8 blocks, {problem.groups} masked of {problem.expected}, {sizes}",
+    }
+    rows = sum(sizes_of(problem)) if problem.kind == "masked" else problem.M
+    return Row(
+        name=names[problem.kind],
+        group="fp8-blocks" if problem.kind == "normal" else "grouped-fp8",
+        ours=partial(_chosen, problem),
+        candidates=partial(_candidates, problem),
+        rivals=partial(_rivals, problem),
+        inputs=partial(_inputs, problem),
+        reference=partial(reference, problem),
+        rtol=2.0**-7,
+        atol=2.0**-9 * problem.K**0.5,
+        flops=2.0 * rows * problem.N * problem.K,
+        target=1.0,
+    )
+
+
+def _rows() -> Iterator[Row]:
+    yield from map(_row, NORMAL + CONTIGUOUS + MASKED)
+
+
+BLOCKS = list(_rows())
