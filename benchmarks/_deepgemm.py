@@ -1,4 +1,4 @@
-"""DeepGEMM's fp8 products: the problems that are compiled, the kernel its library chooses for each, the call.
+"""DeepGEMM's products: the problems that are compiled, the kernel its library chooses for each, the call.
 
 The kernels are compiled for these problems alone, so the rows take their sizes from here.  ``choose`` follows
 the library's own arithmetic for Hopper (``csrc/jit_kernels/heuristics/sm90.hpp``) step by step.
@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from _rivals import address, launched, library, stream
 
-__all__ = ["CONTIGUOUS", "MASKED", "NORMAL", "Choice", "Problem", "choose", "deepgemm"]
+__all__ = ["BF16", "CONTIGUOUS", "MASKED", "NORMAL", "Choice", "Problem", "choose", "deepgemm"]
 
 SMS = 132  # The kernels are compiled for this number of multiprocessors: the H100's and the H200's.
 BLOCK = 128  # elements of K that share a scale, and rows to which a group is rounded up
@@ -26,7 +26,7 @@ NEVER = 2**63 - 1
 
 @dataclass(frozen=True)
 class Problem:
-    """A product of e4m3 with scales of 1x128 of A and 128x128 of B, to bf16.
+    """A product to bf16, of e4m3 with scales of 1x128 of A and 128x128 of B or of bf16.
 
     Attributes:
         kind: one product; groups one after the other, each of a multiple of 128 rows; or slabs.
@@ -34,6 +34,7 @@ class Problem:
         N, K: columns of D, and the length of the sums.
         groups: how many weight matrices.
         expected: rows of a group that the caller tells the library to expect, if masked.
+        element: of A and B.
     """
 
     kind: Literal["normal", "contiguous", "masked"]
@@ -42,6 +43,30 @@ class Problem:
     K: int
     groups: int = 1
     expected: int = 0
+    element: Literal["e4m3", "bf16"] = "e4m3"
+
+    @property
+    def scaled(self) -> bool:
+        """Whether the operands have scales of blocks."""
+        return self.element == "e4m3"
+
+    @property
+    def sizes(self) -> list[int]:
+        """Rows of each group, 0.7 to 1.3 times the mean; if contiguous multiples of 128 that sum to M."""
+        step = BLOCK if self.kind == "contiguous" else 1
+        mean = self.expected if self.kind == "masked" else self.M // self.groups
+        # Seven and the numbers of groups have no divisor in common, so the sizes are shuffled.
+        spread = [0.7 + 0.6 * (7 * group % self.groups) / (self.groups - 1) for group in range(self.groups)]
+        sizes = [round(mean * each / step) * step for each in spread]
+        if self.kind == "contiguous":
+            sizes[-1] += self.M - sum(sizes)
+        return sizes
+
+    def defined(self, d: Any) -> Any:
+        """Return what of D is defined: of masked slabs the rows that the groups have."""
+        if self.kind != "masked":
+            return d
+        return [slab[:size] for slab, size in zip(d, self.sizes, strict=True)]
 
 
 #: Of the sizes that the library's own tests time, those of a few layers.
@@ -65,6 +90,10 @@ MASKED = (
     Problem("masked", 4096, 4096, 4096, 6, 1024),
     Problem("masked", 4096, 4096, 2048, 32, 192),
     Problem("masked", 4096, 4096, 4096, 32, 20),
+)
+BF16 = (
+    Problem("contiguous", 8 * 1024, 4096, 4096, 8, element="bf16"),
+    Problem("masked", 4096, 4096, 4096, 6, 1024, element="bf16"),
 )
 
 
@@ -102,9 +131,11 @@ def _up(value: int, multiple: int) -> int:
 def _ring(problem: Problem, tile: tuple[int, int]) -> tuple[int, int]:
     """Return the stages that fit and the bytes of shared memory."""
     rows, columns = tile
-    scales_b = -(-problem.K // BLOCK) * 4 * (1 if BLOCK % columns == 0 else 2)
-    fixed = _up(rows * columns * 2, 1024) + STAGES * 16 + _up(scales_b, 8)
-    stage = (rows + columns) * BLOCK + _up(rows * 4, 128)
+    fixed = _up(rows * columns * 2, 1024) + STAGES * 16
+    stage = (rows + columns) * 128  # bytes of a row of A and of B, whatever the elements
+    if problem.scaled:
+        fixed += _up(-(-problem.K // BLOCK) * 4 * (1 if BLOCK % columns == 0 else 2), 8)
+        stage += _up(rows * 4, 128)
     stages = min((SHARED - fixed) // stage, STAGES)
     return stages, fixed + stages * stage
 
@@ -116,9 +147,9 @@ def _candidates(problem: Problem) -> Iterator[Choice]:
     else:
         heights = [64, 128] if problem.kind == "masked" else [128]
     for cluster in ((1, 1), (1, 2), (2, 1)):
-        for rows, columns in itertools.product(heights, range(16, 193, 16)):
+        for rows, columns in itertools.product(heights, range(16, 193 if problem.scaled else 257, 16)):
             over = columns - BLOCK
-            if over > 0 and columns % over and BLOCK % over:
+            if problem.scaled and over > 0 and columns % over and BLOCK % over:
                 continue  # a tile lies in at most two blocks of B's scales, cut where the code is unrolled
             if problem.kind == "masked" and -(-problem.N // columns) % max(cluster):
                 continue
@@ -140,9 +171,9 @@ def _cycles(problem: Problem, choice: Choice) -> int:
     waves = -(-blocks // SMS)
     if max(choice.cluster) > 1 and waves <= 1:
         return NEVER
-    d = rows * columns * 2
-    from_l2 = problem.K * (rows // along_n + columns // along_m) + d
-    from_l1 = problem.K * (rows + columns) + problem.K * (max(64, rows) + columns) + 2 * d
+    d, depth = rows * columns * 2, problem.K if problem.scaled else 2 * problem.K
+    from_l2 = depth * (rows // along_n + columns // along_m) + d
+    from_l1 = depth * (rows + columns) + depth * (max(64, rows) + columns) + 2 * d
     # In f32, as the library has it: ties are decided by what is rounded away.
     efficiency = np.float32(blocks) / np.float32(waves * SMS)
     return int(np.float32(max(from_l1 * blocks // L1, from_l2 * blocks // L2)) / efficiency)
@@ -153,8 +184,8 @@ def choose(problem: Problem) -> Choice:
     return min(_candidates(problem), key=lambda choice: _cycles(problem, choice))
 
 
-def instances(problems: tuple[Problem, ...] = NORMAL + CONTIGUOUS + MASKED) -> str:
-    """Return the text that ``rivals/deepgemm.cu`` includes: a line ``KERNEL(...)`` for each problem."""
+def instances(problems: tuple[Problem, ...]) -> str:
+    """Return the text that a file of ``rivals`` includes: a line ``KERNEL(...)`` for each problem."""
     types = {"normal": "Normal", "contiguous": "MGroupedContiguous", "masked": "MGroupedMasked"}
     lines = []
     for problem in problems:
@@ -175,22 +206,24 @@ _KINDS = {"normal": 0, "contiguous": 1, "masked": 2}
 def deepgemm(torch: Any, problem: Problem) -> dict[str, Callable[..., Any]]:
     """Return the library's product by its name, or nothing if it is absent.
 
-    The function takes A, B, scales of A ``[K / 128, M]`` (masked: with ``groups`` in front), scales of B
+    The function takes A, B, of e4m3 scales of A ``[K / 128, M]`` (masked: with ``groups`` in front) and of B
     ``[N / 128, K / 128]`` (grouped: with ``groups`` in front), and, if grouped, s32: the group of each row
     (contiguous) or the rows of each group (masked).  It returns D.
     """
-    found = library("deepgemm")
+    found = library("deepgemm" if problem.scaled else "deepgemm_bf16")
     if found is None:
         return {}
     if torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count != SMS:
         return {}
 
-    def run(a: Any, b: Any, scales_a: Any, scales_b: Any, layout: Any = None) -> Any:
+    def run(a: Any, b: Any, *others: Any) -> Any:
         d = torch.empty((*a.shape[:-1], problem.N), device=a.device, dtype=torch.bfloat16)
-        where = None if layout is None else address(layout)
-        arrays = (*map(address, (a, scales_a, b, scales_b)), where, address(d))
-        sizes = problem.groups, problem.M, problem.N, problem.K
-        launched("DeepGEMM", found.deepgemm_fp8(_KINDS[problem.kind], *sizes, *arrays, stream(torch)))
+        scales, layout = (others[:2], others[2:]) if problem.scaled else ((), others)
+        operands = (a, scales[0], b, scales[1]) if scales else (a, b)
+        where = address(layout[0]) if layout else None
+        sizes = _KINDS[problem.kind], problem.groups, problem.M, problem.N, problem.K
+        function = found.deepgemm_fp8 if scales else found.deepgemm_bf16
+        launched("DeepGEMM", function(*sizes, *map(address, operands), where, address(d), stream(torch)))
         return d
 
     return {"DeepGEMM": run}

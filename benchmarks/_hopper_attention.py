@@ -10,7 +10,7 @@ from importlib import import_module
 from typing import Any
 
 from _examples import load_example
-from _rivals import flash_attention
+from _rivals import flash_attention, flash_attention_backward
 from _rows import Composed, Row
 
 from pyptx import SpecError
@@ -121,10 +121,11 @@ def _backward(S: int, D: int, causal: bool) -> Row:
 
     def rivals(torch: Any) -> dict[str, Callable[..., Any]]:
         names = {"cuDNN": "CUDNN_ATTENTION", "FlashAttention-2": "FLASH_ATTENTION"}
-        return {
+        libraries = {
             shown: _compared("attention_reference.backward").library(torch, name, causal)
             for shown, name in names.items()
         }
+        return libraries | flash_attention_backward(torch, D, causal)
 
     def reference(*given: Any) -> Any:
         import torch

@@ -19,18 +19,6 @@ CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2))
 LARGEST = 448.0  # of e4m3
 
 
-def sizes_of(problem: Problem) -> list[int]:
-    """Return the rows of each group: from 0.7 to 1.3 times the mean, multiples of 128 if contiguous."""
-    groups, step = problem.groups, BLOCK if problem.kind == "contiguous" else 1
-    mean = problem.expected if problem.kind == "masked" else problem.M // groups
-    # Seven and the numbers of groups have no divisor in common, so the sizes are shuffled.
-    spread = [0.7 + 0.6 * (7 * group % groups) / (groups - 1) for group in range(groups)]
-    sizes = [round(mean * each / step) * step for each in spread]
-    if problem.kind == "contiguous":
-        sizes[-1] += problem.M - sum(sizes)
-    return sizes
-
-
 def quantized(torch: Any, x: Any, rows: int) -> tuple[Any, Any]:
     """Return ``x[..., R, K]`` as e4m3, and the f32 scales ``[..., R / rows, K / 128]`` of its blocks."""
     *front, R, K = x.shape
@@ -67,7 +55,7 @@ def _ours(problem: Problem, **options: Any) -> Any:
     if problem.kind == "normal":
         return kernel
     return Composed(
-        lambda a, b, scales_a, scales_b, sizes, _: _parts(problem, kernel(a, b, scales_a, scales_b, sizes)),
+        lambda a, b, scales_a, scales_b, sizes, _: problem.defined(kernel(a, b, scales_a, scales_b, sizes)),
         [(kernel, {})],
     )
 
@@ -88,13 +76,6 @@ def _candidates(problem: Problem) -> dict[str, Any]:
     }
 
 
-def _parts(problem: Problem, d: Any) -> Any:
-    """Return what of D is defined: of masked slabs the rows that the groups have."""
-    if problem.kind != "masked":
-        return d
-    return [slab[:size] for slab, size in zip(d, sizes_of(problem), strict=True)]
-
-
 def _rivals(problem: Problem, torch: Any) -> dict[str, Callable[..., Any]]:
     """Return DeepGEMM if it is there, and torch, which has one product only."""
     found = deepgemm(torch, problem)
@@ -102,8 +83,8 @@ def _rivals(problem: Problem, torch: Any) -> dict[str, Callable[..., Any]]:
 
         def grouped(function: Callable[..., Any]) -> Callable[..., Any]:
             # The library wants each row's group instead of where the groups end.
-            return lambda a, b, scales_a, scales_b, sizes, layout: _parts(
-                problem, function(a, b, scales_a, scales_b, layout)
+            return lambda a, b, scales_a, scales_b, sizes, layout: problem.defined(
+                function(a, b, scales_a, scales_b, layout)
             )
 
         return {name: grouped(function) for name, function in found.items()}
@@ -124,7 +105,7 @@ def _inputs(problem: Problem, torch: Any, copy: int) -> tuple[Any, ...]:
     given = a, b, scales_a.transpose(-1, -2).contiguous(), scales_b.contiguous()
     if problem.kind == "normal":
         return given
-    sizes = torch.tensor(sizes_of(problem), dtype=torch.int32, device="cuda")
+    sizes = torch.tensor(problem.sizes, dtype=torch.int32, device="cuda")
     if problem.kind == "masked":
         return *given, sizes, sizes
     groups = torch.arange(problem.groups, dtype=torch.int32, device="cuda")
@@ -136,7 +117,7 @@ def reference(problem: Problem, a: Any, b: Any, scales_a: Any, scales_b: Any, *s
     scales_a = scales_a.transpose(-1, -2)
     if problem.kind == "normal":
         return widened(a, scales_a, 1) @ widened(b, scales_b, BLOCK).T
-    counts = sizes_of(problem)
+    counts = problem.sizes
     if problem.kind == "masked":
         parts = [(x[:count], scales[:count]) for x, scales, count in zip(a, scales_a, counts, strict=True)]
     else:
@@ -159,7 +140,7 @@ def _row(problem: Problem) -> Row:
         "contiguous": f"fp8 blocks, {problem.groups} groups, {sizes}",
         "masked": f"fp8 blocks, {problem.groups} masked of {problem.expected}, {sizes}",
     }
-    rows = sum(sizes_of(problem)) if problem.kind == "masked" else problem.M
+    rows = sum(problem.sizes) if problem.kind == "masked" else problem.M
     return Row(
         name=names[problem.kind],
         group="fp8-blocks" if problem.kind == "normal" else "grouped-fp8",

@@ -13,7 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-__all__ = ["address", "flash_attention", "launched", "library", "stream"]
+__all__ = ["address", "flash_attention", "flash_attention_backward", "launched", "library", "stream"]
 
 VARIABLE = "PYPTX_RIVALS"
 
@@ -78,5 +78,31 @@ def flash_attention(torch: Any, D: int, causal: bool) -> dict[str, Callable[...,
         code = found.fa3_forward(*arrays, B, Sq, Sk, H, Hk, int(causal), sms, stream(torch))
         launched("FlashAttention-3", code)
         return o
+
+    return {"FlashAttention-3": run}
+
+
+def flash_attention_backward(torch: Any, D: int, causal: bool) -> dict[str, Callable[..., Any]]:
+    """Return FlashAttention-3's backward by its name, or nothing if it is absent.
+
+    The function takes Q, K, V, O as bf16 ``[B, S, H, D]``, the log-sum-exp as f32 ``[B, H, S]``, and dO. It
+    returns dQ, dK and dV; dQ is summed in any order.
+    """
+    found = library(f"flash_attention_3_backward_hd{D}")
+    if found is None:
+        return {}
+    sms, rows = _sms(torch), found.fa3_rows(int(causal))
+
+    def run(q: Any, k: Any, v: Any, o: Any, lse: Any, do: Any) -> Any:
+        B, S, H, _ = q.shape
+        blocks = -(-S // rows)
+        gradients = [torch.empty_like(x) for x in (q, k, v)]
+        shapes = (B, H, blocks * rows), (B, H, blocks * rows), (B, H, blocks * rows, D)
+        scratch = [torch.empty(shape, device=q.device, dtype=torch.float32) for shape in shapes]
+        scratch.append(torch.empty((blocks, B, H), device=q.device, dtype=torch.int32))
+        arrays = map(address, (q, k, v, o, lse, do, *gradients, *scratch))
+        code = found.fa3_backward(*arrays, B, S, H, int(causal), sms, stream(torch))
+        launched("FlashAttention-3", code)
+        return gradients
 
     return {"FlashAttention-3": run}

@@ -26,7 +26,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from _deepgemm import instances
+from _deepgemm import BF16, CONTIGUOUS, MASKED, NORMAL, instances
 
 HERE = Path(__file__).resolve().parent
 #: What the rows do not use of FlashAttention-3; each halves the time to compile it.
@@ -69,13 +69,20 @@ def _attention(source: str, D: int) -> Library:
     return Library(source, [*ATTENTION, f"-DHEAD_DIM={D}"], includes)
 
 
+def _gemm(source: str) -> Library:
+    return Library(source, GEMM, ("DeepGEMM/deep_gemm/include", "DeepGEMM/third-party/cutlass/include"))
+
+
+#: What DeepGEMM's sources include, by file name.
+GENERATED = {"deepgemm_instances.inc": NORMAL + CONTIGUOUS + MASKED, "deepgemm_bf16_instances.inc": BF16}
 LIBRARIES = {
     "flash_attention_3_hd128": _attention("flash_attention_3.cu", 128),
-    "deepgemm": Library(
-        "deepgemm.cu", GEMM, ("DeepGEMM/deep_gemm/include", "DeepGEMM/third-party/cutlass/include")
-    ),
+    "deepgemm": _gemm("deepgemm.cu"),
     "flash_attention_3_hd64": _attention("flash_attention_3.cu", 64),
     "flash_attention_3_hd256": _attention("flash_attention_3.cu", 256),
+    "deepgemm_bf16": _gemm("deepgemm_bf16.cu"),
+    "flash_attention_3_backward_hd128": _attention("flash_attention_3_backward.cu", 128),
+    "flash_attention_3_backward_hd64": _attention("flash_attention_3_backward.cu", 64),
 }
 
 
@@ -133,7 +140,8 @@ def main() -> None:
     for name in options.libraries or LIBRARIES:
         out = options.out / f"{name}.so"
         with tempfile.TemporaryDirectory() as folder:
-            Path(folder, "deepgemm_instances.inc").write_text(instances(), encoding="utf-8")
+            for file, problems in GENERATED.items():
+                Path(folder, file).write_text(instances(problems), encoding="utf-8")
             made = Path(folder, out.name)
             words = command(LIBRARIES[name], cuda, options.sources, Path(folder), made)
             done = subprocess.run(words, capture_output=True, text=True, check=False)

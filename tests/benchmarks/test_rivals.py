@@ -130,6 +130,32 @@ def test_flash_attention_gets_what_its_declaration_names(
         run(Array(2, 100, 8, 64), Array(2, 300, 4, 64), Array(2, 300, 4, 64))
 
 
+@pytest.mark.parametrize("rows", [64, 80])
+def test_the_backward_of_flash_attention_gets_what_its_declaration_names(
+    load: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch, rows: int
+) -> None:
+    rivals, library, torch = load("_rivals.py"), Library(rows), Torch()
+    monkeypatch.setattr(rivals, "library", {"flash_attention_3_backward_hd128": library}.get)
+    assert rivals.flash_attention_backward(torch, 64, True) == {}
+    ((name, run),) = rivals.flash_attention_backward(torch, 128, True).items()
+    assert (name, library.calls.pop()) == ("FlashAttention-3", ("fa3_rows", (1,)))
+    library.code = 0
+    q, k, v, o, do = (Array(2, 256, 4, 128, at=at) for at in (1, 2, 3, 4, 6))
+    gradients = run(q, k, v, o, Array(2, 4, 256, at=5), do)
+    ((function, given),) = library.calls
+    found = named("flash_attention_3_backward.cu", function, given)
+    blocks = -(-256 // rows)
+    whole = blocks * rows
+    scratch = {"sums": (2, 4, whole), "logs": (2, 4, whole), "accumulators": (2, 4, whole, 128)}
+    made = {array.at: array.shape for array in torch.made}
+    shapes = {name: made[found.pop(name)] for name in (*scratch, "semaphores")}
+    assert shapes == scratch | {"semaphores": (blocks, 2, 4)}
+    given = {"q": 1, "k": 2, "v": 3, "o": 4, "lse": 5, "dout": 6}
+    given |= {name: array.at for name, array in zip(("dq", "dk", "dv"), gradients, strict=True)}
+    assert found == given | {"B": 2, "S": 256, "H": 4, "causal": 1, "sms": 132, "stream": 77}
+    assert all(array.shape == q.shape for array in gradients)
+
+
 def test_deepgemm_gets_what_its_declaration_names(
     load: Callable[[str], ModuleType], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +177,13 @@ def test_deepgemm_gets_what_its_declaration_names(
     run(Array(256, 384, at=1), *arrays)
     found = named("deepgemm.cu", function, library.calls[-1][1])
     assert (found["type"], found["layout"], torch.made[-1].shape) == (0, None, (256, 512))
+    plain = module.Problem("contiguous", 256, 512, 384, 4, element="bf16")
+    assert module.deepgemm(torch, plain) == {}
+    monkeypatch.setattr(module, "library", {"deepgemm_bf16": library}.get)
+    d = module.deepgemm(torch, plain)["DeepGEMM"](Array(256, 384, at=1), Array(at=3), Array(at=5))
+    expected = {"type": 1, "groups": 4, "M": 256, "N": 512, "K": 384, "a": 1, "b": 3, "layout": 5, "d": d.at}
+    assert library.calls[-1][0] == "deepgemm_bf16"
+    assert named("deepgemm_bf16.cu", "deepgemm_bf16", library.calls[-1][1]) == expected | {"stream": 77}
     # The kernels are compiled for the multiprocessors of one GPU.
     other = Torch()
     other.cuda.get_device_properties(0).multi_processor_count = 114
@@ -164,6 +197,8 @@ LIBRARY = [
     (("normal", 128, 4096, 7168), ((64, 64), (1, 1), 13, 224992, 128, 128)),
     (("contiguous", 8192, 4096, 4096, 8), ((128, 192), (2, 1), 4, 215552, 128, 256)),
     (("masked", 4096, 4096, 4096, 32, 20), ((64, 128), (2, 1), 8, 215424, 128, 128)),
+    (("contiguous", 8192, 4096, 4096, 8, 0, "bf16"), ((128, 256), (2, 1), 3, 213248, 128, 256)),
+    (("masked", 4096, 4096, 4096, 6, 1024, "bf16"), ((128, 256), (2, 1), 3, 213248, 128, 256)),
 ]
 
 
@@ -183,18 +218,19 @@ def test_every_kernel_of_deepgemm_has_the_memory_it_lays_out(load: Callable[[str
     macro = re.search(r"#define KERNEL\(([^)]*)\)", text)
     assert macro is not None
     names = [name.strip().rstrip("_") for name in macro[1].split(",")]
-    lines = module.instances().splitlines()
-    assert len(lines) == len(module.NORMAL + module.CONTIGUOUS + module.MASKED)
-    for line in lines:
+    problems = module.NORMAL + module.CONTIGUOUS + module.MASKED + module.BF16
+    lines = module.instances(problems).splitlines()
+    for problem, line in zip(problems, lines, strict=True):
         words = line.removeprefix("KERNEL(").removesuffix(")").split(", ")
         given = dict(zip(names, words, strict=True))
         number = {name: int(word) for name, word in given.items() if name != "TYPE"}
         rows, columns, stages = number["ROWS"], number["COLUMNS"], number["STAGES"]
         # As the kernel lays it out: D, the ring of A and B, A's scales, B's scales, two barriers a stage.
-        d = -(-rows * columns * 2 // 1024) * 1024
-        ring = stages * ((rows + columns) * 128 + -(-rows * 4 // 128) * 128)
-        scales = -(-number["K"] // 128) * 4 * (1 if 128 % columns == 0 else 2)
-        assert d + ring + -(-scales // 8) * 8 + 16 * stages <= number["SHARED"] <= 227 * 1024, line
+        laid = -(-rows * columns * 2 // 1024) * 1024 + stages * (rows + columns) * 128 + 16 * stages
+        if problem.element == "e4m3":
+            scales = -(-number["K"] // 128) * 4 * (1 if 128 % columns == 0 else 2)
+            laid += stages * -(-rows * 4 // 128) * 128 + -(-scales // 8) * 8
+        assert laid <= number["SHARED"] <= 227 * 1024, line
         assert (2 * columns) % number["SWIZZLE"] == 0 and number["MULTICAST"] in (1, 2), line
 
 
@@ -227,7 +263,7 @@ def test_the_reference_of_blocks(load: Callable[[str], ModuleType], torch: Any, 
     if kind == "normal":
         counts, parts = [768], [(a, b)]
     else:
-        counts = module.sizes_of(problem)
+        counts = problem.sizes
         slabs = [x[:n] for x, n in zip(a, counts, strict=True)] if kind == "masked" else a.split(counts)
         parts = list(zip(slabs, b, strict=True))
     expected = [x.double() @ y.double().T for x, y in parts]
@@ -239,9 +275,9 @@ def test_the_reference_of_blocks(load: Callable[[str], ModuleType], torch: Any, 
 
 
 def test_sizes_of_groups(load: Callable[[str], ModuleType]) -> None:
-    module, problems = load("_hopper_blocks.py"), load("_deepgemm.py")
+    problems = load("_deepgemm.py")
     for problem in problems.CONTIGUOUS + problems.MASKED:
-        sizes = module.sizes_of(problem)
+        sizes = problem.sizes
         assert len(sizes) == problem.groups and len(set(sizes)) > 1
         if problem.kind == "contiguous":
             assert sum(sizes) == problem.M and not any(size % 128 for size in sizes)
