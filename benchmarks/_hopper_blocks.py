@@ -77,7 +77,7 @@ def _candidates(problem: Problem) -> dict[str, Any]:
 
 
 def _rivals(problem: Problem, torch: Any) -> dict[str, Callable[..., Any]]:
-    """Return DeepGEMM if it is there, and torch, which has one product only."""
+    """Return DeepGEMM and torch, each if it is there; torch has one product only."""
     found = deepgemm(torch, problem)
     if problem.kind != "normal":
 
@@ -92,7 +92,18 @@ def _rivals(problem: Problem, torch: Any) -> dict[str, Callable[..., Any]]:
     def library(a: Any, b: Any, scales_a: Any, scales_b: Any) -> Any:
         return torch._scaled_mm(a, b.T, scale_a=scales_a.T, scale_b=scales_b.T, out_dtype=torch.bfloat16)
 
+    try:
+        library(*_zeros(problem, torch))
+    except RuntimeError:  # this torch, or its cuBLAS, does not take scales of blocks
+        return found
     return {"torch._scaled_mm": library} | found
+
+
+def _zeros(problem: Problem, torch: Any) -> tuple[Any, ...]:
+    """Return operands of one product and their scales, all zero."""
+    M, N, blocks = problem.M, problem.N, problem.K // BLOCK
+    narrow = (torch.zeros(rows, problem.K, device="cuda").to(torch.float8_e4m3fn) for rows in (M, N))
+    return *narrow, *(torch.zeros(shape, device="cuda") for shape in ((blocks, M), (N // BLOCK, blocks)))
 
 
 def _inputs(problem: Problem, torch: Any, copy: int) -> tuple[Any, ...]:

@@ -307,3 +307,50 @@ def test_the_build_tells_of_spills(build: ModuleType) -> None:
     clean = "    0 bytes stack frame, 0 bytes spill stores, 0 bytes spill loads"
     spilled = "    8 bytes stack frame, 12 bytes spill stores, 10 bytes spill loads"
     assert build.spills(f"{clean}\n{spilled}\n{clean}") == [spilled.strip()]
+
+
+def test_torch_gets_scales_as_it_wants_them_or_is_left_out(
+    load: Callable[[str], ModuleType], torch: Any
+) -> None:
+    module, problems = load("_hopper_blocks.py"), load("_deepgemm.py")
+    problem = problems.Problem("normal", 256, 384, 512)
+    calls: list[tuple[Any, ...]] = []
+
+    def takes(a: Any, b: Any, *, scale_a: Any, scale_b: Any, out_dtype: Any) -> None:
+        calls.append((a, b, scale_a, scale_b))
+
+    def refuses(*given: Any, **options: Any) -> None:
+        raise RuntimeError("Invalid scaling configuration")
+
+    fake = {name: getattr(torch, name) for name in ("bfloat16", "float8_e4m3fn")}
+    fake["zeros"] = lambda *shape, device: torch.zeros(*shape)
+    assert module._rivals(problem, SimpleNamespace(_scaled_mm=refuses, **fake)) == {}
+    assert list(module._rivals(problem, SimpleNamespace(_scaled_mm=takes, **fake))) == ["torch._scaled_mm"]
+    ((a, b, scale_a, scale_b),) = calls
+    assert (a.shape, a.stride(), b.shape, b.stride()) == ((256, 512), (512, 1), (512, 384), (1, 512))
+    # 1x128 of A: neighbors along M are adjacent. 128x128 of B.T: neighbors along K are.
+    assert (scale_a.shape, scale_a.stride()) == ((256, 4), (1, 256))
+    assert (scale_b.shape, scale_b.stride()) == ((4, 3), (1, 4))
+
+
+@pytest.mark.parametrize(("counts", "present"), [((1024,) * 8, True), ((1000, 1048) + (1024,) * 6, False)])
+def test_groups_of_whole_tiles_alone_are_deepgemms(
+    load: Callable[[str], ModuleType],
+    monkeypatch: pytest.MonkeyPatch,
+    torch: Any,
+    counts: tuple[int, ...],
+    present: bool,
+) -> None:
+    module = load("_hopper_grouped.py")
+    monkeypatch.setattr(module, "deepgemm", lambda torch, problem: {"DeepGEMM": lambda *given: given})
+    fake = SimpleNamespace(
+        int32=torch.int32,
+        arange=lambda count, dtype, device: torch.arange(count, dtype=dtype),
+        tensor=lambda values, device: torch.tensor(values),
+    )
+    found = module._library(counts, 4096, 4096, fake)
+    assert ("DeepGEMM" in found) == present
+    if present:
+        a, b, layout = found["DeepGEMM"]("a", "b", "ends")
+        assert (a, b) == ("a", "b")
+        assert layout.tolist() == [group for group, size in enumerate(counts) for _ in range(size)]
