@@ -49,6 +49,7 @@ class Operation:
         library: given torch, returns torch's function of the same arguments.
         reference: returns the expected outputs.
         target: least share of the copy's rate; None for :data:`TARGETS`.
+        scale: of the outputs.
     """
 
     file: str
@@ -58,11 +59,18 @@ class Operation:
     library: Callable[[Any], Callable[..., Any]]
     reference: Callable[..., Any]
     target: float | None = None
+    scale: float = 1.0
 
 
 def _matrices(torch: Any, M: int, N: int, kind: Any, count: int, vectors: int = 0) -> tuple[Any, ...]:
     shapes = [(M, N)] * count + [(N,)] * vectors
     return tuple(torch.randn(*shape, device="cuda", dtype=kind) for shape in shapes)
+
+
+def _probabilities(torch: Any, M: int, N: int, kind: Any) -> tuple[Any, ...]:
+    """Return what softmax has given, and a gradient of it."""
+    y, dy = _matrices(torch, M, N, kind, 2)
+    return y.softmax(1), dy
 
 
 def _rms(x: Any, w: Any) -> Any:
@@ -129,10 +137,11 @@ OPERATIONS = {
         "softmax.py",
         "build_softmax_backward",
         (2, 1),
-        partial(_matrices, count=2),
+        _probabilities,
         lambda torch: lambda y, dy: torch.ops.aten._softmax_backward_data(dy, y, 1, y.dtype),
         _soft_gradient,
         BACKWARD,
+        scale=2.0**-13,
     ),
     "swiglu backward": Operation(
         "swiglu.py",
@@ -249,7 +258,7 @@ def _rows() -> Iterator[Row]:
                     make,
                     what.reference,
                     (reads, writes),
-                    (1e-5, 1e-5) if dtype is f32 else (2.0**-7, 2.0**-7),
+                    (1e-5, 1e-5 * what.scale) if dtype is f32 else (2.0**-7, 2.0**-7 * what.scale),
                     TARGETS[M, dtype] if what.target is None else what.target,
                 )
 

@@ -272,7 +272,9 @@ class Worker:
         self.process.wait()
         self.process = None
         self.errors.seek(0)
-        return (self.errors.read().strip().splitlines() or ["?"])[-1]
+        # An error's further lines, such as hints, are indented.
+        lines = [line for line in self.errors.read().splitlines() if line.strip() and not line[0].isspace()]
+        return lines[-1] if lines else "?"
 
     def end(self) -> None:
         """End the process."""

@@ -124,7 +124,7 @@ def test_a_measured_row_is_not_run_again(
 def test_a_row_that_hangs_or_fails_costs_itself_alone(
     rows: ModuleType, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    body = "import time\nif name == 'hangs': time.sleep(60)\nif name == 'fails': raise ValueError('wrong sums')\n"
+    body = "import time\nif name == 'hangs': time.sleep(60)\nif name == 'fails': raise ValueError('wrong sums\\n  hint: add')\n"
     given = [row(rows, name) for name in ("hangs", "fails", "works")]
     body += DONE.format(text=rows.text_of(given[0], False))
     known = run(body, *given, limit=1.5)
