@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -26,6 +25,14 @@ TOKENS = (1, 64, 1024, 8192)
 CANDIDATES = 16
 #: Up to so many rows ``gemv.py`` multiplies.
 FEW = 16
+#: Warps, tiles, pieces in flight and resident CTAs to try for few rows.
+FEW_CHOICES = (
+    *((16, 1, unroll, resident) for unroll in (4, 8) for resident in (None, 1, 2)),
+    *((8, 1, unroll, resident) for unroll in (4, 8) for resident in (None, 1, 2, 4)),
+    *((32, 1, unroll, resident) for unroll in (4, 8) for resident in (None, 1)),
+    (16, 2, 4, 1),
+    (4, 1, 8, 4),
+)
 
 
 def _gemm() -> Any:
@@ -49,10 +56,9 @@ def _chosen(M: int, N: int, K: int, **given: Any) -> Any:
 def _candidates(M: int, N: int, K: int, **given: Any) -> dict[str, Any]:
     found = {}
     if M <= FEW and not given:
-        for warps, tiles, unroll in itertools.product((4, 8, 16), (1, 2, 4), (2, 4, 8)):
-            found[f"few rows, {warps} {tiles} {unroll}"] = _few_rows(
-                M, N, K, warps=warps, tiles=tiles, unroll=unroll
-            )
+        for warps, tiles, unroll, resident in FEW_CHOICES:
+            choice = {"warps": warps, "tiles": tiles, "unroll": unroll, "resident": resident}
+            found[f"few rows, {warps} {tiles} {unroll} {resident}"] = _few_rows(M, N, K, **choice)
     for sustained in (False, True):
         for choice in _choice().candidates(M, N, K, sustained=sustained, **given)[:CANDIDATES]:
             for hints in (False, True):

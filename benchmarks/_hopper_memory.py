@@ -24,6 +24,10 @@ BACKWARD = 0.92
 TUNINGS: tuple[Mapping[str, Any], ...] = (
     *({"threads": threads} for threads in (128, 256, 512, 1024)),
     *(
+        {"threads": threads, "ctas": ctas, "ahead": True, "resident": 1}
+        for threads, ctas in ((512, 132), (512, 264), (1024, 132))
+    ),
+    *(
         {"threads": threads, "ctas": ctas, "ahead": True}
         for threads in (256, 512, 1024)
         for ctas in (132, 264)

@@ -46,7 +46,9 @@ PIECE = 64  # bytes of a row that four lanes load together
 VECTOR = 16  # bytes of a lane
 
 
-def build_gemv(M, N, K, *, dtype=bf16, out_type=None, warps=8, tiles=2, unroll=4, evict_first=True):
+def build_gemv(
+    M, N, K, *, dtype=bf16, out_type=None, warps=16, tiles=1, unroll=8, evict_first=True, resident=None
+):
     """Build the kernel; call it with X[M, K] and W[N, K].
 
     Args:
@@ -59,6 +61,8 @@ def build_gemv(M, N, K, *, dtype=bf16, out_type=None, warps=8, tiles=2, unroll=4
         tiles: tiles of 8 rows of W for each warp, 1, 2 or 4, which share what the warp reads of X.
         unroll: pieces of 64 bytes that a warp has in flight for each row, twice that with the next ones.
         evict_first: W is read once, so let it leave L2 first.
+        resident: number of CTAs for which an SM must have registers. Without it ptxas may delay loads to save
+            registers for more CTAs.
 
     Raises:
         SpecError: an option out of range.
@@ -90,6 +94,7 @@ def build_gemv(M, N, K, *, dtype=bf16, out_type=None, warps=8, tiles=2, unroll=4
         grid=(-(-N // rows),),
         block=(threads,),
         arch="sm_90a",
+        min_ctas_per_sm=resident,
     )
     def gemv(X, W, D):
         tid = ptx.special.tid.x()

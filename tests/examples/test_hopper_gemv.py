@@ -57,8 +57,9 @@ def test_special_values() -> None:
 
 def test_assembles_without_spills(ptxas: Tool, nvdisasm: Tool) -> None:
     for M in (1, 8, 16):
-        for tiles, unroll in ((1, 8), (2, 4), (4, 4)):
-            assembly = gemv.build_gemv(M, 7168, 18432, tiles=tiles, unroll=unroll).assemble()
+        for warps, tiles, unroll in ((16, 1, 8), (8, 2, 4), (8, 4, 4)):
+            options = {"warps": warps, "tiles": tiles, "unroll": unroll}
+            assembly = gemv.build_gemv(M, 7168, 18432, **options).assemble()
             assert not assembly.spills and not assembly.warnings and not assembly.notes
     sass = gemv.build_gemv(1, 7168, 18432).sass()
     # 16 bytes at a time, past L1; the tensor cores do all the arithmetic.
