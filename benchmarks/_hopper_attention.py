@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import itertools
 from collections.abc import Callable, Iterator
 from functools import partial
 from importlib import import_module
@@ -18,8 +16,11 @@ from pyptx import SpecError
 __all__ = ["ATTENTION"]
 
 BATCH, HEADS = 4, 16
-#: Head dim: queries of a block of the backward to try.
-BACKWARD_BLOCKS = {64: (128, 96, 64), 128: (80, 64, 48)}
+#: Head dim: what the backward may try: queries of a block, overlap and stages of dS, all without spills.
+BACKWARD = {
+    64: ((128, 1, 2), (128, 0, 2), (96, 2, 2), (96, 1, 2), (64, 2, 2)),
+    128: ((64, 1, 2), (64, 0, 2), (80, 0, 1), (48, 2, 2), (48, 1, 2)),
+}
 LENGTHS = (2048, 4096, 8192, 16384)
 #: Head dim: blocks of keys and consumer warpgroups to try.
 CHOICES = {
@@ -106,9 +107,9 @@ def _gradients(S: int, D: int, causal: bool, **options: Any) -> Composed:
 
 def _backward_candidates(S: int, D: int, causal: bool) -> dict[str, Any]:
     found = {}
-    for block, overlap, store_at in itertools.product(BACKWARD_BLOCKS[D], (0, 1, 2), (0.0, 0.5, 1.0)):
-        with contextlib.suppress(SpecError):
-            options = {"block": block, "overlap": overlap, "store_at": store_at}
+    for block, overlap, ds_stages in BACKWARD[D]:
+        for store_at in (0.0, 0.5, 1.0) if overlap else (0.5,):
+            options = {"block": block, "overlap": overlap, "ds_stages": ds_stages, "store_at": store_at}
             name = " ".join(f"{key}={value}" for key, value in options.items())
             found[name] = _gradients(S, D, causal, **options)
     return found
@@ -194,7 +195,7 @@ def _decode(B: int, Sk: int, target: float) -> Row:
 
 
 def _rows() -> Iterator[Row]:
-    for D in BACKWARD_BLOCKS:
+    for D in BACKWARD:
         for causal in (False, True):
             for S in (4096, 8192):
                 yield _backward(S, D, causal)

@@ -66,7 +66,8 @@ from pyptx import SpecError, Tile, b32, bf16, e4m3, f16, f32, kernel, kit, pred,
 __all__ = ["build_attention", "make_inputs", "reference"]
 
 TURNING = 3  # warps that turn blocks of V in e4m3
-SHARED_BYTES = 225 << 10  # of a CTA, without barriers
+SHARED_BYTES = 225 << 10  # of a CTA, without barriers, where all boxes of O have room
+MOST_BYTES = 226 << 10  # of tiles in a CTA; barriers have the rest
 BESIDE = 1.5  # work of a tile beside its blocks of keys, in blocks
 SECTION_BYTES = 32 << 20  # K and V of the heads that the CTAs go through together, within L2
 
@@ -175,7 +176,14 @@ def build_attention(
     loaded = 1 if narrow and D == 256 else stages  # stages of V as it is loaded
     # With room for all boxes of O, a warp need not wait until TMA has read one before it writes the next.
     boxes, kept = store_o.slabs, stages + loaded + (stages if narrow else 0)
-    roomy = consumers * ROWS * D * (dtype.nbytes + 2) + kept * load_kv.nbytes <= SHARED_BYTES
+    tiles = consumers * ROWS * D * dtype.nbytes + kept * load_kv.nbytes
+    roomy = tiles + consumers * ROWS * D * 2 <= SHARED_BYTES
+    least = tiles + (consumers * ROWS * store_o.width * 2 if staging == "own" and not ragged else 0)
+    if least > MOST_BYTES:
+        raise SpecError(
+            f"{least} bytes of tiles in shared memory: expected up to {MOST_BYTES}; take a smaller block, or "
+            "fewer stages or consumers"
+        )
 
     def body(Q, K, V, O, LSE, **arrays):  # noqa: E741
         # --- setup ---------------------------------------------------------------------------

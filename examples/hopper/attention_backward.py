@@ -65,11 +65,17 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-from attention_backward_ends import AttentionBackward, build_finish, build_prepare, check_options
+from attention_backward_ends import (
+    AttentionBackward,
+    build_finish,
+    build_prepare,
+    check_options,
+    check_room,
+)
 from attention_reference import hopper
 from attention_reference.backward import make_inputs, measure, reference, verify
 
-from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, pred, ptx, reg, smem, u32, u64
+from pyptx import Tile, bf16, f16, f32, kernel, kit, pred, ptx, reg, smem, u32, u64
 
 __all__ = ["AttentionBackward", "build_attention_backward", "make_inputs", "reference"]
 
@@ -79,6 +85,7 @@ WARPS = 8
 BLOCKS = {64: 128, 128: 64}  # queries of a block, by head dim
 REGISTERS = (24, 240)  # of a thread of the producer's and of a consumer's warpgroup
 SECTION_BYTES = 24 << 20  # Q, dO and sums of dQ of the heads that the CTAs go through together, within L2
+BESIDE = {64: 1.0, 128: 2.0}  # work of a tile beside its blocks of queries, in blocks
 TO_BASE_2 = math.log2(math.e)
 
 
@@ -123,7 +130,8 @@ def build_attention_backward(
         store_at: share of a block's exponentials that stand before the wait for dQ, 0 to 1.
         ctas: number of CTAs that share the blocks of keys; 132 fill an H100 or H200.
         section: number of K/V heads of all batches whose blocks come before those of further heads; default:
-            as many as fit into L2. Within a section a causal kernel begins with the longest blocks.
+            as many as fit into L2, or for a causal mask, of those, as many as :class:`pyptx.kit.WorkOrder`
+            chooses.
 
     Raises:
         SpecError: a combination that is not built.
@@ -136,18 +144,30 @@ def build_attention_backward(
     group = H // Hk
     blocks = kit.QueryBlocks(S, Sk, block=block, key_block=KEYS, causal=causal)
     blocks_q, blocks_k = blocks.count, blocks.key_count
-    if section is None:
-        fitting = max(1, SECTION_BYTES // (2 * group * S * D * (dtype.nbytes + 2)))
+    lengths, fitting = blocks.lengths(), max(1, SECTION_BYTES // (2 * group * S * D * (dtype.nbytes + 2)))
+    uneven = lengths[0] != lengths[-1]
+    if section is None and not uneven:
         section = max(n for n in range(1, B * Hk + 1) if B * Hk % n == 0 and n <= fitting)
-    if section < 1 or B * Hk % section:
-        raise SpecError(f"section = {section}: expected a divisor of the {B * Hk} K/V heads of all batches")
-    tiles = B * Hk * blocks_k
+    order_of_tiles = kit.WorkOrder(
+        [group * length + BESIDE[D] for length in reversed(lengths)],
+        B * Hk,
+        ctas=ctas,
+        most=fitting,
+        section=section,
+        turns=not deterministic,
+    )
     load_q, load_kv = (kit.HeadOperand(rows, D, dtype, order=order) for rows in (block, KEYS))
     ds_tile = kit.HeadOperand(block, KEYS, dtype)
     turned = block != BLOCKS[D]  # whether a warpgroup's dQ has elements in rows, and queries in columns
     queries = block if D == 128 else block // 2  # of dQ in a warpgroup
     sums = kit.SummedAccumulator(queries if turned else 64, warps=WARPS)
     statistics = Tile(B, H, blocks_q * block, f32)
+    check_room(
+        2 * load_kv.nbytes
+        + stages * (2 * load_q.nbytes + 2 * block * f32.nbytes)
+        + ds_stages * ds_tile.nbytes
+        + WARPS * (sums.nbytes + 16 * load_kv.width * dtype.nbytes)
+    )
     stored_kv = load_kv.stored(B, Sk, Hk, kit.wgmma_epilogue.ROWS)
 
     @kernel(
@@ -160,7 +180,7 @@ def build_attention_backward(
             statistics,
         ),
         out_specs=(stored_kv, stored_kv, sums.spec(B, H, blocks_q), Tile(B, H, blocks_q, WARPS, u32)),
-        grid=(min(ctas, tiles),),
+        grid=(order_of_tiles.ctas,),
         block=(384,),
         arch="sm_90a",
         extern_smem=True,
@@ -170,7 +190,7 @@ def build_attention_backward(
     def attention_backward(Q, K, V, dO, LSE, DELTA, dK, dV, SUMS, COUNTS):
         # --- setup ---------------------------------------------------------------------------
         warp = kit.warp_index()
-        work = kit.StaticTiles(tiles, first=ptx.special.ctaid.x(), step=min(ctas, tiles), snake=causal)
+        work = order_of_tiles.tiles(ptx.special.ctaid.x())
         tile_k, tile_v = load_kv.stages(1), load_kv.stages(1)
         tile_q, tile_do = load_q.stages(stages), load_q.stages(stages)
         tile_ds = ds_tile.stages(ds_stages)
@@ -193,9 +213,10 @@ def build_attention_backward(
         def place(index):
             """Return the head, the keys, and the blocks of queries that see them, of a tile."""
             tile = SimpleNamespace()
-            part, rest = kit.fast_divmod(index, section * blocks_k, limit=tiles)
-            number, head = kit.fast_divmod(rest, section, limit=tiles)
-            tile.batch, tile.head = kit.fast_divmod(part * section + head, Hk, limit=B * Hk)
+            row, head = order_of_tiles.place(index)
+            # Rows of different work: the last one has the first keys, which most queries see.
+            number = blocks_k - 1 - row if uneven else row
+            tile.batch, tile.head = kit.fast_divmod(head, Hk, limit=B * Hk)
             tile.number, tile.key = number, number * KEYS
             tile.queries = blocks.of(number)
             return tile

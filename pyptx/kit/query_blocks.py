@@ -69,6 +69,14 @@ class QueryBlocks:
         self._ragged = keys % key_block != 0
         self.masked = causal or self._ragged
 
+    def lengths(self) -> list[int]:
+        """Return how many blocks see each block of keys; never more than the block of keys before has."""
+        firsts = (
+            max(0, number * self.key_block - self.behind) // self.block if self.causal else 0
+            for number in range(self.key_count)
+        )
+        return [max(1, self.count - first) for first in firsts]
+
     def of(self, number: Reg) -> QueryRange:
         """Return the blocks that see a block of keys, at least one.
 

@@ -11,6 +11,7 @@ are worked on together, so that what they read stays in L2::
 Two sections in opposite directions add up to the same work in each place.  With one direction alone the CTA
 in the first place gets the longest tile of every round: at 4 x 16 heads of 4096 queries, head dim 128,
 causal, CTAs wait for an eighth of the time; in turns, for 0.3% (arithmetic of :attr:`WorkOrder.balance`).
+Tiles that wait for those before them in one order of rows need one direction, though.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ class WorkOrder:
         together: heads that read the same data and stay in one section; a divisor of ``heads``.
         section: heads of a section, a divisor of ``heads``; default: the most even order, and of equally even
             ones that with the smallest section.
+        turns: whether the sections go up and down in turns; otherwise rows of different work all go down.
 
     Attributes:
         ctas: number of CTAs of the grid.
@@ -70,6 +72,7 @@ class WorkOrder:
         most: int = 1,
         together: int = 1,
         section: int | None = None,
+        turns: bool = True,
     ) -> None:
         if min(heads, ctas, most, together, len(work)) < 1 or heads % together:
             raise SpecError(
@@ -81,7 +84,7 @@ class WorkOrder:
         self.rows, self.heads = len(work), heads
         self.count = self.rows * heads
         self.ctas = min(ctas, self.count)
-        self._uneven = min(work) != max(work)
+        self._uneven, self._turns = min(work) != max(work), turns
         self.section, self.snake = section or together, False
         if self._uneven:
             self._choose(np.array(work, np.float64), max(most, together), together, section)
@@ -101,7 +104,7 @@ class WorkOrder:
         index = np.arange(self.count)
         group, rest = np.divmod(index, section * self.rows)
         number = rest // section
-        down = (self.heads // section - 1 - group) % 2 == 0
+        down = ((self.heads // section - 1 - group) % 2 == 0) | (not self._turns)
         turn, cta = np.divmod(index, self.ctas)
         cta = np.where(snake & (turn % 2 == 1), self.ctas - 1 - cta, cta)
         row = np.where(down, self.rows - 1 - number, number) if self._uneven else number
@@ -116,7 +119,7 @@ class WorkOrder:
         """Return the row and the head of a tile, two u32 registers.
 
         Records two divisions by numbers and a ``mad.lo``; for rows of different work also a ``sub``, an
-        ``and``, a ``setp`` and a ``selp`` where there are several sections, else a ``sub``.
+        ``and``, a ``setp`` and a ``selp`` where several sections take turns, else a ``sub``.
         """
         section, rows = self.section, self.rows
         group, rest = fast_divmod(index, section * rows, limit=self.count)
@@ -124,7 +127,7 @@ class WorkOrder:
         if self._uneven:
             up, row = row, rows - 1 - row
             sections = self.heads // section
-            if sections > 1:
+            if sections > 1 and self._turns:
                 # The last section goes down, and each one before in the other direction.
                 row = ptx.selp(up, row, (group & 1) != (sections - 1) % 2)
         return row, group * section + head

@@ -324,6 +324,7 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((1, 3, 64, 64), {"Hk": 1, "pack": True}, "expected 1, 2, 4, 8 or 16"),
         ((1, 1, 64, 64), {"staging": "v"}, "staging is 'v'"),
         ((1, 4, 64, 64), {"section": 3}, "section = 3"),
+        ((1, 1, 64, 256), {"block": 96}, "262144 bytes of tiles"),
         ((1, 1, 64, 64), {"dtype": f32}, "expected bf16, f16 or e4m3"),
         ((1, 1, 64, 64), {"dtype": e4m3}, "D = 64"),
         ((1, 1, 64, 128), {"dtype": e4m3, "block": 48}, "block = 48"),

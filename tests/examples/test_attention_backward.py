@@ -214,6 +214,7 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((1, 1, 64, 64), {"block": 80}, "block = 80"),
         ((1, 1, 64, 128), {"block": 144}, "block = 144"),
         ((1, 4, 64, 64), {"section": 3}, "section = 3"),
+        ((1, 1, 64, 128), {"block": 80}, "247040 bytes of tiles"),
         ((1, 1, 64, 64), {"dtype": None}, "expected bf16 or f16"),
     ],
 )

@@ -50,6 +50,7 @@ def test_ranges_and_masks(queries: int, keys: int, causal: bool) -> None:
     assert np.array_equal(p, seen.astype(np.float32))
     assert blocks.masked == (not seen.all() or causal)
     by_block = seen.reshape(key_count, ROWS, count, COLUMNS)
+    assert blocks.lengths() == [count - first for first, _ in found]
     for number, (first, whole) in enumerate(found):
         some, every = by_block[number].any((0, 2)), by_block[number].all((0, 2))
         assert not some[:first].any()

@@ -46,6 +46,7 @@ def _taken(order: kit.WorkOrder) -> list[list[tuple[int, int]]]:
         (5, 6, {"section": 3, "ctas": 4}),
         (3, 8, {"most": 8, "together": 4}),
         (7, 3, {"ctas": 100}),
+        (5, 6, {"section": 2, "turns": False}),
     ],
 )
 @pytest.mark.parametrize("even", [False, True])
@@ -69,6 +70,12 @@ def test_the_last_section_ends_with_the_shortest_tiles() -> None:
     (taken,) = _taken(order)
     assert [row for row, _ in taken] == [0, 0, 1, 1, 2, 2, 2, 2, 1, 1, 0, 0]
     assert [head for _, head in taken] == [0, 1] * 3 + [2, 3] * 3
+
+
+def test_one_direction_begins_with_the_longest_tiles() -> None:
+    order = kit.WorkOrder([1, 2, 3], 4, ctas=1, section=2, turns=False)
+    (taken,) = _taken(order)
+    assert [row for row, _ in taken] == [2, 2, 1, 1, 0, 0] * 2
 
 
 @pytest.mark.parametrize("rows", [16, 32, 64, 128])

@@ -14,6 +14,7 @@ import numpy as np
 from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, ptx, reg, smem, u32
 
 THREADS = 256
+SHARED_BYTES = 226 << 10  # of tiles in a CTA; barriers and places have the rest
 VECTOR = 8  # elements of 16 bits in a load of 16 bytes
 MINUS_INFINITY = float("-inf")
 
@@ -36,6 +37,15 @@ def check_options(B, H, S, D, Sk, Hk, dtype, block, overlap, stages, ds_stages, 
         raise SpecError(f"overlap = {overlap}: expected 0, 1 or 2")
     if not 0 <= store_at <= 1:
         raise SpecError(f"store_at = {store_at}: expected a part, 0 to 1")
+
+
+def check_room(nbytes):
+    """Raise SpecError if the tiles of the main kernel do not fit into shared memory."""
+    if nbytes > SHARED_BYTES:
+        raise SpecError(
+            f"{nbytes} bytes of tiles in shared memory: expected up to {SHARED_BYTES}; take a smaller "
+            "block, or fewer stages"
+        )
 
 
 class AttentionBackward:
