@@ -7,8 +7,10 @@ change for other addresses and extents.
 from __future__ import annotations
 
 import ctypes
+import math
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from ..core.errors import SpecError
@@ -135,6 +137,11 @@ class MapTemplate:
         return resized
 
 
+def _image(encoded: Any) -> bytes:
+    """Return the bytes of a ``CUtensorMap``, which its object owns."""
+    return ctypes.string_at(encoded.getPtr(), _BYTES)
+
+
 def template(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> MapTemplate | None:
     """Return the driver's map of a contiguous tensor for other addresses and extents.
 
@@ -144,17 +151,15 @@ def template(tensor_map: TensorMap, pointer: int, device_index: int = 0) -> MapT
     Raises:
         SpecError, LaunchError: as :func:`encode`.
     """
-    first = ctypes.string_at(encode(tensor_map, pointer, device_index).getPtr(), _BYTES)
+    first = _image(encode(tensor_map, pointer, device_index))
     made = MapTemplate(first, tensor_map.type.nbytes)
     extents = [16 * (axis + 3) for axis in range(tensor_map.rank)]
-    other = TensorMap.tiled(
-        pointer ^ _APART,
-        dtype=tensor_map.type,
-        shape=extents,
-        box=tensor_map.box,
-        swizzle=tensor_map.swizzle,
+    nbytes = tensor_map.type.nbytes
+    strides = [nbytes * math.prod(extents[axis + 1 :]) for axis in range(tensor_map.rank)]
+    other = replace(
+        tensor_map, address=pointer ^ _APART, shape=tuple(extents), strides=tuple(strides), array=None
     )
-    second = ctypes.string_at(encode(other, pointer ^ _APART, device_index).getPtr(), _BYTES)
+    second = _image(encode(other, pointer ^ _APART, device_index))
     held = [int.from_bytes(raw[:8], "little") for raw in (first, second)]
     guessed = made(extents)
     known = guessed is not None and held == [pointer, pointer ^ _APART] and guessed[8:] == second[8:]

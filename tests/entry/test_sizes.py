@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,7 @@ from pyptx.entry import Kernel, kernel
 from pyptx.entry.sizes import Sizes, Template
 from pyptx.entry.specialize import Evaluator
 from pyptx.layout import TensorMap
+from pyptx.runtime import tensor_maps
 from pyptx.runtime.tensor_maps import MapTemplate
 
 BLOCK = 32
@@ -145,6 +147,32 @@ def test_other_extents_in_a_tensor_map(dtype: str, box: tuple[int, ...]) -> None
     assert outermost({"A": 1}) is None and outermost({"A": 1 << 33}) is None
     if rank > 2:
         assert made((2, 1 << 20, 1 << 20, 16)[:rank] + (16,) * (rank - 4)) is None or rank == 3
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"l2_promotion": "256B"}, {"oob_fill": "nan"}, {"element_strides": (1, 2)}, {"swizzle": "64B"}],
+)
+def test_a_template_keeps_the_options_of_its_map(
+    options: dict[str, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A driver that encodes as the one that was read is known, whatever else the map asks for."""
+
+    class Encoded:
+        def __init__(self, tensor_map: TensorMap, pointer: int, device_index: int) -> None:
+            self.image = ctypes.create_string_buffer(tensor_map.encode(pointer), 128)
+
+        def getPtr(self) -> int:
+            return ctypes.addressof(self.image)
+
+    monkeypatch.setattr(tensor_maps, "encode", Encoded)
+    made, wanted = (
+        TensorMap.tiled(0x1000, dtype="bf16", shape=shape, box=(8, 32), **options)
+        for shape in ((1, 64), (7, 160))
+    )
+    known = tensor_maps.template(made, 0x1000)
+    assert known is not None and known.image == made.encode(0x1000)
+    assert known((7, 160)) == wanted.encode(0x1000)
 
 
 def test_what_a_kernel_keeps_is_bounded() -> None:
