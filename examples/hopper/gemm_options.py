@@ -10,8 +10,9 @@ from typing import NamedTuple
 from pyptx import Layout, SpecError, Tile, bf16, e4m3, e5m2, f16, f32, kit, ptx, reg, tf32
 
 SMS = 132  # of an H100 or H200
-#: SMs that clusters of some sizes can use at the same time: a cluster lies in one GPC of 16 or 18 SMs.
-USABLE = {1: 132, 2: 132, 4: 128, 8: 128}
+#: SMs that clusters of some sizes use at the same time, by cuOccupancyMaxActiveClusters on an H200: a cluster lies
+#: in one GPC, and some GPCs have fewer SMs. A persistent kernel with a cluster too many takes two rounds.
+USABLE = {1: 132, 2: 132, 4: 120, 8: 120}
 SPAN = 128  # bytes of K in a stage, the width of the swizzle
 ROWS = 64  # rows of one wgmma
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
