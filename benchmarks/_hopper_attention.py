@@ -174,7 +174,7 @@ def _decode(B: int, Sk: int, target: float) -> Row:
         """Return the read roof: sums of K and V."""
 
         def run(q: Any, k: Any, v: Any, lengths: Any) -> Any:
-            return k.view(torch.int32).sum(), v.view(torch.int32).sum()
+            return k.view(torch.float32).sum(), v.view(torch.float32).sum()
 
         return {"torch.sum": run}
 

@@ -97,7 +97,7 @@ def build_attention(
     pack=False,
     staging=None,
     section=None,
-    pin=False,
+    pin=None,
     promotion="128B",
     ragged=None,
     lengths=False,
@@ -124,7 +124,8 @@ def build_attention(
         ctas: number of CTAs that share the tiles; 132 fill an H100 or H200.
         overlap: whether the scores of the next block are multiplied under the softmax of this one.
         pingpong: whether warpgroups start their products in turn.
-        lazy, polynomials, degree: as for :class:`pyptx.kit.OnlineSoftmax`.
+        polynomials, degree: as for :class:`pyptx.kit.OnlineSoftmax`.
+        lazy: as there; 0 rescales wherever a maximum moves.
         pack: whether the H / Hk query heads of a K/V head are neighboring rows of a tile; H / Hk divides 16.
         staging: ``"own"`` stores O through shared memory of its own, ``"q"`` through that of Q.
         section: number of heads (with ``pack``: of K/V heads) that are worked on together; default: as
@@ -143,9 +144,8 @@ def build_attention(
         SpecError: a combination that is not built.
     """
     Sk, Hk, narrow = Sk or S, Hk or H, dtype is e4m3
-    tuned = tuning(
-        H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong, lazy, H // Hk if pack else 1
-    )
+    options = (block, consumers, staging, pingpong, lazy, pin)
+    tuned = tuning(H, D, Hk, dtype, causal, window, *options, packed=H // Hk if pack else 1)
     block, consumers, staging, pingpong = tuned.block, tuned.consumers, tuned.staging, tuned.pingpong
     packed = tuned.packed
     depth = 32 // dtype.nbytes  # keys of one product
@@ -300,8 +300,8 @@ def build_attention(
             softmax = kit.OnlineSoftmax(
                 s,
                 scale=reg.scalar(f32, name="scale") if narrow else scale,
-                offset=LARGEST_POWER - (lazy or 0) if narrow else 0,
-                lazy=lazy,
+                offset=LARGEST_POWER - (tuned.lazy or 0) if narrow else 0,
+                lazy=tuned.lazy,
                 polynomials=polynomials,
                 degree=degree,
             )
@@ -354,7 +354,7 @@ def build_attention(
                     blocks.mask(s, tile.places, key, tile.sequence.keys, column)
                 softmax.block(masked=masked)
                 if overlap:
-                    if pin:
+                    if tuned.pin:
                         softmax.pin(scratch)
                     ptx.wgmma.wait_group(0)
                 from_v.release(pred=leader)

@@ -7,6 +7,9 @@ of all sequences and heads stand in one row, and each CTA takes an equal part of
     blocks of keys    | o o o o o o o o o o o o o o o o o o o o o o o |
     CTA               |  0     |  1     |  2     |  3     |   ...
 
+With ``together`` heads there are as many such rows, of every so many-th head, and as many CTAs side by side:
+they read neighboring heads of the same keys at the same time, which lie in the same pages of memory.
+
 A part may end within a head.  The CTA that has the first block of a head owns it: it waits for the CTAs
 that have the other blocks, and adds up what all of them found::
 
@@ -75,6 +78,7 @@ def build_decode(
     block=64,
     stages=None,
     ctas=132,
+    together=None,
     promotion="256B",
 ):
     """Build the kernel; call it with Q[B, Sq, H, D], K, V, lengths[B] (and a table): O like Q, lse[B, H, Sq].
@@ -97,6 +101,8 @@ def build_decode(
         block: keys of a block, a multiple of 16 up to 256.
         stages: depth of the ring, at least 2; default: as many as fit into 192 KiB.
         ctas: number of CTAs, which must be resident at once; 132 fill an H100 or H200.
+        together: number of heads that CTAs side by side work on, a divisor of Hk; default: as many as leave
+            each head 8 CTAs or more; 1 with ``"bhsd"``, where the keys of a head are neighbors.
         promotion: granularity of L2 fetches of K and V, as of :class:`pyptx.kit.HeadOperand`.
 
     Raises:
@@ -126,6 +132,12 @@ def build_decode(
     blocks = kit.KeyBlocks(block, window, 0 if causal else None)
     stages = max(2, RING_BYTES // (4 * block * D)) if stages is None else stages
     most = B * Hk * -(-Sk // block)
+    if together is None:
+        most_together = max(1, ctas // 8) if order == "bshd" else 1
+        together = max(n for n in range(1, Hk + 1) if Hk % n == 0 and n <= most_together)
+    if Hk % together or not 1 <= together <= ctas:
+        raise SpecError(f"together = {together}: expected a divisor of the {Hk} heads, at most {ctas} CTAs")
+    shares = ctas // together  # CTAs of a row of blocks
     if most * (ctas + 1) >= 1 << 32:
         raise SpecError(
             f"{most} blocks for {ctas} CTAs: their product must be below 2**32", hint="larger blocks"
@@ -137,12 +149,14 @@ def build_decode(
     cache = load_kv.spec(B, Sk, Hk) if page is None else load_kv.spec(pages, page, Hk)
     shape = (B, Sq, H, D) if order == "bshd" else (B, H, Sq, D)
     each = D // 32  # elements of a row that a lane combines
+    of_row = Hk // together  # heads of a row of blocks
 
     def attention(Q, K, V, arrays, O, LSE, parts, sums, flags):  # noqa: E741
         # --- setup: where each sequence begins in the row of blocks --------------------------
         warp = kit.warp_index()
         lane = ptx.special.laneid()
-        me = ptx.special.ctaid.x()
+        cta = ptx.special.ctaid.x()
+        me, which = kit.fast_divmod(cta, together)  # this CTA's place in its row of blocks, and the row
         tile_q = load_q.stages(1)
         tile_k, tile_v = load_kv.stages(stages), load_kv.stages(stages)
         begins, sizes = smem.alloc(B + 1, u32), smem.alloc(B, s32)
@@ -167,8 +181,8 @@ def build_decode(
                 smem.store(sizes.at(b), size, pred=inside)
                 before.set(ptx.warp.shfl_idx(sum_to, 31))
         ptx.bar.sync(0)
-        total = smem.load(u32, begins.at(B)) * Hk
-        working = ptx.min(total, ctas)  # CTAs that have blocks
+        total = smem.load(u32, begins.at(B)) * of_row
+        working = ptx.min(total, shares)  # CTAs that have blocks
         first, end = me * total // working, (me + 1) * total // working
         end = ptx.selp(end, first, me < working)
 
@@ -178,7 +192,7 @@ def build_decode(
             # The last sequence that begins at or before this CTA's first block.
             with ptx.while_(lambda: high - low > 1):
                 middle = (low + high) >> 1
-                below = smem.load(u32, begins.at(middle)) * Hk <= first
+                below = smem.load(u32, begins.at(middle)) * of_row <= first
                 low.set(ptx.selp(middle, low, below))
                 high.set(ptx.selp(high, middle, below))
             at = reg.scalar(u32, init=first)
@@ -186,7 +200,8 @@ def build_decode(
                 part = SimpleNamespace(batch=low)
                 begin, behind = (smem.load(u32, begins.at(low + i)) for i in range(2))
                 part.keys = smem.load(s32, sizes.at(low))
-                part.head, part.first = kit.fast_divmod(at - begin * Hk, behind - begin)
+                head, part.first = kit.fast_divmod(at - begin * of_row, behind - begin)
+                part.head = head * together + which
                 rest = behind - begin - part.first  # blocks of the head from here on
                 part.count = ptx.min(rest, end - at)
                 part.last = at + rest - 1  # the head's last block in the row of all blocks
@@ -194,7 +209,7 @@ def build_decode(
                 part.block = part.range.first + part.first.view(s32)
                 body(part)
                 at += part.count
-                low.set(ptx.selp(low + 1, low, at == behind * Hk))
+                low.set(ptx.selp(low + 1, low, at == behind * of_row))
 
         # --- producer: one lane of warp 4 ----------------------------------------------------
         with kit.single_thread(warp, 4):
@@ -282,7 +297,7 @@ def build_decode(
                 """Store this CTA's part of a head; the owner of the head waits for all parts."""
                 softmax.add_lanes()
                 owner = part.first == 0
-                slot = ptx.selp(me * 2 + 1, me * 2, owner)
+                slot = ptx.selp(cta * 2 + 1, cta * 2, owner)
                 ptx.bar.sync(1, 128)  # all warps have read what this CTA stored before
                 for below in range(2):
                     mine = row + 8 * below
@@ -299,19 +314,22 @@ def build_decode(
                     last = ((part.last + 1) * working - 1) // total  # the CTA that has the last block
                     with ptx.for_(me + 1 + thread, last + 1, 128) as other:
                         with ptx.loop() as polling:
-                            flag = ptx.load(u32, flags.at(other), space="global", sem="acquire", scope="gpu")
+                            flag = ptx.load(u32, flag_of(other), space="global", sem="acquire", scope="gpu")
                             polling.break_(flag != 0)
-                        ptx.store(flags.at(other), 0, u32, space="global", sem="relaxed", scope="gpu")
+                        ptx.store(flag_of(other), 0, u32, space="global", sem="relaxed", scope="gpu")
                     ptx.bar.sync(1, 128)
                     combine(part, last - me + 1)
                 with ptx.else_(), ptx.if_(thread == 0):
-                    ptx.store(flags.at(me), 1, u32, space="global", sem="release", scope="gpu")
+                    ptx.store(flags.at(cta), 1, u32, space="global", sem="release", scope="gpu")
+
+            def flag_of(place):
+                return flags.at(place * together + which)
 
             def combine(part, count):
                 """Add up the parts of a head: a warp for each row, ``each`` neighbors of it in a lane."""
 
                 def slot_of(number):
-                    return ptx.selp((me + number) * 2, me * 2 + 1, number != 0) * rows
+                    return ptx.selp((cta + number * together) * 2, cta * 2 + 1, number != 0) * rows
 
                 with ptx.for_(warp, rows, 4) as mine:
                     top, whole = reg.scalar(f32, init=-math.inf), reg.scalar(f32, init=0.0)
@@ -392,7 +410,7 @@ def build_decode(
             Workspace(2 * ctas * rows * 2 * 4, f32),
             Workspace(ctas * 4, u32, zeroed=True),
         ),
-        grid=(ctas,),
+        grid=(shares * together,),
         block=(THREADS,),
         arch="sm_90a",
         extern_smem=True,

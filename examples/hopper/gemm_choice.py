@@ -13,7 +13,7 @@ first, with what bounds each, for a comparison with a search on silicon.  The mo
   through shared memory.
 * **Power.** A large product that runs again and again is bound by the power limit, not by the clock: joules
   for each FLOP, and for each byte that is moved from L2 and from memory. It takes at least
-  ``joules / watts``. In a burst the clock falls with the power that a kernel draws: its time is a weighted sum.
+  ``joules / watts``. In a burst the clock falls with the power that a kernel draws: a weighted sum.
 
 The constants are published or measured ones of an H200; the weights of a burst and the exchange of ``split``
 were fitted to 12 shapes with 4 to 24 choices each, of which the choice costs at most 2.5% over the best.
@@ -40,7 +40,8 @@ PORT = 128  # bytes per clock that the tensor cores read from an SM's shared mem
 L2_BYTES = 9.2e12  # per second, all SMs together
 L2_SIZE = 50e6 * 2 / 3  # what stays in L2
 MEMORY_BYTES = 4.2e12  # per second
-SM_BYTES = 40e9  # per second: what one SM gets from memory, at most
+SM_BYTES = 70e9  # per second: what one SM gets from memory, at most
+MEMORY_LATENCY = 3000  # clocks until a busy memory answers: a place of the ring serves one stage in that time
 EXCHANGE = 2  # bytes per clock that an SM adds up from the shared memories of a cluster
 BURST = (0.73, 0.39)  # the weights of clock and power in a burst
 LAUNCH = 3.0e-6  # seconds: launch, set-up, first load, last store
@@ -122,6 +123,8 @@ def predict(
     # --- memory: every operand once, and again for each band of tiles that does not stay in L2
     operands = (M + N) * K * nbytes * batch
     output = M * N * out_type.nbytes * batch
+    # With one row of tiles nothing is in L2 already.
+    streamed = rounds * stages * MEMORY_LATENCY / made.stages + exchange if M <= BM else 0
     at_once = SMS * BM * BN / split
     side = math.sqrt(at_once)
     again = 1 if operands / batch < L2_SIZE else max(1.0, 0.5 * math.sqrt(M * N) / (4 * side))
@@ -135,7 +138,7 @@ def predict(
     )
     bounds = {
         "clock": clocks / CLOCK,
-        "memory": moved / min(MEMORY_BYTES, SM_BYTES * SMS * busy),
+        "memory": max(moved / min(MEMORY_BYTES, SM_BYTES * SMS * busy), streamed / CLOCK),
         "power": joules / (WATTS - IDLE_WATTS),
     }
     bound = max(BURST[0] * bounds["clock"] + BURST[1] * bounds["power"], bounds["memory"])

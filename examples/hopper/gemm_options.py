@@ -10,8 +10,8 @@ from typing import NamedTuple
 from pyptx import Layout, SpecError, Tile, bf16, e4m3, e5m2, f16, f32, kit, ptx, reg, tf32
 
 SMS = 132  # of an H100 or H200
-#: SMs that clusters of some sizes use at the same time, by cuOccupancyMaxActiveClusters on an H200: a cluster lies
-#: in one GPC, and some GPCs have fewer SMs. A persistent kernel with a cluster too many takes two rounds.
+#: SMs that clusters of some sizes use at the same time, by cuOccupancyMaxActiveClusters on an H200: a cluster
+#: lies in one GPC, and some GPCs have fewer SMs. A persistent kernel with one more cluster takes two rounds.
 USABLE = {1: 132, 2: 132, 4: 120, 8: 120}
 SPAN = 128  # bytes of K in a stage, the width of the swizzle
 ROWS = 64  # rows of one wgmma

@@ -44,10 +44,11 @@ import gemm_harness as harness
 ROWS, MOST = 8, 16  # rows of W and of X in one mma
 PIECE = 64  # bytes of a row that four lanes load together
 VECTOR = 16  # bytes of a lane
+LONG = 24 << 10  # bytes of a row: measured on an H200, K = 8192 and 14336 in 16-bit types are on either side
 
 
 def build_gemv(
-    M, N, K, *, dtype=bf16, out_type=None, warps=16, tiles=1, unroll=8, evict_first=True, resident=None
+    M, N, K, *, dtype=bf16, out_type=None, warps=16, tiles=1, unroll=None, evict_first=True, resident=None
 ):
     """Build the kernel; call it with X[M, K] and W[N, K].
 
@@ -59,15 +60,18 @@ def build_gemv(
         out_type: type of D: f32, bf16 or f16; default: that of X, bf16 for 8-bit types.
         warps: warps of a CTA, which divide K.
         tiles: tiles of 8 rows of W for each warp, 1, 2 or 4, which share what the warp reads of X.
-        unroll: pieces of 64 bytes that a warp has in flight for each row, twice that with the next ones.
+        unroll: pieces of 64 bytes that a warp has in flight for each row, twice that with the next ones;
+            default: 4 with all registers of an SM for one CTA if rows are long, else 8 and many CTAs.
         evict_first: W is read once, so let it leave L2 first.
-        resident: number of CTAs for which an SM must have registers. Without it ptxas may delay loads to save
+        resident: number of CTAs for which an SM must have registers. With None ptxas may delay loads to save
             registers for more CTAs.
 
     Raises:
         SpecError: an option out of range.
     """
     out_type = out_type or (dtype if dtype.nbytes == 2 else bf16)
+    if unroll is None:
+        unroll, resident = (4, resident or 1) if K * dtype.nbytes >= LONG else (8, resident)
     for name, value, choices in (
         ("dtype", dtype, (bf16, f16, e4m3, e5m2)),
         ("out_type", out_type, (f32, bf16, f16)),

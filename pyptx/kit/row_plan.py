@@ -6,8 +6,9 @@ Owns the choice of threads, teams, pieces and stages for rows of a given width, 
 
 from __future__ import annotations
 
+import contextlib
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 from ..core.errors import SpecError
@@ -96,6 +97,7 @@ class RowPlan:
         multiples: Sequence[int] = (),
         at_once: int = 4,
         resident: int | None = None,
+        prefer: Mapping[str, Any] | None = None,
     ) -> RowPlan:
         """Check the numbers, choose those that are None, and return the plan. Records nothing.
 
@@ -123,11 +125,19 @@ class RowPlan:
             resident: number of CTAs for which an SM must have registers (``min_ctas_per_sm``). With 1, ptxas
                 keeps all loads of a row in flight; by default it may delay loads to save registers for more
                 CTAs.
+            prefer: further options, such as those that were measured to be fastest, for rows that have two
+                pieces or more for each thread, if they fit; else the plan is made without them.
 
         Raises:
             SpecError: numbers that do not fit each other, a CTA or its shared memory; rows whose pitch the
                 copy engine cannot have (a multiple of 16 bytes).
         """
+        if prefer:
+            given = {"held": held, "multiples": multiples, "at_once": at_once, "resident": resident}
+            with contextlib.suppress(SpecError):
+                plan = RowPlan.make(width, inputs, outputs, **{**given, **prefer})
+                if plan.steps > 1:
+                    return plan
         if type(width) is not int or width < 1:
             raise SpecError(f"the width is {width!r}: expected a positive number of elements")
         for dtype in inputs:

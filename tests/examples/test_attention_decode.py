@@ -40,6 +40,7 @@ SMALL: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 2, 60, 64), {"Hk": 1, "ctas": 1, "block": 32}),
     ((1, 2, 90, 64), {"Hk": 1, "ctas": 3, "block": 16}),
     ((3, 1, 64, 64), {"ctas": 2, "block": 32, "lengths": (64, 0, 21)}),
+    ((2, 2, 90, 64), {"ctas": 4, "block": 32, "together": 2, "lengths": (64, 90)}),
     ((2, 1, 64, 64), {"ctas": 2, "block": 32, "page": 8, "pages": 18, "lengths": (41, 64)}),
 ]
 
@@ -51,6 +52,7 @@ def test_right(shape: tuple[int, ...], options: dict[str, Any]) -> None:
 
 
 CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
+    ((2, 6, 150, 64), {"ctas": 7, "block": 32, "together": 3, "lengths": (150, 40)}),
     ((2, 4, 200, 64), {"Hk": 2, "ctas": 3, "block": 32, "lengths": (200, 70)}),
     ((3, 2, 96, 64), {"Hk": 1, "ctas": 5, "block": 32, "lengths": (96, 0, 33)}),
     ((3, 1, 20, 64), {"ctas": 7, "block": 32, "lengths": (0, 0, 0)}),

@@ -3,20 +3,43 @@
 from __future__ import annotations
 
 from types import SimpleNamespace
+from typing import NamedTuple
 
 from pyptx import SpecError, bf16, e4m3, f16
 
 ROWS = 64  # rows of Q in a warpgroup
-#: head dim: rows of a block of keys (full; with a mask), consumer warpgroups, staging, ping-pong
-DEFAULTS = {64: (128, 128, 3, "own", True), 128: (176, 128, 2, "own", True), 256: (80, 80, 2, "q", False)}
+
+
+class Choice(NamedTuple):
+    """What an H200 was fastest with: see :func:`attention.build_attention` for the names.
+
+    Attributes:
+        block, cut_block: keys of a block, and where a mask cuts blocks.
+    """
+
+    block: int
+    cut_block: int
+    consumers: int
+    staging: str
+    pingpong: bool
+    lazy: float | None = None
+    pin: bool = False
+
+
+#: by head dim
+DEFAULTS = {
+    64: Choice(128, 128, 3, "own", True, lazy=8.0, pin=True),
+    128: Choice(160, 128, 2, "own", True),
+    256: Choice(64, 64, 2, "q", False, lazy=8.0),
+}
 #: the same for e4m3, whose block is a multiple of 32
-DEFAULTS_8 = {128: (192, 128, 2, "own", True), 256: (128, 128, 2, "own", False)}
+DEFAULTS_8 = {128: Choice(192, 128, 2, "own", True), 256: Choice(128, 128, 2, "own", False)}
 #: consumer warpgroups: registers of a thread of the producer's and of a consumer's warpgroup
 REGISTERS = {1: (56, 256), 2: (24, 240), 3: (32, 160)}
 LARGEST_POWER = 8  # exponentials in e4m3 are at most 2**8; the largest number is 448
 
 
-def tuning(H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong, lazy, packed):
+def tuning(H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong, lazy, pin, packed):
     """Return what ``build_attention`` was given, with defaults for None, and the registers of the roles.
 
     The bounds of the mask are ``left`` and ``right``, as of :class:`pyptx.kit.KeyBlocks`.
@@ -35,13 +58,15 @@ def tuning(H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong,
     left, right = window or (None, None)
     if causal:
         right = 0 if right is None else min(right, 0)
-    full_block, cut_block, default_consumers, default_staging, default_pingpong = defaults[D]
-    block = block or (full_block if left is right is None else cut_block)
-    consumers = consumers or default_consumers
-    staging = staging or default_staging
+    chosen = defaults[D]
+    block = block or (chosen.block if left is right is None else chosen.cut_block)
+    consumers = consumers or chosen.consumers
+    staging = staging or chosen.staging
+    lazy = chosen.lazy if lazy is None else lazy
+    pin = chosen.pin if pin is None else pin
     if consumers not in REGISTERS:
         raise SpecError(f"consumers = {consumers}: expected 1, 2 or 3 warpgroups")
-    pingpong = default_pingpong and consumers > 1 if pingpong is None else pingpong
+    pingpong = chosen.pingpong and consumers > 1 if pingpong is None else pingpong
     if pingpong and consumers == 1:
         raise SpecError("pingpong with one consumer warpgroup: there is no other to take turns with")
     depth = 32 // dtype.nbytes
@@ -59,6 +84,8 @@ def tuning(H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong,
         consumers=consumers,
         staging=staging,
         pingpong=pingpong,
+        lazy=lazy,
+        pin=pin,
         left=left,
         right=right,
         packed=packed,
