@@ -21,17 +21,21 @@ A of the products into dV and dK straight from registers, and dS alone goes thro
                                dQ_j = dS K  -> added to the sums in memory by the copy engine
 
     warpgroup 0, one lane    K, Q_0, V, dO_0, then Q_j, dO_j
-    warpgroups 1, 2          start S_j; barrier: dS_(j-1) is there; wait for S_j; start dQ_(j-1), dK_(j-1)
-                             P = exp(S_j - LSE)                         <- those two products run
-                             wait for dQ_(j-1), let the engine add it; wait for dK_(j-1)
-                             start dP_j and, for D = 128, dV_j; wait for both
-                             dS_j, to shared memory, transposed; for D = 64, start dV_j
+    warpgroups 1, 2          start S_j; barrier: dS_(j-1) is there; start dQ_(j-1), dK_(j-1); wait for S_j
+                             P = exp(S_j - LSE), first part             <- those two products run
+                             wait for dQ_(j-1), let the engine add it; start dP_j
+                             P, the rest; wait for dK_(j-1)             <- dK, dP
+                             start dV_j; wait for dP_j
+                             dS_j, to shared memory, transposed         <- dV
 
-Registers decide where the product into dV stands: S, dP, dK and dV of D = 64 with 128 queries leave no room
-for P in 16 bits, so P is rounded in place.  With fewer queries ``overlap=2`` lets this product run under dS
-and the next scores.  With ``overlap=0`` a block's products complete before the next block begins, which needs
-the fewest registers: then D = 128 has room for 80 queries (``block=80, overlap=0, ds_stages=1``).  Blocks of
-other lengths than 128 (D = 64) or 64 (D = 128) have dQ transposed: its elements are rows.
+So the tensor cores always have a product to run.  Registers decide how far this goes.  Where dV_j runs on
+under S_(j+1) (``overlap=4``), P in 16 bits has registers of its own: 96 queries of D = 64 leave them, and 48
+of D = 128.  With 64 queries of D = 128 dV_j completes first, and dS is computed with P as rounded for dV, so
+that only its 16 bits stay (``overlap=3``).  ``overlap=2`` and 1 start dP_j after all exponentials; with 128
+queries of D = 64 dV_j then starts after dS, from P rounded in place.  With ``overlap=0`` a block's products
+complete before the next block begins, which needs the fewest registers: then D = 128 has room for 80 queries
+(``block=80, overlap=0, ds_stages=1``).  Blocks of other lengths than 128 (D = 64) or 64 (D = 128) have dQ
+transposed: its elements are rows.
 
 The rules that make it correct:
 
@@ -71,18 +75,19 @@ from attention_backward_ends import (
     build_prepare,
     check_options,
     check_room,
+    choose,
 )
 from attention_reference import hopper
 from attention_reference.backward import make_inputs, measure, reference, verify
 
-from pyptx import Tile, bf16, f16, f32, kernel, kit, pred, ptx, reg, smem, u32, u64
+from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, pred, ptx, reg, smem, u32, u64
 
 __all__ = ["AttentionBackward", "build_attention_backward", "make_inputs", "reference"]
 
 KEYS = 128  # of a block, 64 in each of the two consumer warpgroups
 ROWS = 64
 WARPS = 8
-BLOCKS = {64: 128, 128: 64}  # queries of a block, by head dim
+BLOCKS = {64: 128, 128: 64}  # queries of a block whose dQ has its queries in rows, by head dim
 REGISTERS = (24, 240)  # of a thread of the producer's and of a consumer's warpgroup
 SECTION_BYTES = 24 << 20  # Q, dO and sums of dQ of the heads that the CTAs go through together, within L2
 BESIDE = {64: 1.0, 128: 2.0}  # work of a tile beside its blocks of queries, in blocks
@@ -103,7 +108,8 @@ def build_attention_backward(
     order="bshd",
     deterministic=False,
     block=None,
-    overlap=1,
+    overlap=None,
+    rounded=None,
     stages=2,
     ds_stages=None,
     store_at=0.5,
@@ -124,7 +130,11 @@ def build_attention_backward(
         block: queries of a block: a multiple of 32 for D = 64, of 16 for D = 128, up to 128.
         overlap: 0: the products of a block complete before those of the next. 1: exponentials run under the
             products of the block before. 2: the product into dV runs on, too, under dS and the next scores;
-            ptxas has registers for it with 96 queries of D = 64, or 48 of D = 128.
+            ptxas has registers for it with 96 queries of D = 64, or 48 of D = 128. 3: dP starts before the
+            second part of the exponentials, and the product into dV runs under dS, not under the next
+            scores. 4: as 3, and under the next scores. Default: the most that there are registers for.
+        rounded: whether dS is computed with P as it is rounded for dV, which frees registers; default: with
+            ``overlap=3``.
         stages: depth of the rings of Q and dO, at least 2.
         ds_stages: stages of dS: 1, or ``stages``; default: 2 where ``stages`` is 2, else 1.
         store_at: share of a block's exponentials that stand before the wait for dQ, 0 to 1.
@@ -136,10 +146,13 @@ def build_attention_backward(
     Raises:
         SpecError: a combination that is not built.
     """
-    Sk, Hk, block = Sk or S, Hk or H, block or BLOCKS.get(D)
+    Sk, Hk = Sk or S, Hk or H
+    block, overlap, rounded = choose(D, block, overlap, rounded, deterministic or Sk % KEYS)
     ds_stages = (2 if stages == 2 else 1) if ds_stages is None else ds_stages
     check_options(B, H, S, D, Sk, Hk, dtype, block, overlap, stages, ds_stages, store_at)
-    early = D == 128 or overlap == 2  # whether the product into dV begins before dS
+    early = D == 128 or overlap > 1  # whether the product into dV begins before dS
+    if rounded and not (early and overlap):
+        raise SpecError("rounded with a product into dV that begins after dS: not built")
     scale = D**-0.5 if scale is None else scale
     group = H // Hk
     blocks = kit.QueryBlocks(S, Sk, block=block, key_block=KEYS, causal=causal)
@@ -284,7 +297,8 @@ def build_attention_backward(
             ring, before = q_ring.consumer(), reg.scalar(u32)
             k_slot, v_slot, phase = k_ring.slot(0), v_ring.slot(0), reg.scalar(u32, init=0)
             started = reg.scalar(pred)  # whether dK has a value that products add to
-            behind = 1 if overlap == 2 else 0  # groups of products that waits leave behind
+            behind = 1 if overlap in (2, 4) else 0  # groups of products that waits leave behind
+            copies = reg.array(u32, block // 4) if rounded else []  # of P in 16 bits
             terms = kit.OrderedTerms(COUNTS.at(0, 0, 0, 0).base, leader)
             # Query and key of this thread's element 0 in a block.
             pair, row = (lane & 3) * 2, half * ROWS + (member & 3) * 16 + (lane >> 2)
@@ -354,9 +368,18 @@ def build_attention_backward(
                 for i, value in enumerate(dp):
                     if i % 4 == 0:
                         minus = next(found)
+                    if i % 2 == 0:
+                        factors = kit.to_f32([copies[i // 2]], dtype) if rounded else s[i : i + 2]
                     ptx.inst.add.rn.f32(value, value, minus[i % 2])
-                    ptx.inst.mul.rn.f32(value, value, s[i])
+                    ptx.inst.mul.rn.f32(value, value, factors[i % 2])
                 kit.a_fragments(dp, dtype, out=ds)
+
+            def round_p():
+                """Round P; keep a copy, as registers that a product reads must not be used meanwhile."""
+                kit.a_fragments(s, dtype, out=p)
+                if rounded:
+                    for copy, word in zip(copies, (word for part in p for word in part), strict=True):
+                        ptx.inst.mov.b32(copy, word)
 
             def store_ds():
                 """Store this warpgroup's dS, transposed."""
@@ -389,7 +412,7 @@ def build_attention_backward(
                     ptx.wgmma.wait_group(0)
                     ptx.mbarrier.arrive(q_ring.slot(before).empty, pred=leader)
                 if early:
-                    kit.a_fragments(s, dtype, out=p)
+                    round_p()
                 slot = do_ring.slot(ring.stage)
                 ptx.mbarrier.wait(slot.full, ring.phase)
                 ptx.wgmma.fence()
@@ -405,6 +428,45 @@ def build_attention_backward(
                 store_ds()
                 before.set(ring.stage)
                 ring.advance()
+
+            def full_turn(tile, number, masked, first):
+                """Go to block ``number`` with more products under way, for ``overlap`` above 2."""
+                slot = ring.acquire()
+                ptx.wgmma.fence()
+                multiply(s, steps(k_rows), steps(q_rows, slot.index))
+                found, middle = numbers(lse, slot), round(store_at * block / 8)
+                if first:
+                    ptx.wgmma.wait_group(0)
+                    middle = 0
+                else:
+                    ptx.bar.sync(1, 256)
+                    ptx.wgmma.wait_group(1)
+                    ptx.mbarrier.arrive(do_ring.slot(before).empty, pred=leader)
+                    start_gradients(before)
+                    ptx.wgmma.wait_group(2)
+                    exponentials(found, 0, middle)
+                    ptx.wgmma.wait_group(1)
+                    add_dq(tile)
+                slot = do_ring.slot(ring.stage)
+                ptx.mbarrier.wait(slot.full, ring.phase)
+                ptx.wgmma.fence()
+                multiply(dp, steps(v_rows), steps(do_rows, slot.index))
+                exponentials(found, middle, block // 8)
+                if masked:
+                    blocks.mask(s, tile.key + row, number * block + pair)
+                if not first:
+                    ptx.wgmma.wait_group(1)
+                    ptx.mbarrier.arrive(q_ring.slot(before).empty, pred=leader)
+                round_p()
+                ptx.wgmma.fence()
+                multiply(dv, p, steps(do_columns, slot.index), not first, trans_b=True)
+                ptx.wgmma.wait_group(1)
+                make_ds(slot)
+                store_ds()
+                before.set(ring.stage)
+                ring.advance()
+                if overlap == 3:
+                    ptx.wgmma.wait_group(0)
 
             def whole_turn(tile, number, masked):
                 """Go through block ``number`` from its scores to its dQ, for ``overlap=0``."""
@@ -447,7 +509,9 @@ def build_attention_backward(
 
                 def step(masked, first=False):
                     """Go through one block, and to the next."""
-                    if overlap:
+                    if overlap > 2:
+                        full_turn(tile, number, masked, first)
+                    elif overlap:
                         turn(tile, number, masked, first)
                     else:
                         whole_turn(tile, number, masked)

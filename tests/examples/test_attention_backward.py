@@ -42,7 +42,7 @@ def _some(options: dict[str, Any], names: tuple[str, ...]) -> dict[str, Any]:
 #: One block of each head dim; keys that end within a block, and queries within the diagonal's.
 SMALL: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 1, 128, 64), {}),
-    ((1, 1, 50, 128), {"causal": True}),
+    ((1, 1, 100, 128), {"Sk": 128, "causal": True}),
 ]
 
 
@@ -71,6 +71,10 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 2, 200, 64), {"overlap": 2, "block": 96, "causal": True, "Hk": 1, "ctas": 1}),
     ((1, 1, 150, 128), {"overlap": 2, "block": 48, "causal": True, "deterministic": True}),
     ((1, 2, 100, 128), {"block": 48, "stages": 3, "ds_stages": 3, "Hk": 1}),
+    ((1, 2, 200, 128), {"causal": True, "Sk": 256, "Hk": 1, "ctas": 1}),
+    ((1, 2, 200, 64), {"block": 128, "overlap": 1, "causal": True, "Hk": 1}),
+    ((1, 1, 150, 128), {"block": 48, "overlap": 4, "rounded": True, "dtype": f16, "causal": True}),
+    ((1, 1, 250, 64), {"overlap": 3, "Sk": 128, "stages": 3, "ds_stages": 1}),
 ]
 
 
@@ -146,6 +150,10 @@ TIMED: list[tuple[int, dict[str, Any]]] = [
         {"overlap": 0},
         {"overlap": 0, "causal": True, "block": {64: 96, 128: 80}[D], "ds_stages": 1},
         {"overlap": 1, "causal": True, "block": {64: 96, 128: 48}[D]},
+        {"overlap": 1, "block": {64: 128, 128: 64}[D]},
+        {"overlap": 1, "causal": True, "block": {64: 128, 128: 64}[D]},
+        {"overlap": 3, "causal": True, "block": {64: 96, 128: 48}[D]},
+        {"overlap": 4, "causal": True, "block": {64: 96, 128: 48}[D], "rounded": True},
         {"overlap": 2, "causal": True, "block": {64: 96, 128: 48}[D]},
         {"overlap": 2, "block": {64: 96, 128: 48}[D], "stages": 3},
         {"overlap": 2, "block": {64: 64, 128: 32}[D], "Hk": 4},
@@ -186,12 +194,14 @@ def test_the_main_loop_is_lean(D: int, ptxas: Tool, nvdisasm: Tool) -> None:
     ]
     end, start = next((end, start) for end, start in branches if start < turn)
     names = re.findall(r"\*/ +(?:@!?U?P\d+ )? *([A-Z0-9]+)", "\n".join(lines[start:end]))
-    counts, elements = Counter(names), {64: 64, 128: 32}[D]
+    counts, elements = Counter(names), {64: 48, 128: 32}[D]
     for name in ("FFMA", "MUFU", "FADD", "FMUL", "F2FP"):
         assert counts[name] == elements, name
     assert counts["LDS"] == elements // 2
-    assert counts["HGMMA"] == 32
-    assert counts["MOV"] + counts["IMAD"] + counts["R2UR"] <= 4
+    assert counts["HGMMA"] == {64: 28, 128: 32}[D]
+    # For D = 128 P is taken from its 16 bits.
+    unpacked = {64: 0, 128: elements}[D]
+    assert counts["MOV"] + counts["IMAD"] + counts["R2UR"] + counts["LOP3"] + counts["SHF"] <= 6 + unpacked
 
 
 def test_text_does_not_grow_with_the_problem() -> None:
@@ -210,8 +220,9 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((1, 1, 64, 64), {"stages": 1}, "stages = 1"),
         ((1, 1, 64, 64), {"ds_stages": 3}, "ds_stages = 3"),
         ((1, 1, 64, 64), {"store_at": 1.5}, "store_at = 1.5"),
-        ((1, 1, 64, 64), {"overlap": 3}, "overlap = 3"),
+        ((1, 1, 64, 64), {"overlap": 5}, "overlap = 5"),
         ((1, 1, 64, 64), {"block": 80}, "block = 80"),
+        ((1, 1, 64, 128), {"overlap": 0, "rounded": True}, "rounded"),
         ((1, 1, 64, 128), {"block": 144}, "block = 144"),
         ((1, 4, 64, 64), {"section": 3}, "section = 3"),
         ((1, 1, 64, 128), {"block": 80}, "247040 bytes of tiles"),

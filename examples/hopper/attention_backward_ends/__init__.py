@@ -16,7 +16,21 @@ from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, ptx, reg, smem, 
 THREADS = 256
 SHARED_BYTES = 226 << 10  # of tiles in a CTA; barriers and places have the rest
 VECTOR = 8  # elements of 16 bits in a load of 16 bytes
+#: Head dim: blocks up to so many queries leave registers for an overlap.
+MOST = {64: ((96, 4), (math.inf, 1)), 128: ((48, 4), (64, 3), (math.inf, 0))}
 MINUS_INFINITY = float("-inf")
+
+
+def choose(D, block, overlap, rounded, tight):
+    """Return what the backward was given, with defaults for None: block, overlap and whether P is rounded.
+
+    ``tight`` says that registers are short: for sums in order, or for keys that end within a block.
+    """
+    block = block or {64: 96, 128: 64}.get(D)
+    if overlap is None and D in MOST:
+        overlap = next(level for most, level in MOST[D] if block <= most)
+        overlap = min(overlap, 1) if tight else overlap
+    return block, overlap, overlap == 3 if rounded is None else rounded
 
 
 def check_options(B, H, S, D, Sk, Hk, dtype, block, overlap, stages, ds_stages, store_at):
@@ -33,8 +47,8 @@ def check_options(B, H, S, D, Sk, Hk, dtype, block, overlap, stages, ds_stages, 
         raise SpecError(f"block = {block}: expected a multiple of {2048 // D} queries, up to 128")
     if stages < 2 or ds_stages not in (1, stages):
         raise SpecError(f"stages = {stages}, ds_stages = {ds_stages}: expected at least 2, and 1 or as many")
-    if overlap not in (0, 1, 2):
-        raise SpecError(f"overlap = {overlap}: expected 0, 1 or 2")
+    if overlap not in (0, 1, 2, 3, 4):
+        raise SpecError(f"overlap = {overlap}: expected 0 to 4")
     if not 0 <= store_at <= 1:
         raise SpecError(f"store_at = {store_at}: expected a part, 0 to 1")
 

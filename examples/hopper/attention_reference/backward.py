@@ -49,7 +49,8 @@ def reference(q, k, v, o, lse, do, *, causal=False, scale=None, order="bshd"):
     delta = (do * o).sum(-1, keepdims=True)
     dp_off = (D + 5) * e * (abs(do) @ abs(wide_v).swapaxes(2, 3) + abs(do * o).sum(-1, keepdims=True))
     ds = p * (dp - delta)
-    ds_off = p_off * abs(dp - delta) + (p + p_off) * dp_off + (unit + 2 * e) * abs(ds)
+    # P may be rounded, too, before it is multiplied.
+    ds_off = p_off * abs(dp - delta) + (p + p_off) * dp_off + (2 * unit + 2 * e) * abs(ds)
 
     def product(left, left_off, right, terms, factor=1.0):
         """Return a product over the second last axis and a bound of its error."""
