@@ -16,10 +16,30 @@ from pyptx import SpecError
 __all__ = ["ATTENTION"]
 
 BATCH, HEADS = 4, 16
-#: Head dim: what the backward may try: queries of a block, overlap and stages of dS, all without spills.
-BACKWARD = {
-    64: ((128, 1, 2), (128, 0, 2), (96, 2, 2), (96, 1, 2), (64, 2, 2)),
-    128: ((64, 1, 2), (64, 0, 2), (80, 0, 1), (48, 2, 2), (48, 1, 2)),
+#: Head dim: what the backward tries beside its defaults, all without spills.
+BACKWARD: dict[int, tuple[dict[str, Any], ...]] = {
+    64: (
+        {"store_at": 0.0},
+        {"store_at": 1.0},
+        {"staged": False},
+        {"stages": 3},
+        {"overlap": 3},
+        {"overlap": 2},
+        {"block": 64},
+        {"block": 128},
+        {"block": 128, "store_at": 1.0},
+    ),
+    128: (
+        {"store_at": 0.25},
+        {"store_at": 1.0},
+        {"staged": False},
+        {"stages": 3, "ds_stages": 1},
+        {"stages": 3, "ds_stages": 1, "staged": False},
+        {"overlap": 1},
+        {"overlap": 1, "store_at": 1.0},
+        {"block": 48},
+        {"block": 80, "ds_stages": 1},
+    ),
 }
 LENGTHS = (2048, 4096, 8192, 16384)
 #: Head dim: blocks of keys and consumer warpgroups to try.
@@ -106,13 +126,8 @@ def _gradients(S: int, D: int, causal: bool, **options: Any) -> Composed:
 
 
 def _backward_candidates(S: int, D: int, causal: bool) -> dict[str, Any]:
-    found = {}
-    for block, overlap, ds_stages in BACKWARD[D]:
-        for store_at in (0.0, 0.5, 1.0) if overlap else (0.5,):
-            options = {"block": block, "overlap": overlap, "ds_stages": ds_stages, "store_at": store_at}
-            name = " ".join(f"{key}={value}" for key, value in options.items())
-            found[name] = _gradients(S, D, causal, **options)
-    return found
+    named = {" ".join(f"{key}={value}" for key, value in each.items()): each for each in BACKWARD[D]}
+    return {name: _gradients(S, D, causal, **options) for name, options in named.items()}
 
 
 def _backward(S: int, D: int, causal: bool) -> Row:

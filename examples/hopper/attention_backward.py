@@ -70,6 +70,7 @@ from types import SimpleNamespace
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
 from attention_backward_ends import (
+    SPREAD,
     AttentionBackward,
     build_finish,
     build_prepare,
@@ -113,6 +114,7 @@ def build_attention_backward(
     stages=2,
     ds_stages=None,
     store_at=0.5,
+    staged=True,
     ctas=132,
     section=None,
 ):
@@ -138,6 +140,8 @@ def build_attention_backward(
         stages: depth of the rings of Q and dO, at least 2.
         ds_stages: stages of dS: 1, or ``stages``; default: 2 where ``stages`` is 2, else 1.
         store_at: share of a block's exponentials that stand before the wait for dQ, 0 to 1.
+        staged: whether dQ goes through shared memory to the copy engine, which adds it; otherwise the warps
+            add their registers to the sums.
         ctas: number of CTAs that share the blocks of keys; 132 fill an H100 or H200.
         section: number of K/V heads of all batches whose blocks come before those of further heads; default:
             as many as fit into L2, or for a causal mask, of those, as many as :class:`pyptx.kit.WorkOrder`
@@ -157,6 +161,8 @@ def build_attention_backward(
     group = H // Hk
     blocks = kit.QueryBlocks(S, Sk, block=block, key_block=KEYS, causal=causal)
     blocks_q, blocks_k = blocks.count, blocks.key_count
+    if deterministic and not staged:
+        raise SpecError("deterministic without staged: the order is that of the copy engine's additions")
     lengths, fitting = blocks.lengths(), max(1, SECTION_BYTES // (2 * group * S * D * (dtype.nbytes + 2)))
     uneven = lengths[0] != lengths[-1]
     if section is None and not uneven:
@@ -179,7 +185,7 @@ def build_attention_backward(
         2 * load_kv.nbytes
         + stages * (2 * load_q.nbytes + 2 * block * f32.nbytes)
         + ds_stages * ds_tile.nbytes
-        + WARPS * (sums.nbytes + 16 * load_kv.width * dtype.nbytes)
+        + WARPS * (staged * sums.nbytes + 16 * load_kv.width * dtype.nbytes)
     )
     stored_kv = load_kv.stored(B, Sk, Hk, kit.wgmma_epilogue.ROWS)
 
@@ -208,7 +214,7 @@ def build_attention_backward(
         tile_q, tile_do = load_q.stages(stages), load_q.stages(stages)
         tile_ds = ds_tile.stages(ds_stages)
         out = smem.alloc((WARPS * 16, load_kv.width), dtype, swizzle="128B", stages=1)
-        dq_parts = sums.staging()
+        dq_parts = sums.staging() if staged else None
         lse = smem.alloc(block, f32, align=128, stages=stages)
         delta = smem.alloc(block, f32, align=128, stages=stages)
         places = smem.alloc((WARPS, 4), u32, align=16)
@@ -318,11 +324,11 @@ def build_attention_backward(
 
             def numbers(vector, slot):
                 """Yield the numbers of the queries of this thread's elements: two for each four."""
-                base = ptx.addr(vector[slot.index].addr + pair * 4)
-                for column in range(0, block, 8):
-                    found = reg.array(f32, 2)
-                    ptx.inst.ld.shared.v2.f32(found, ptx.addr(base.base, base.offset + 4 * column))
-                    yield found
+                base = ptx.addr(vector[slot.index].addr + pair * 8)
+                for column in range(0, block, SPREAD):
+                    found = reg.array(f32, 4)
+                    ptx.inst.ld.shared.v4.f32(found, ptx.addr(base.base, base.offset + 4 * column))
+                    yield from (found[:2], found[2:])
 
             def start_gradients(stage):
                 """Start the products into dQ and dK of a block, whose dS both warpgroups have stored."""
@@ -343,15 +349,19 @@ def build_attention_backward(
 
             def add_dq(tile, last=None):
                 """Hand dQ of a block, by default the one before, to the engine; it is complete."""
-                part = dq_parts.rows(member, 1)
                 if last is None:
                     last = tile.part - WARPS if group == 1 else tile.part_before
+                place = reg.scalar(u64)
+                if not staged:
+                    ptx.inst.mad.wide.u32(place, last, sums.nbytes, SUMS.at(0, 0, 0, 0, 0).base)
+                    sums.add_registers(dq, place)
+                    return
+                part = dq_parts.rows(member, 1)
                 if deterministic:
                     terms.count()
                 sums.stage(dq, part, leader)
                 if deterministic:
                     terms.wait(last, tile.number)
-                place = reg.scalar(u64)
                 ptx.inst.mad.wide.u32(place, last, sums.nbytes, SUMS.at(0, 0, 0, 0, 0).base)
                 sums.add(place, part, leader)
 

@@ -1,4 +1,4 @@
-"""Accumulators of ``wgmma`` that are added to sums in global memory by the copy engine.
+"""Accumulators of ``wgmma`` that are added to sums in global memory, by the copy engine or by warps.
 
 Owns the order in which these sums lie: that of the registers, so that neither side shuffles.  A warp's
 accumulator of n columns takes ``16 * n`` f32 words in a row: for each four registers 32 pieces of 16 bytes,
@@ -43,8 +43,9 @@ class SummedAccumulator:
             ...
             settle(leader)                          # before the CTA ends
 
-    The sums depend on the order in which the engine adds them, in their last bits, wherever more than one
-    accumulator goes to one place.
+    A warp may also add its registers itself, with :meth:`add_registers` in place of both steps.  The sums
+    depend on the order of the additions, in their last bits, wherever more than one accumulator goes to one
+    place.
 
     Args:
         columns: columns of the accumulator, a multiple of 8.
@@ -112,6 +113,24 @@ class SummedAccumulator:
         """
         ptx.cp.async_.bulk.reduce(target, part, self.nbytes, "add", f32, pred=leader)
         ptx.cp.async_.bulk.commit_group(pred=leader)
+
+    def add_registers(self, acc: Fragment, target: Reg) -> None:
+        """Add the accumulator to its sums by the warp itself, without shared memory.
+
+        Records an instruction for the address of the lane, and a ``red.v4`` for each four registers.
+
+        Args:
+            acc: the accumulator; its products have completed.
+            target: global address of the warp's words, u64.
+
+        PTX ISA: `#parallel-synchronization-and-communication-instructions-red`.
+        """
+        self._check(acc)
+        place = reg.scalar(target.type)
+        ptx.inst.mad.wide.u32(place, ptx.special.laneid(), _PIECE * f32.nbytes, target)
+        for number in range(0, len(acc), _PIECE):
+            at = ptx.addr(place, number * _LANES * f32.nbytes)
+            ptx.inst.red.relaxed.gpu.global_.add.v4.f32(at, list(acc[number : number + _PIECE]))
 
     def load(self, source: Reg) -> Fragment:
         """Load a warp's sums into an accumulator. Records one instruction for the address of the lane and a

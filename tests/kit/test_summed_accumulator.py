@@ -10,7 +10,7 @@ from pyptx import Kernel, SpecError, Tile, f32, kernel, kit, ptx, u32
 WARPS = 4
 
 
-def adding(columns: int, ctas: int, *, ordered: bool = False) -> tuple[Kernel, Kernel]:
+def adding(columns: int, ctas: int, *, ordered: bool = False, direct: bool = False) -> tuple[Kernel, Kernel]:
     """A kernel whose CTA c adds X[c] to the sums, twice, and one that stores the sums as a matrix."""
     sums = kit.SummedAccumulator(columns, warps=WARPS)
 
@@ -33,6 +33,9 @@ def adding(columns: int, ctas: int, *, ordered: bool = False) -> tuple[Kernel, K
             ptx.inst.ld.global_.f32(value, place)
         terms = kit.OrderedTerms(COUNTS.at(0).base, leader)
         for time in range(2):
+            if direct:
+                sums.add_registers(acc, SUMS.at(0, warp, 0).base)
+                continue
             if ordered:
                 terms.count()
             sums.stage(acc, staging.rows(warp, 1), leader)
@@ -51,9 +54,9 @@ def adding(columns: int, ctas: int, *, ordered: bool = False) -> tuple[Kernel, K
     return add, read
 
 
-def run(x: np.ndarray, schedule: str, *, ordered: bool = False) -> np.ndarray:
+def run(x: np.ndarray, schedule: str, **how: bool) -> np.ndarray:
     ctas, _, columns = x.shape
-    add, read = adding(columns, ctas, ordered=ordered)
+    add, read = adding(columns, ctas, **how)
     empty = (np.zeros((1, WARPS, 16 * columns), np.float32), np.zeros(WARPS, np.uint32))
     first = add.simulate(x, out=empty, schedule=schedule, sanitize="strict")
     second = read.simulate(first.outputs[0], schedule=schedule, sanitize="strict")
@@ -64,10 +67,11 @@ def run(x: np.ndarray, schedule: str, *, ordered: bool = False) -> np.ndarray:
 
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("columns", "ctas"), [(8, 1), (64, 3), (80, 2)])
-def test_sums(columns: int, ctas: int) -> None:
+@pytest.mark.parametrize("direct", [False, True])
+def test_sums(columns: int, ctas: int, direct: bool) -> None:
     x = np.random.default_rng(columns).integers(-9, 9, (ctas, 64, columns)).astype(np.float32)
     for schedule in ("eager", "late"):
-        assert np.array_equal(run(x, schedule), 2 * x.sum(0))
+        assert np.array_equal(run(x, schedule, direct=direct), 2 * x.sum(0))
 
 
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])

@@ -15,6 +15,7 @@ from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, ptx, reg, smem, 
 
 THREADS = 256
 SHARED_BYTES = 226 << 10  # of tiles in a CTA; barriers and places have the rest
+SPREAD = 16  # queries whose numbers lie in the order in which lanes need them
 VECTOR = 8  # elements of 16 bits in a load of 16 bytes
 #: Head dim: blocks up to so many queries leave registers for an overlap.
 MOST = {64: ((96, 4), (math.inf, 1)), 128: ((48, 4), (64, 3), (math.inf, 0))}
@@ -98,7 +99,8 @@ def build_prepare(B, H, S, D, block, sums, *, dtype, order):
 
     The outputs are, for whole blocks of queries, ``-lse * log2(e)`` (-infinity where lse is, and behind the
     end) and ``-sum(dO * O)`` (0 behind the end), then the sums of dQ and a counter for each part of them, all
-    set to 0.
+    set to 0.  Of 16 queries a lane of the main kernel has numbers 2n, 2n + 1, 2n + 8 and 2n + 9, which lie
+    one behind the other.
     """
     blocks = -(-S // block)
     threads = D // VECTOR  # of a row
@@ -118,6 +120,8 @@ def build_prepare(B, H, S, D, block, sums, *, dtype, order):
         number, head, batch = (ptx.special.ctaid.x(), ptx.special.ctaid.y(), ptx.special.ctaid.z())
         piece, first = tid % threads, tid // threads
         one, loaded = piece == 0, []
+        own = first % SPREAD
+        place = first - own + ((own & 7) >> 1) * 4 + (own >> 3) * 2 + (own & 1)
         for row in range(0, block, at_once):
             position = number * block + (first + row)
             inside = position < S
@@ -128,12 +132,10 @@ def build_prepare(B, H, S, D, block, sums, *, dtype, order):
             ]
             lse = reg.scalar(f32, init=MINUS_INFINITY)
             ptx.load(f32, LSE.at(batch, head, position), space="global", out=lse, pred=one & inside)
-            loaded.append((position, words, lse))
+            loaded.append((number * block + (place + row), words, lse))
         zeros = [reg.scalar(u32, init=0) for _ in range(4)]
         for at in range(0, block * D, THREADS * 4):
-            index = tid * 4 + at
-            place = SUMS.at(batch, head, number, index // sums.words, index % sums.words)
-            ptx.store(place, zeros, space="global")
+            ptx.store(SUMS.at(batch, head, number, 0, tid * 4 + at), zeros, space="global")
         counter = COUNTS.at(batch, head, number, tid)
         ptx.store(counter, zeros[0], space="global", pred=tid < sums.warps)
         for position, words, lse in loaded:
