@@ -86,8 +86,11 @@ def plan(
     staging=None,
     split=1,
     deferred=False,
+    beside=0,
 ):
     """Return the :class:`Plan` for a tile: as many stages as fit, and up to four for the staging of D.
+
+    ``beside`` is what a stage has beside A and B, in bytes.
 
     Raises:
         SpecError: the tile does not fit the registers or the shared memory.
@@ -119,7 +122,7 @@ def plan(
             f"a CTA stores {columns} columns: expected a multiple of {32 // out_type.nbytes} of {out_type}"
         )
     boxes = columns * out_type.nbytes // span
-    stage = (BM + BN) * SPAN
+    stage = (BM + BN) * SPAN + beside
     box_stage = 4 * warpgroups * kit.wgmma_epilogue.ROWS * span
     room = SHARED - 2048 - (BM * BN * 4 if split > 1 else 0)  # 2 KiB: barriers, alignment
     least = 1 if staging is None else staging

@@ -59,9 +59,11 @@ def build_grouped_gemm(
     b_type=None,
     out_type=bf16,
     b_major="K",
-    tile=(128, 256),
+    tile=None,
     cluster=(1, 2),
     scales_major=None,
+    scales_in=None,
+    stagger=False,
     deferred=False,
     stages=None,
     staging=None,
@@ -82,8 +84,13 @@ def build_grouped_gemm(
         scales_major: None, or ``"M"`` or ``"K"`` for fp8 with scales of blocks as in ``gemm_blockwise.py``:
             two more arguments before the sizes, scales of A ``[ceil(K / 128), M]`` or ``[M, ceil(K / 128)]``
             (masked: with ``groups`` in front), and of B ``[groups, ceil(N / 128), ceil(K / 128)]``.
+        scales_in: as for ``build_gemm_blockwise``; TMA loads the scales of contiguous groups for tiles of 64
+            or 128 rows.
+        stagger: as for ``build_gemm_blockwise``, with scales of blocks.
         deferred: as for ``build_gemm``, without scales of blocks.
-        tile, cluster, stages, staging, order, sms: as for ``build_gemm``; the order is that within a group.
+        tile: rows and columns of D that a CTA computes at a time. Default: 128 x 256; with scales of blocks
+            128 x 192 if TMA can load them, and 128 x 128 if not.
+        cluster, stages, staging, order, sms: as for ``build_gemm``; the order is that within a group.
             A cluster whose CTAs share A (1 x 2) suits groups of few rows.
 
     Raises:
@@ -92,26 +99,51 @@ def build_grouped_gemm(
     if type(groups) is not int or groups < 1:
         raise SpecError(f"groups = {groups!r}: expected a positive whole number")
     b_type = a_type if b_type is None else b_type
+    scaled = scales_major is not None
+    masked = layout == "masked"
+    shared = scaled and (masked or tile is None or tile[0] <= 128)
+    # A group may begin at any row.
+    shared = shared and gemm_blockwise.in_shared(scales_in, scales_major, M, -(-K // BLOCK))
+    if scaled and scales_in == "shared" and not shared:
+        raise SpecError(
+            f"scales_in = 'shared' with tile = {tile} and contiguous groups: expected 64 or 128 rows, since "
+            "a group may begin at a row that is no multiple of 4"
+        )
+    if tile is None:
+        tile = (128, 256) if not scaled else (128, 192) if shared else (128, 128)
     a_major, consumers, batch, split, hints = "K", "cooperative", groups, 1, None
     beta = epilogue = None
     check(locals())
     if layout not in ("contiguous", "masked"):
         raise SpecError(f"layout = {layout!r}: expected 'contiguous' or 'masked'")
-    masked = layout == "masked"
     BM, BN = tile
-    BK, warpgroups, blocks, span, stages, staging = plan(
-        a_type, out_type, tile, stages=stages, staging=staging, deferred=deferred
-    )
-    scaled = scales_major is not None
     if scaled and deferred:
         raise SpecError(
             "deferred with scales of blocks: one warpgroup stores under the other's products anyway"
         )
-    if scaled and (not {a_type, b_type} <= {e4m3, e5m2} or BLOCK % BN or blocks * BN > BLOCK):
-        raise SpecError(
-            f"scales of blocks with {a_type!r} and tile = {tile}: expected 8-bit floats, columns that divide "
-            f"{BLOCK}, and at most {BLOCK} columns of accumulators in a warpgroup"
-        )
+    staged_scales = None
+    if scaled:
+        gemm_blockwise.check_promoted(tile)
+        if not {a_type, b_type} <= {e4m3, e5m2} or (BLOCK % BN and not shared):
+            raise SpecError(
+                f"scales of blocks with {a_type!r} and tile = {tile}: expected 8-bit floats, and columns "
+                f"that divide {BLOCK} unless TMA loads the scales"
+            )
+        if shared:
+            staged_scales = kit.StagedScales(tile, batch=masked, b_batch=True, aligned=masked)
+    BK, warpgroups, blocks, span, stages, staging = plan(
+        a_type,
+        out_type,
+        tile,
+        stages=stages,
+        staging=staging,
+        deferred=deferred,
+        beside=staged_scales.stage_bytes if shared else 0,
+    )
+    if stagger:
+        if not scaled:
+            raise SpecError("stagger without scales of blocks: there is nothing to overlap")
+        gemm_blockwise.check_stagger(warpgroups, -(-K // BK), stages)
     operands = kit.SharedOperands(
         kit.ClusterGrid(*cluster), tile, a_type, b_type, b_major=b_major, batch=masked, b_batch=True
     )
@@ -127,7 +159,13 @@ def build_grouped_gemm(
     warps = 4 * warpgroups
 
     scale_specs = ()
-    if scaled:
+    if shared:
+        a_batch = groups if masked else None
+        scale_specs = (
+            staged_scales.a_spec(k_blocks, rows, a_batch),
+            staged_scales.b_spec(-(-N // BLOCK), k_blocks, groups),
+        )
+    elif scaled:
         shape = (k_blocks, rows) if scales_major == "M" else (rows, k_blocks)
         scale_specs = Tile(*front, *shape, f32), Tile(groups, -(-N // BLOCK), k_blocks, f32)
 
@@ -163,7 +201,9 @@ def build_grouped_gemm(
             step=clusters,
             kind="counts" if masked else "ends",
         )
-        tile_a, tile_b = operands.stages(stages)
+        tiles = operands.stages(stages)
+        if shared:
+            staged_scales.stages(stages)
         staged = smem.alloc(
             (kit.wgmma_epilogue.ROWS * warps, chunk), out_type, swizzle=f"{span}B", stages=staging
         )
@@ -186,7 +226,7 @@ def build_grouped_gemm(
             if warpgroups in REGISTERS:
                 ptx.setmaxnreg.dec(REGISTERS[warpgroups][0])
             with kit.single_thread(warp, 0):
-                for tensor in (A, B, D):
+                for tensor in (A, B, D, *(scale_arrays if shared else ())):
                     ptx.tensormap.prefetch(tensor.tma_desc())
                 producer = ring.producer()
                 operands.join(rank)
@@ -194,16 +234,16 @@ def build_grouped_gemm(
                     m_base, n_base = place(found)
                     with ptx.for_(0, K, BK) as k:
                         slot = producer.acquire()
-                        operands.load(
-                            slot,
-                            A,
-                            B,
-                            row=m_base,
-                            column=n_base,
-                            k=k,
-                            batch=found.group if masked else None,
-                            b_batch=found.group,
-                        )
+                        part = {
+                            "row": m_base,
+                            "column": n_base,
+                            "k": k,
+                            "batch": found.group if masked else None,
+                            "b_batch": found.group,
+                        }
+                        operands.load(slot, A, B, **part, beside=staged_scales.nbytes if shared else 0)
+                        if shared:
+                            staged_scales.load(slot, *scale_arrays, **part)
                         producer.advance()
 
         # --- consumers -------------------------------------------------------------------------
@@ -213,45 +253,48 @@ def build_grouped_gemm(
             first_row = (warpgroup - 1) * (ROWS * blocks)
             leader = ptx.warp.elect()
             operands.hand_back_as(rank, leader)
-            multiply = kit.WgmmaMultiply(
-                tile_a,
-                tile_b,
-                n=BN,
-                k=BK,
-                dtype=MULTIPLIED[a_type],
-                b_type=MULTIPLIED[b_type],
-                first=first_row,
-                blocks=blocks,
-                b_major=b_major,
-            )
-            accs = [ptx.wgmma.accumulator(n=BN, name=f"acc{block}_") for block in range(blocks)]
+            if scaled:
+                scales = (
+                    staged_scales.reader(first=first_row, blocks=blocks)
+                    if shared
+                    else kit.BlockScales(*scale_arrays, blocks=blocks, a_major=scales_major)
+                )
+                promotion = gemm_blockwise.Promotion(
+                    operands,
+                    tiles,
+                    scales,
+                    n=BN,
+                    blocks=blocks,
+                    first=first_row,
+                    types=(a_type, b_type),
+                    second=warpgroup == 2 if stagger else None,
+                )
+            else:
+                multiply = kit.WgmmaMultiply(
+                    *tiles,
+                    n=BN,
+                    k=BK,
+                    dtype=MULTIPLIED[a_type],
+                    b_type=MULTIPLIED[b_type],
+                    first=first_row,
+                    blocks=blocks,
+                    b_major=b_major,
+                )
+                accs = [ptx.wgmma.accumulator(n=BN, name=f"acc{block}_") for block in range(blocks)]
             consumer = ring.consumer()
             read = ring.consumer()  # one stage behind the other: the stage whose products have completed
 
-            if scaled:
-                scales = kit.BlockScales(*scale_arrays, blocks=blocks, a_major=scales_major)
-                totals = [ptx.wgmma.accumulator(n=BN, name=f"total{block}_") for block in range(blocks)]
-
             def multiply_blocks(found, m_base, n_base):
                 """Multiply a tile one block of scales after the other, and return its totals."""
-                last = D.extent(len(front)) - 1
-                scales.begin(
-                    totals,
-                    row=m_base + first_row,
+                return promotion.tile(
+                    read,
+                    K,
+                    row=m_base,
                     column=n_base,
-                    last=last,
+                    last=D.extent(len(front)) - 1,
                     a_matrix=found.group if masked else None,
                     b_matrix=found.group,
                 )
-                with ptx.for_(0, K, BK) as k:
-                    slot = read.acquire()
-                    multiply(accs, slot.index, accumulate=False)
-                    ptx.wgmma.commit_group()
-                    scales.turn(more=k < (k_blocks - 1) * BK)
-                    ptx.wgmma.wait_group(0)
-                    operands.hand_back(read)
-                    scales.add(accs, totals)
-                return totals
 
             def start(accumulate):
                 """Start the products of a stage."""

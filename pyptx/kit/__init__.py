@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from .sequences import Sequence, Sequences
     from .shared_operands import SharedOperands
     from .stage_multiply import StageMultiply
+    from .staged_scales import StagedScales, StagedScalesReader
     from .stepped_descriptors import descriptor_steps
     from .summed_accumulator import SummedAccumulator
     from .tile_loader import Padding, TileLoader
@@ -85,6 +86,8 @@ __all__ = [
     "Sequences",
     "StageDescriptors",
     "StageMultiply",
+    "StagedScales",
+    "StagedScalesReader",
     "StaticTiles",
     "SummedAccumulator",
     "TileLoader",
@@ -153,6 +156,7 @@ __getattr__ = lazily(
         "shared_operands": ("SharedOperands",),
         "sequences": ("Sequence", "Sequences"),
         "stage_multiply": ("StageMultiply",),
+        "staged_scales": ("StagedScales", "StagedScalesReader"),
         "stepped_descriptors": ("descriptor_steps",),
         "summed_accumulator": ("SummedAccumulator",),
         "tile_loader": ("Padding", "TileLoader"),

@@ -40,7 +40,8 @@ class BlockScales:
                 scales.turn(more=k < K - 128)
                 ptx.wgmma.wait_group(0)
                 operands.hand_back(consumer)
-                scales.add(accs, totals)
+                for block in range(blocks):
+                    scales.add(accs[block], totals[block], block)
 
     Records the thread's row in the accumulator (8 instructions), and with ``a_major="M"`` two more.
 
@@ -124,17 +125,16 @@ class BlockScales:
             ptx.inst.mov.f32(value, loaded)
         self._load(more)
 
-    def add(self, accs: Sequence[Fragment], totals: Sequence[Fragment]) -> None:
-        """Add the block's sums to the totals. Records two ``mul`` and an ``fma`` for each element.
+    def add(self, acc: Fragment, total: Fragment, block: int = 0) -> None:
+        """Add an accumulator's sums to its totals. Records two ``mul`` and an ``fma`` for each element.
 
         Elements 4i and 4i + 1 of an accumulator are in the thread's first row, the next two in the row 8
         below.
         """
         *of_rows, of_columns = self._now
-        for i, (acc, total) in enumerate(zip(accs, totals, strict=True)):
-            factors = [factor * of_columns for factor in of_rows[2 * i : 2 * i + 2]]
-            for j, (value, summand) in enumerate(zip(total, acc, strict=True)):
-                ptx.inst.fma.rn.f32(value, summand, factors[j >> 1 & 1], value)
+        factors = [factor * of_columns for factor in of_rows[2 * block : 2 * block + 2]]
+        for j, (value, summand) in enumerate(zip(total, acc, strict=True)):
+            ptx.inst.fma.rn.f32(value, summand, factors[j >> 1 & 1], value)
 
 
 def _address(scales: TileParam, *indices: Reg | int) -> Reg:

@@ -115,6 +115,7 @@ class SharedOperands:
         b_batch: Reg | int | None = None,
         cache_hint: Reg | None = None,
         b_cache_hint: Reg | None = None,
+        beside: int = 0,
     ) -> None:
         """Expect the stage's bytes, and load this CTA's shares into the CTAs that need them.
 
@@ -128,8 +129,9 @@ class SharedOperands:
             k: first element of K.
             batch, b_batch: number of the matrix; B's is A's by default.
             cache_hint, b_cache_hint: L2 policies of A and of B; None is the usual one.
+            beside: bytes of other copies that signal the stage's mbarrier, to expect them too.
         """
-        ptx.mbarrier.arrive_expect_tx(slot.full, self.nbytes)
+        ptx.mbarrier.arrive_expect_tx(slot.full, self.nbytes + beside)
         matrices = batch, batch if b_batch is None and self.b.batch else b_batch
         shares, hints = (self.grid.columns, self.grid.rows), (cache_hint, b_cache_hint)
         for i, (operand, array, first) in enumerate(((self.a, A, row), (self.b, B, column))):

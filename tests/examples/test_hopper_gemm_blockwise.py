@@ -38,6 +38,7 @@ def _wrong(shape: Shape, chosen: dict[str, Any], schedule: str = "eager", any_m:
         ((72, 72, 400), {"tile": (128, 64), "cluster": (1, 1)}),
         ((136, 40, 272), {"tile": (128, 32), "cluster": (1, 1), "sms": 1, "scales_major": "K", "stages": 2}),
         ((72, 72, 400), {"tile": (128, 64), "cluster": (1, 1), "scales_major": None, "out_type": f32}),
+        ((60, 160, 400), {"tile": (64, 96), "cluster": (1, 1), "sms": 1}),
         ((3, 136, 144), {"tile": (128, 64), "cluster": (1, 2), "a_type": e5m2, "out_type": f32}),
     ],
 )
@@ -49,8 +50,11 @@ def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("shape", "chosen"),
     [
-        ((264, 264, 400), {}),
-        ((264, 264, 272), {"cluster": (2, 2), "a_type": e4m3, "b_type": e5m2}),
+        ((264, 264, 400), {"tile": (256, 128), "cluster": (1, 2)}),
+        ((264, 264, 400), {"tile": (128, 128), "cluster": (2, 1), "scales_in": "registers"}),
+        ((200, 400, 400), {"tile": (128, 192), "cluster": (1, 2), "sms": 2}),
+        ((136, 200, 400), {"tile": (128, 96), "cluster": (1, 1), "sms": 1, "stagger": True, "stages": 3}),
+        ((264, 264, 272), {"tile": (128, 128), "cluster": (2, 2), "a_type": e4m3, "b_type": e5m2}),
         ((264, 264, 144), {"tile": (256, 64), "cluster": (1, 2), "out_type": f16}),
         ((520, 136, 144), {"cluster": (4, 1), "sms": 4, "out_type": f32}),
     ],
@@ -86,7 +90,10 @@ def test_promotion_keeps_what_a_long_sum_of_fp8_loses() -> None:
 def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
     for chosen in (
         {},
-        {"cluster": (2, 2)},
+        {"tile": (256, 128), "stagger": True},
+        {"tile": (128, 192), "cluster": (2, 1)},
+        {"tile": (128, 128), "cluster": (2, 2), "scales_in": "registers"},
+        {"tile": (64, 192)},
         {"tile": (256, 64), "cluster": (1, 2)},
         {"scales_major": "K"},
         {"scales_major": None},
@@ -94,19 +101,23 @@ def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
         kernel = blockwise.build_gemm_blockwise(8192, 8192, 8192, **chosen)
         assembly = kernel.assemble()
         assert not assembly.spills and not assembly.warnings and not assembly.notes
-    sass = blockwise.build_gemm_blockwise(8192, 8192, 8192).sass()
-    # Four products of a stage, one fma for each of the 64 numbers of a thread, and nothing cleared in between.
-    assert sass.count("QGMMA.64x128x32") == 4 and sass.count(" FFMA ") == 64
+    sass = blockwise.build_gemm_blockwise(8192, 8192, 8192, tile=(256, 128)).sass()
+    # Four products for each of two halves of a stage, one fma for each of the 128 numbers of a thread, and nothing
+    # cleared in between.
+    assert sass.count("QGMMA.64x128x32") == 8 and sass.count(" FFMA ") == 128
 
 
 @pytest.mark.parametrize(
     ("chosen", "words"),
     [
         ({"a_type": bf16}, "expected e4m3 or e5m2"),
-        ({"tile": (128, 96)}, "columns that divide 128"),
-        ({"tile": (256, 128)}, "128 x 128 is the largest"),
+        ({"tile": (128, 96)}, "scales that TMA loads"),
+        ({"tile": (256, 192)}, "are the largest"),
+        ({"scales_in": "shared"}, "multiples of 4"),
+        ({"scales_in": "global"}, "expected 'shared'"),
+        ({"tile": (128, 128), "stagger": True}, "no fewer blocks than stages"),
         ({"scales_major": "N"}, "scales_major"),
-        ({"sms": 1}, "a cluster has 2 CTAs"),
+        ({"tile": (128, 128), "sms": 1}, "a cluster has 2 CTAs"),
     ],
 )
 def test_refusals(chosen: dict[str, Any], words: str) -> None:

@@ -70,6 +70,13 @@ def test_right(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any]) 
             400,
             {"tile": (128, 128), "cluster": (2, 1), "a_type": e4m3, "scales_major": "M"},
         ),
+        ((70, 3, 135), 264, 400, {"a_type": e4m3, "scales_major": "M", "M": 208, "sms": 4}),
+        (
+            (5, 0, 131),
+            264,
+            400,
+            {"a_type": e4m3, "scales_major": "M", "M": 132, "layout": "masked", "tile": (256, 128), "sms": 4},
+        ),
         ((100, 90), 144, 272, {"tile": (192, 128), "cluster": (1, 1), "a_type": e4m3}),
     ],
 )
@@ -114,7 +121,11 @@ TUNINGS = [
     {"tile": (256, 128)},
     {"tile": (64, 256), "layout": "masked"},
     {"out_type": f32, "b_major": "MN"},
-    {"a_type": e4m3, "scales_major": "M", "tile": (128, 128)},
+    {"a_type": e4m3, "scales_major": "M"},
+    {"a_type": e4m3, "scales_major": "M", "stagger": True},
+    {"a_type": e4m3, "scales_major": "M", "tile": (128, 128), "scales_in": "registers"},
+    {"a_type": e4m3, "scales_major": "M", "tile": (256, 128), "layout": "masked"},
+    {"a_type": e4m3, "scales_major": "M", "tile": (64, 128), "cluster": (1, 1), "layout": "masked"},
     {"a_type": e4m3, "scales_major": "M", "tile": (128, 128), "layout": "masked", "cluster": (2, 1)},
 ]
 
@@ -133,6 +144,11 @@ def test_assembles_as_it_was_meant(chosen: dict[str, Any], ptxas: Tool) -> None:
         ({"N": 65}, "N = 65"),
         ({"scales_major": "M"}, "expected 8-bit floats"),
         ({"scales_major": "M", "deferred": True}, "deferred with scales"),
+        ({"stagger": True}, "stagger without scales"),
+        (
+            {"scales_major": "M", "scales_in": "shared", "tile": (256, 128), "M": 512, "K": 512},
+            "expected 64 or 128 rows",
+        ),
     ],
 )
 def test_refusals(chosen: dict[str, Any], words: str) -> None:

@@ -19,7 +19,8 @@ def test_what_a_turn_records(a_major: Any) -> None:
         scales.begin(totals, row=zero, column=zero, last=63)
         ptx.inst.mov.u32(zero, 17)  # a mark
         scales.turn(more=zero < 1)
-        scales.add(accs, totals)
+        for block, (acc, total) in enumerate(zip(accs, totals, strict=True)):
+            scales.add(acc, total, block)
 
     lines = body_of(body, Tile(4, 4, f32), Tile(4, 4, f32), arch="sm_90a")
     mark = next(i for i, line in enumerate(lines) if line.endswith(", 17;"))
