@@ -14,8 +14,43 @@ from pyptx import e4m3
 
 __all__ = ["BLOCKS"]
 
-TILES = ((128, 128), (256, 64), (128, 64))
-CLUSTERS = ((1, 1), (2, 1), (1, 2), (2, 2))
+#: Options for many rows: tiles and clusters, the second warpgroup half a period later, a deeper ring.
+MANY: tuple[dict[str, Any], ...] = (
+    {"tile": (256, 128), "cluster": (1, 2)},
+    {"tile": (256, 128), "cluster": (1, 2), "stagger": True},
+    {"tile": (256, 128), "cluster": (1, 2), "stages": 4, "staging": 1},
+    {"tile": (256, 128), "cluster": (1, 2), "stages": 4, "staging": 1, "stagger": True},
+    {"tile": (256, 128), "cluster": (2, 1)},
+    {"tile": (128, 192), "cluster": (2, 1)},
+    {"tile": (128, 192), "cluster": (2, 1), "stagger": True},
+    {"tile": (128, 128), "cluster": (2, 1)},
+)
+FEW: tuple[dict[str, Any], ...] = (
+    {"tile": (128, 64), "cluster": (1, 2)},
+    {"tile": (128, 64), "cluster": (1, 4)},
+    {"tile": (128, 64), "cluster": (1, 2), "stagger": True},
+    {"tile": (128, 48), "cluster": (1, 2)},
+    {"tile": (128, 32), "cluster": (1, 2)},
+    {"tile": (64, 64), "cluster": (2, 1)},
+    {"tile": (64, 64), "cluster": (1, 2)},
+    {"tile": (64, 128), "cluster": (2, 1)},
+)
+GROUPS: tuple[dict[str, Any], ...] = (
+    {"tile": (128, 192), "cluster": (1, 2)},
+    {"tile": (128, 192), "cluster": (1, 2), "stagger": True},
+    {"tile": (128, 192), "cluster": (2, 1)},
+    {"tile": (128, 192), "cluster": (1, 1)},
+    {"tile": (128, 128), "cluster": (1, 2)},
+    {"tile": (256, 128), "cluster": (1, 2)},
+)
+FEW_OF_EACH: tuple[dict[str, Any], ...] = (
+    {"tile": (64, 128), "cluster": (1, 1)},
+    {"tile": (64, 128), "cluster": (1, 2)},
+    {"tile": (64, 64), "cluster": (1, 2)},
+    {"tile": (64, 192), "cluster": (1, 2)},
+    {"tile": (128, 64), "cluster": (1, 2)},
+    {"tile": (128, 128), "cluster": (1, 2)},
+)
 LARGEST = 448.0  # of e4m3
 
 
@@ -60,19 +95,23 @@ def _ours(problem: Problem, **options: Any) -> Any:
     )
 
 
+def _options(problem: Problem) -> tuple[dict[str, Any], ...]:
+    """Return options to compare; of groups the first ones are those that the row uses."""
+    if problem.kind == "normal":
+        return FEW if problem.M <= BLOCK else MANY
+    return FEW_OF_EACH if problem.kind == "masked" and problem.expected <= 64 else GROUPS
+
+
 def _chosen(problem: Problem) -> Any:
-    few = problem.kind == "normal" and problem.M <= BLOCK
-    grouped = problem.kind != "normal"
-    tile, cluster = ((128, 64) if few else (128, 128)), ((1, 2) if few or grouped else (2, 1))
-    return _ours(problem, tile=tile, cluster=cluster)
+    return _ours(problem, **({} if problem.kind == "normal" else _options(problem)[0]))
 
 
 def _candidates(problem: Problem) -> dict[str, Any]:
     return {
-        f"{tile} {cluster}": _ours(problem, tile=tile, cluster=cluster)
-        for tile in TILES
-        for cluster in CLUSTERS
-        if tile[0] == BLOCK or problem.M > BLOCK
+        " ".join(
+            str(value) if name in ("tile", "cluster") else f"{name}={value}" for name, value in given.items()
+        ): (_ours(problem, **given))
+        for given in _options(problem)
     }
 
 

@@ -137,11 +137,17 @@ def _promoted(M: int, N: int, K: int, **options: Any) -> Any:
 
 
 def _promoted_candidates(M: int, N: int, K: int) -> dict[str, Any]:
-    return {
-        f"{tile} {cluster}": _promoted(M, N, K, tile=tile, cluster=cluster)
-        for tile in ((128, 128), (256, 64))
-        for cluster in ((1, 1), (2, 1), (1, 2), (2, 2))
-    }
+    found = {}
+    for tile, cluster in (
+        ((256, 128), (1, 2)),
+        ((256, 128), (2, 1)),
+        ((128, 192), (2, 1)),
+        ((128, 128), (2, 1)),
+    ):
+        for stagger in (False, True):
+            name = f"{tile} {cluster}{' stagger' * stagger}"
+            found[name] = _promoted(M, N, K, tile=tile, cluster=cluster, stagger=stagger)
+    return found
 
 
 def _promoted_row(M: int, N: int, K: int) -> Row:
