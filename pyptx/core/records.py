@@ -21,8 +21,12 @@ import dataclasses
 import os
 from collections.abc import Callable
 from dataclasses import MISSING, Field, FrozenInstanceError
+from functools import cache
 from reprlib import recursive_repr
+from types import FunctionType, MemberDescriptorType
 from typing import TYPE_CHECKING, Any
+
+from .initializers import STORING
 
 __all__ = ["dataclass"]
 
@@ -56,19 +60,22 @@ else:
 
 
 class _OnDemand:
-    """An attribute of a class that is computed, and takes its place, when it is first read."""
+    """An attribute that is computed for a class, and takes its place there, when it is first read.
 
-    __slots__ = ("_compute", "_name", "_owner")
+    One object serves all classes whose attribute is computed alike.
+    """
 
-    def __init__(self, compute: Callable[[type], Any]) -> None:
-        self._compute = compute
+    __slots__ = ("_compute", "_name")
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._owner, self._name = owner, name
+    def __init__(self, name: str, compute: Callable[[type], Any]) -> None:
+        self._name, self._compute = name, compute
 
     def __get__(self, instance: object, owner: type) -> Any:
-        value = self._compute(self._owner)
-        setattr(self._owner, self._name, value)
+        home = next((base for base in owner.__mro__ if base.__dict__.get(self._name) is self), None)
+        if home is None:  # another thread has computed it meanwhile
+            return getattr(owner if instance is None else instance, self._name)
+        value = self._compute(home)
+        setattr(home, self._name, value)
         bind = getattr(type(value), "__get__", None)
         return value if bind is None else bind(value, instance, owner)
 
@@ -83,7 +90,7 @@ class _Fields(_OnDemand):
     __slots__ = ("own",)
 
     def __init__(self, own: dict[str, tuple[str, Any]]) -> None:
-        super().__init__(lambda owner: getattr(_twin(owner), _FIELDS))
+        super().__init__(_FIELDS, lambda owner: getattr(_twin(owner), _FIELDS))
         self.own = own
 
 
@@ -94,23 +101,8 @@ def _made(cls: type, init: bool, repr: bool, eq: bool, frozen: bool, slots: bool
         for name, annotation in given.get("__annotations__", {}).items()
         if not annotation.startswith("ClassVar")
     }
-    added: dict[str, Any] = {
-        _FIELDS: _Fields(own),
-        _PARAMETERS: _OnDemand(lambda owner: getattr(_twin(owner, frozen), _PARAMETERS)),
-        "__match_args__": _OnDemand(_match_args),
-    }
-    if init:
-        added["__init__"] = _OnDemand(_frozen_init if frozen else _init)
-    if repr:
-        added["__repr__"] = _OnDemand(_repr)
-    if eq:
-        added["__eq__"] = _OnDemand(_eq)
-        added["__hash__"] = _OnDemand(_hash) if frozen else None
-    if frozen:
-        added["__setattr__"] = _OnDemand(_setattr)
-        added["__delattr__"] = _OnDemand(_delattr)
-        if slots:
-            added["__getstate__"], added["__setstate__"] = _getstate, _setstate
+    added = _added(init, repr, eq, frozen, slots).copy()
+    added[_FIELDS] = _Fields(own)
     # What the class defines itself stays.  Where it defines ``__eq__`` alone, its ``__hash__`` is None.
     added = {name: value for name, value in added.items() if given.get(name) is None}
     for name, (_, default) in own.items():
@@ -126,9 +118,32 @@ def _made(cls: type, init: bool, repr: bool, eq: bool, frozen: bool, slots: bool
         return _with_slots(cls, tuple(own), added)
     for name, value in added.items():
         setattr(cls, name, value)
-        if isinstance(value, _OnDemand):
-            value.__set_name__(cls, name)
     return cls
+
+
+@cache
+def _added(init: bool, repr: bool, eq: bool, frozen: bool, slots: bool) -> dict[str, Any]:
+    """Return what classes with these options get, other than the description of their fields."""
+    on_demand: dict[str, Callable[[type], Any]] = {
+        _PARAMETERS: lambda owner: getattr(_twin(owner, frozen), _PARAMETERS),
+        "__match_args__": _match_args,
+    }
+    if init:
+        on_demand["__init__"] = _frozen_init if frozen else _init
+    if repr:
+        on_demand["__repr__"] = _repr
+    if eq:
+        on_demand["__eq__"] = _eq
+    if eq and frozen:
+        on_demand["__hash__"] = _hash
+    if frozen:
+        on_demand["__setattr__"], on_demand["__delattr__"] = _setattr, _delattr
+    added: dict[str, Any] = {name: _OnDemand(name, compute) for name, compute in on_demand.items()}
+    if eq and not frozen:
+        added["__hash__"] = None
+    if frozen and slots:
+        added["__getstate__"], added["__setstate__"] = _getstate, _setstate
+    return added
 
 
 def _with_slots(cls: type, names: tuple[str, ...], added: dict[str, Any]) -> type:
@@ -181,14 +196,23 @@ _FACTORY = _Factory()
 
 
 def _frozen_init(cls: type) -> Callable[..., Any]:
-    return _init(cls, "_set(self, {0!r}, {1})")
+    return _init(cls, frozen=True)
 
 
-def _init(cls: type, store: str = "self.{0} = {1}") -> Callable[..., Any]:
-    """Return ``__init__``; ``store`` is the statement that stores a value as a field."""
-    names: dict[str, Any] = {"_set": object.__setattr__, "_factory": _FACTORY}
-    parameters, lines = ["self"], []
+def _init(cls: type, frozen: bool = False) -> Callable[..., Any]:
+    """Return ``__init__``."""
     fields = _fields(cls)
+    function = _storing(cls, fields, frozen) or _compiled_init(cls, fields, frozen)
+    function.__annotations__ = {f.name: f.type for f in fields.values() if f.init} | {"return": None}
+    function.__qualname__, function.__module__ = f"{cls.__qualname__}.__init__", cls.__module__
+    return function
+
+
+def _compiled_init(cls: type, fields: dict[str, Field[Any]], frozen: bool) -> Callable[..., Any]:
+    """Return ``__init__`` of any class."""
+    names: dict[str, Any] = {"_set": object.__setattr__, "_factory": _FACTORY}
+    store = "_set(self, {0!r}, {1})" if frozen else "self.{0} = {1}"
+    parameters, lines = ["self"], []
     for name, field in fields.items():
         value = name
         if field.default_factory is not MISSING:
@@ -210,9 +234,29 @@ def _init(cls: type, store: str = "self.{0} = {1}") -> Callable[..., Any]:
         lines.append(store.format(name, value))
     if hasattr(cls, "__post_init__"):
         lines.append("self.__post_init__()")
-    function = _compiled(cls, "__init__", ", ".join(parameters), lines or ["pass"], names)
-    function.__annotations__ = {f.name: f.type for f in fields.values() if f.init} | {"return": None}
-    return function
+    return _compiled(cls, "__init__", ", ".join(parameters), lines or ["pass"], names)
+
+
+def _storing(cls: type, fields: dict[str, Field[Any]], frozen: bool) -> Callable[..., Any] | None:
+    """Return ``__init__`` of a class with slots that only stores its arguments; None for other classes.
+
+    Python has compiled it before; it stores through the slots, which is faster than ``object.__setattr__``.
+    """
+    slots: list[Any] = [cls.__dict__.get(name) for name in fields]
+    defaults = [field.default for field in fields.values()]
+    required = [default is MISSING for default in defaults]
+    stores_alone = (
+        all(slot.__class__ is MemberDescriptorType for slot in slots)
+        and all(field.init and field.default_factory is MISSING for field in fields.values())
+        and required == sorted(required, reverse=True)
+        and not hasattr(cls, "__post_init__")
+        and (frozen or not any("__setattr__" in base.__dict__ for base in cls.__mro__[:-1]))
+    )
+    if not stores_alone or not 0 < len(fields) <= len(STORING):
+        return None
+    code = STORING[len(fields) - 1].replace(co_name="__init__", co_varnames=("self", *fields))
+    names = {f"s{number}": slot.__set__ for number, slot in enumerate(slots)}
+    return FunctionType(code, names, "__init__", tuple(defaults[sum(required) :]))
 
 
 def _eq(cls: type) -> Callable[..., Any]:

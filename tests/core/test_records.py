@@ -108,6 +108,18 @@ def own(decorate: Any) -> type:
     return Own
 
 
+def simple(decorate: Any) -> type:
+    @decorate
+    class Simple:
+        """A class whose fields are all given."""
+
+        first: int
+        second: object = None
+        third: int = 4
+
+    return Simple
+
+
 CALLS: dict[Callable[[Any], type], list[tuple[tuple[Any, ...], dict[str, Any]]]] = {
     plain: [
         ((1,), {}),
@@ -119,6 +131,14 @@ CALLS: dict[Callable[[Any], type], list[tuple[tuple[Any, ...], dict[str, Any]]]]
     ],
     finished: [((1,), {}), ((1,), {"total": 2}), ((2,), {})],
     derived: [((1,), {}), ((1, 5, 3), {}), ((1, 5, 3, 4), {})],
+    simple: [
+        ((1,), {}),
+        ((1, "b", 2), {}),
+        ((1,), {"third": 3}),
+        ((), {}),
+        ((1, 2, 3, 4), {}),
+        ((1,), {"other": 3}),
+    ],
     empty: [((), {}), ((1,), {})],
     own: [((1.5,), {}), ((2.5,), {})],
 }
