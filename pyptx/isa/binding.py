@@ -255,6 +255,11 @@ def bind(
     shape = _shapes.get(key)
     if shape is None:
         return _bind_new(key, opcode, modifiers, operands, location)
+    return _bound(shape, operands)
+
+
+def _bound(shape: Shape, operands: tuple[Operand, ...]) -> Binding:
+    """Return the binding of an instruction of a known shape."""
     if shape.replaced:
         converted = list(operands)
         for index, operand in shape.replaced:
@@ -304,6 +309,9 @@ def bind_instruction(instruction: Instruction) -> Binding:
     Errors carry the source location of the instruction.
     """
     opcode, modifiers, operands = instruction.opcode, instruction.modifiers, instruction.operands
+    shape = _shapes.get((opcode, modifiers, *_keys(operands)))
+    if shape is not None:  # legal as it stands, as what was recorded is: no other order comes before it
+        return _bound(shape, operands)
     others = _other_orders(opcode, modifiers)
     if not others:
         return bind(opcode, modifiers, operands, instruction.source)
