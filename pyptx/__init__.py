@@ -9,6 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from .core import version
+from .core.collection import uncollected
 
 __version__ = version.VERSION
 
@@ -305,9 +306,10 @@ def __getattr__(name: str) -> Any:
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'pyptx' has no attribute {name!r}")
-    if not home:
-        return import_module(f"{__name__}.{name}")
-    value = getattr(import_module(f"{__name__}.{home}"), name)
+    with uncollected():
+        if not home:
+            return import_module(f"{__name__}.{name}")
+        value = getattr(import_module(f"{__name__}.{home}"), name)
     globals()[name] = value
     return value
 

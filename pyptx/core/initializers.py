@@ -1,11 +1,12 @@
-"""``__init__`` of data classes with slots, one function for each number of fields.
+"""Constructors of data classes with slots and of named tuples, one function for each number of fields.
 
-Owns :data:`STORING`.  :mod:`.records` gives a function the names of a class's fields and the functions that
-store a value in its slots.  Python compiles these functions once, into its cache of bytecode; to compile a
-function for each class took a tenth of the first recording of a process.
+Owns :data:`STORING` and :data:`MAKING`.  :mod:`.records` and :mod:`.tuples` give a function the names of a
+class's fields, and :mod:`.records` the functions that store a value in its slots.  Python compiles these
+functions once, into its cache of bytecode; to compile a function for each class took a tenth of the first
+recording of a process.
 """
 
-# The names are placeholders: f0 is the first field, s0 the function that stores it.
+# The names are placeholders: f0 is the first field, s0 the function that stores it, make that of a tuple.
 # ruff: noqa: F821
 # mypy: disable-error-code="name-defined, no-untyped-def"
 
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 from types import CodeType
 
-__all__ = ["STORING"]
+__all__ = ["MAKING", "STORING"]
 
 
 def _1(self, f0):
@@ -130,7 +131,61 @@ def _12(self, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11):
     s11(self, f11)
 
 
-#: The code for 1, 2, 3 ... fields.
+#: The code of ``__init__`` for 1, 2, 3 ... fields.
 STORING: tuple[CodeType, ...] = tuple(
     function.__code__ for function in (_1, _2, _3, _4, _5, _6, _7, _8, _9, _10, _11, _12)
+)
+
+
+def _t1(cls, f0):
+    return make(cls, (f0,))
+
+
+def _t2(cls, f0, f1):
+    return make(cls, (f0, f1))
+
+
+def _t3(cls, f0, f1, f2):
+    return make(cls, (f0, f1, f2))
+
+
+def _t4(cls, f0, f1, f2, f3):
+    return make(cls, (f0, f1, f2, f3))
+
+
+def _t5(cls, f0, f1, f2, f3, f4):
+    return make(cls, (f0, f1, f2, f3, f4))
+
+
+def _t6(cls, f0, f1, f2, f3, f4, f5):
+    return make(cls, (f0, f1, f2, f3, f4, f5))
+
+
+def _t7(cls, f0, f1, f2, f3, f4, f5, f6):
+    return make(cls, (f0, f1, f2, f3, f4, f5, f6))
+
+
+def _t8(cls, f0, f1, f2, f3, f4, f5, f6, f7):
+    return make(cls, (f0, f1, f2, f3, f4, f5, f6, f7))
+
+
+def _t9(cls, f0, f1, f2, f3, f4, f5, f6, f7, f8):
+    return make(cls, (f0, f1, f2, f3, f4, f5, f6, f7, f8))
+
+
+def _t10(cls, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9):
+    return make(cls, (f0, f1, f2, f3, f4, f5, f6, f7, f8, f9))
+
+
+def _t11(cls, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10):
+    return make(cls, (f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10))
+
+
+def _t12(cls, f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11):
+    return make(cls, (f0, f1, f2, f3, f4, f5, f6, f7, f8, f9, f10, f11))
+
+
+#: The code of ``__new__`` for 1, 2, 3 ... fields.
+MAKING: tuple[CodeType, ...] = tuple(
+    function.__code__ for function in (_t1, _t2, _t3, _t4, _t5, _t6, _t7, _t8, _t9, _t10, _t11, _t12)
 )

@@ -9,8 +9,9 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
+from ..core.tuples import NamedTuple
 from ..core.types import ScalarType
 from .operands import Addr, Addressable
 from .register_arrays import RegArray

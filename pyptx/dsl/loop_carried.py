@@ -15,12 +15,13 @@ from collections import deque
 from collections.abc import Callable, Iterator
 from itertools import islice
 from types import CodeType, FrameType, FunctionType, MethodType
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.errors import TraceError
 from ..core.source import SourceLocation
+from ..core.tuples import NamedTuple
 from .regions import dominates
 from .register_arrays import RegArray
 from .registers import NotPred, Reg

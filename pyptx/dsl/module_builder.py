@@ -8,9 +8,10 @@ same builder.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..core.records import dataclass
+from ..core.tuples import NamedTuple
 from ..core.waivers import Waiver
 from ..ir import Function, ModuleDirective, Variable
 

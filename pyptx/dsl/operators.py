@@ -15,9 +15,10 @@ The functions record nothing: :class:`~.registers.Reg` records what they return.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..core.errors import OperandError
+from ..core.tuples import NamedTuple
 from ..core.types import ScalarType, pred
 from ..ir import Immediate, Operand, Register
 from .types import as_number, as_whole, bits_of, encode_number, move_type

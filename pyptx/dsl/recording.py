@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from ..core.collection import uncollected
 from ..core.records import dataclass
 from ..core.source import SourceLocation
 from ..core.types import TYPES
@@ -81,7 +82,20 @@ def record(
     shared = Shared(trace, parameters.free_symbol("smem"), smem, extern_smem)
     trace.state["smem"] = shared
     trace.builder.take(*sorted(parameters.symbols()))
-    trace.run(body, parameters.arguments, dict(constants or {}))
+    with uncollected():
+        trace.run(body, parameters.arguments, dict(constants or {}))
+        return _recording(trace, parameters, shared, entry, tuple(directives), location)
+
+
+def _recording(
+    trace: Trace,
+    parameters: Parameters,
+    shared: Shared,
+    entry: str,
+    directives: tuple[Directive, ...],
+    location: SourceLocation | None,
+) -> Recording:
+    """Return the module of a kernel function that has run."""
     variable = shared.variable()
     used, registers, statements = _complete(trace, ended(trace.close(), location))
     dynamic = variable is not None and variable.external
@@ -89,7 +103,7 @@ def record(
     function = Function(
         name=entry,
         params=tuple(slot.param for slot in slots),
-        directives=tuple(directives),
+        directives=directives,
         registers=registers,
         variables=(*(() if variable is None or dynamic else (variable,)), *trace.symbols.variables),
         body=statements,

@@ -11,10 +11,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
 from ..core.errors import TraceError
 from ..core.source import SourceLocation
+from ..core.tuples import NamedTuple
 from ..core.types import ScalarType
 from ..flow.registers import accesses
 from ..ir import Guard, Instruction, Raw, registers_of

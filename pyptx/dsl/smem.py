@@ -11,10 +11,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..core.errors import OperandError, SharedMemoryError, TraceError
 from ..core.source import SourceLocation
+from ..core.tuples import NamedTuple
 from ..core.types import ScalarType, b8, u32
 from ..ir import Immediate, Register, RingBarriers, RingSide, SharedRange, Symbol, Variable
 from ..layout import SWIZZLE_PERIOD

@@ -14,11 +14,12 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any, NamedTuple, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ..core.errors import TraceError
 from ..core.records import dataclass
 from ..core.source import SourceLocation, outermost_call
+from ..core.tuples import NamedTuple
 from ..core.types import ScalarType
 from ..ir import (
     BranchTarget,

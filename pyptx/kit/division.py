@@ -7,9 +7,8 @@ sm_100a).  Here 1 to 6 instructions are recorded for a number, and each is at mo
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
 from ..core.errors import SpecError
+from ..core.tuples import NamedTuple
 from ..core.types import u32
 from ..dsl import Reg, ptx, reg
 

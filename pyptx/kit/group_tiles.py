@@ -7,9 +7,10 @@ itself, reads the sizes itself, and gets the same tiles in the same order; the h
 from __future__ import annotations
 
 from types import TracebackType
-from typing import Literal, NamedTuple
+from typing import Literal
 
 from ..core.errors import SpecError
+from ..core.tuples import NamedTuple
 from ..core.types import u32
 from ..dsl import Reg, TileParam, ptx, reg
 from ..dsl.loops import Loop, loop

@@ -10,9 +10,9 @@ Owns the three ways in which arrays of attention hold sequences, and the copies 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import NamedTuple
 
 from ..core.errors import SpecError
+from ..core.tuples import NamedTuple
 from ..core.types import s32, u32
 from ..dsl import Buffer, Reg, Tile, TileParam, ptx, reg
 from ..dsl.operands import Addr

@@ -22,13 +22,14 @@ from __future__ import annotations
 import math
 import re
 from functools import lru_cache
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import SpecError
 from ..core.records import dataclass
+from ..core.tuples import NamedTuple
 
 __all__ = [
     "DENSE_SHAPES",

@@ -10,12 +10,13 @@ shared-memory address, not of the offset from a tile's start [measured on an H20
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from ..core.errors import SpecError, UnsupportedError
+from ..core.tuples import NamedTuple
 
 __all__ = [
     "COPY_SWIZZLES",

@@ -14,13 +14,14 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from ..core.arrays import ArrayInfo, describe, dtype_of
 from ..core.errors import SpecError
 from ..core.records import dataclass
+from ..core.tuples import NamedTuple
 from ..core.types import ScalarType
 from .tensor_map_image import DecodedMap, pack, unpack
 from .tensor_map_rules import (

@@ -7,8 +7,7 @@ string, and the check at the call reads the same types.
 
 from __future__ import annotations
 
-from typing import NamedTuple
-
+from ..core.tuples import NamedTuple
 from ..isa import form
 
 __all__ = ["CHOICES", "Choice", "choices_module", "members"]

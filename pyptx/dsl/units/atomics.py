@@ -9,9 +9,10 @@ as PTX demands.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 from ...core.errors import OperandError
+from ...core.tuples import NamedTuple
 from ...core.types import ScalarType
 from ...ir import Operand, Vector
 from ..choices import AtomicOperation, AtomicOrder, AtomicSpace, ReductionOperation, ReductionOrder, Scope

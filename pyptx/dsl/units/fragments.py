@@ -7,9 +7,10 @@ units with fragments (``ptx.mma``, ``ptx.wgmma``) make them and accept them as o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple, overload
+from typing import overload
 
 from ...core.errors import OperandError
+from ...core.tuples import NamedTuple
 from ...core.types import TYPES, ScalarType, u32
 from ...ir import Immediate, Operand, Register, Special
 from ...layout import Coordinate, FragmentLayout

@@ -8,9 +8,10 @@ any form of the table: dense, sparse (``metadata=``) or block-scaled (``scale_a=
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...core.errors import OperandError
+from ...core.tuples import NamedTuple
 from ...core.types import ScalarType
 from ...layout import mma_fragment, mma_metadata
 from ..choices import BitProduct, MatrixLayout

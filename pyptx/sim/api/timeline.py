@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any
 
 from ...core.records import dataclass
 from ...core.source import SourceLocation
+from ...core.tuples import NamedTuple
 from ...ir import RingBarriers, RingSide
 from ...timeline import Cause, Event, EventKind, Timeline, Track, TrackKind
 from ...timeline.schema import FILLED, FILLING, Lines

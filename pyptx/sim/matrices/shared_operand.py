@@ -10,11 +10,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.tuples import NamedTuple
 from ...layout.tcgen05_smem_descriptor import Major, Tcgen05SmemDescriptor, tile_offsets
 from ..memory.access import AccessKind, Footprint, Proxy, StateSpace
 from ..memory.segments import Actor

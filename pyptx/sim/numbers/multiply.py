@@ -8,11 +8,12 @@ ptxas expands the products that the tensor cores lack. A is ``[k, m]``, B ``[k, 
 from __future__ import annotations
 
 from functools import cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.tuples import NamedTuple
 from . import double, single
 from .formats import decoded
 from .products import FRACTION, NOTHING, Terms, aligned_sum, cut_to_f32, fused_sum, round_to_f16, terms

@@ -6,10 +6,12 @@ in :mod:`.formats`, the approximate functions in :mod:`.special`.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from ...core.tuples import NamedTuple
 
 __all__ = ["ArithmeticMode", "odd_sum", "signed_zero"]
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator
 from dataclasses import field
-from typing import NamedTuple
 
 from ...core.records import dataclass
+from ...core.tuples import NamedTuple
 from ..memory.access import Scope
 from .clocks import LANES_KEY, ORDERS, Clock, Level, Levels, join, join_levels
 from .records import Record

@@ -19,8 +19,8 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Hashable, Mapping
-from typing import NamedTuple
 
+from ...core.tuples import NamedTuple
 from ..memory.access import Scope, StateSpace
 
 __all__ = [

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.records import dataclass
+from ...core.tuples import NamedTuple
 from ..memory.access import Access, AccessKind, MemoryOrder, Proxy, Scope
 from .agents import CtaAgent, LaneGroup, Released, WarpAgent, bits_of, includes
 from .clocks import LANES_KEY, ORDERS, Clock, Level, Levels, join_levels

@@ -8,11 +8,12 @@ others find blocks that fit.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.tuples import NamedTuple
 from ..memory.access import Footprint
 
 __all__ = ["Partition", "Places", "Split", "distinct", "grown"]

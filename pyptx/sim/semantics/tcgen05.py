@@ -9,12 +9,13 @@ instruction that accesses the load's registers finds the loaded values.  PTX ISA
 from __future__ import annotations
 
 from functools import partial, reduce
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.findings import RULES, Finding
+from ...core.tuples import NamedTuple
 from ...layout.tensor_memory import fragment
 from ..code.propagation import taken
 from ..code.semantic import Op, executes

@@ -6,11 +6,12 @@ PTX does not define the layout of a fragment; this module uses the layout of an 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ...core.tuples import NamedTuple
 from ...layout.wmma_fragments import wmma_fragment
 from ..code.propagation import LOADED, stored
 from ..code.semantic import Op, executes

@@ -13,13 +13,14 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import cache, lru_cache
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.errors import PyptxError, UnsupportedError
 from ...core.findings import RULES, Finding
+from ...core.tuples import NamedTuple
 from ...layout.tcgen05_smem_descriptor import OPERAND_SWIZZLES, Major, Tcgen05SmemDescriptor, tile_offsets
 from ..matrices.shared_operand import TileOffsets, read_words
 from ..memory.access import AccessKind, Footprint, Proxy, StateSpace

@@ -12,9 +12,10 @@ stationary: B is kept in a collector buffer) and :func:`mma_ws_sp`.  The argumen
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 from ....core.errors import OperandError
+from ....core.tuples import NamedTuple
 from ....layout.tcgen05_instruction_descriptor import KINDS, InstructionDescriptor, mma_kind
 from ....layout.zero_column_mask import ZeroColumnMask
 from ...emit import Predicate, checked
