@@ -5,11 +5,14 @@ from __future__ import annotations
 import difflib
 import os
 from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from .errors import SpecError
-from .findings import RULES, Finding
 from .records import dataclass
 from .source import SourceLocation
+
+if TYPE_CHECKING:
+    from .findings import Finding
 
 __all__ = ["Waiver", "check_waiver", "waived"]
 
@@ -59,6 +62,8 @@ def check_waiver(waiver: object) -> Waiver:
             f"a waiver is {waiver!r}: expected a sim.Waiver",
             hint='sim.Waiver("store-collision", "kernel.py", 12, "all lanes store the same value")',
         )
+    from .findings import RULES
+
     if waiver.rule not in RULES:
         near = difflib.get_close_matches(waiver.rule, RULES, 1)
         raise SpecError(

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import sys
 from collections.abc import Iterable
+from functools import partial
 from types import FrameType
 
 from ..core.errors import TraceError
@@ -19,7 +20,7 @@ from .call_sites import is_internal
 
 __all__ = ["Label", "LabelScope", "Scopes", "label_name"]
 
-_IDENTIFIER = re.compile(r"^(?:[A-Za-z][\w$]*|[_$%][\w$]+)$", re.ASCII)
+_IDENTIFIER = partial(re.compile, r"^(?:[A-Za-z][\w$]*|[_$%][\w$]+)$", re.ASCII)
 
 
 class Label:
@@ -107,7 +108,7 @@ class Scopes:
 
 def label_name(name: object) -> str:
     """Return ``name`` if PTX allows it as a label; else raise :class:`TraceError`."""
-    if not isinstance(name, str) or not _IDENTIFIER.match(name):
+    if not isinstance(name, str) or not _IDENTIFIER().match(name):
         raise TraceError(
             f"{name!r} cannot name a label",
             hint="a label is a letter followed by letters, digits, _ or $; or a Label from ptx.new_label()",

@@ -7,6 +7,7 @@ its bits.
 from __future__ import annotations
 
 import re
+from functools import partial
 from typing import Any, NoReturn
 
 from ..core.errors import OperandError, TraceError
@@ -19,15 +20,15 @@ from .types import as_whole, the_type
 
 __all__ = ["Sym", "VectorReg", "check_name", "declare", "minus", "part", "pattern", "plus", "symbol"]
 
-_NAME = re.compile(r"(?:[A-Za-z][\w$]*|[_$%][\w$]+)\Z", re.ASCII)
-_REGISTER = re.compile(r"[\w$]+\Z", re.ASCII)
+_NAME = partial(re.compile, r"(?:[A-Za-z][\w$]*|[_$%][\w$]+)\Z", re.ASCII)
+_REGISTER = partial(re.compile, r"[\w$]+\Z", re.ASCII)
 _PARTS = frozenset("xyzwrgba")
 _LENGTHS = (1, 2, 4, 8)
 
 
 def check_name(name: object) -> str:
     """Return ``name`` if PTX allows it for a variable or a function; else raise :class:`TraceError`."""
-    if not isinstance(name, str) or not _NAME.match(name):
+    if not isinstance(name, str) or not _NAME().match(name):
         raise TraceError(
             f"{name!r} cannot name a variable, a parameter or a function",
             hint="use letters, digits, _ and $; begin with a letter, or with _, $ or % and another character",
@@ -157,7 +158,7 @@ def declare(kind: ScalarType, name: Any, *, vector: int = 1) -> Reg:
     kind = the_type(kind)
     if vector not in _LENGTHS:
         raise OperandError(f"a vector register has 2, 4 or 8 elements, not {vector!r}", see="vectors")
-    if not isinstance(name, str) or not _REGISTER.match(name):
+    if not isinstance(name, str) or not _REGISTER().match(name):
         raise TraceError(
             f"{name!r} cannot name a register",
             hint="use letters, digits, _ and $, without the %",

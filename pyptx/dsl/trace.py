@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import replace
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Protocol, TypeAlias
 
 from ..core.errors import TraceError
@@ -48,7 +48,7 @@ __all__ = ["PendingBranch", "PendingLabel", "Plan", "Trace", "current", "current
 _SPECIAL = frozenset(part for name in SPECIAL_REGISTERS for part in (name, name.partition(".")[0]))
 #: Names that no label, parameter or variable may have.
 _SYMBOLS = frozenset({"_", "WARP_SZ"})
-_NOT_IN_IDENTIFIER = re.compile(r"[^A-Za-z0-9_$]")
+_NOT_IN_IDENTIFIER = partial(re.compile, r"[^A-Za-z0-9_$]")
 
 _current: ContextVar[Trace | None] = ContextVar("pyptx recording", default=None)
 
@@ -539,7 +539,7 @@ def _resolve(target: Label | str, scopes: tuple[LabelScope, ...], source: Source
 @lru_cache(maxsize=4096)
 def identifier(hint: str) -> str:
     """Convert ``hint`` to a PTX identifier."""
-    found = _NOT_IN_IDENTIFIER.sub("_", hint)
+    found = hint if hint.isascii() and hint.isidentifier() else _NOT_IN_IDENTIFIER().sub("_", hint)
     if not found or found == "_" or found[0].isdigit():
         found = "r" + found.rstrip("_")
     return found

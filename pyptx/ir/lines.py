@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from functools import partial
 
 from ..core.source import SourceLocation
 from .data import Dwarf, File, Loc, Section, SectionData, SectionLabel
@@ -23,7 +24,7 @@ __all__ = ["LineTable", "has_lines", "without_lines"]
 
 #: The first version with ``function_name`` and ``inlined_at``.
 _INLINED_SINCE = (7, 2)
-_NOT_WORD = re.compile(r"[^A-Za-z0-9_]")
+_NOT_WORD = partial(re.compile, r"[^A-Za-z0-9_]")
 
 
 class LineTable:
@@ -73,7 +74,7 @@ class LineTable:
         """Return the label of a function's name in ``.debug_str``."""
         label = self._functions.get(function)
         if label is None:
-            stem = label = "$" + _NOT_WORD.sub("_", function)
+            stem = label = "$" + _NOT_WORD().sub("_", function)
             taken = set(self._functions.values())
             count = 0
             while label in taken:

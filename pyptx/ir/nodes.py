@@ -20,7 +20,6 @@ from ..core.source import SourceLocation
 from ..core.types import ScalarType
 from ..core.waivers import Waiver
 from .data import Attribute, Initial, InitialList, Loc, ModuleDirective, Pointer, Pragma
-from .mangling import find_names, readable
 
 #: Types of texture, sampler and surface variables: handles whose size a program cannot see.
 OPAQUE_TYPES = {name: ScalarType(name, 64, "b") for name in ("texref", "samplerref", "surfref")}
@@ -598,6 +597,8 @@ class Module:
         Raises:
             KeyError: there is no such kernel, or there are several; the message lists them.
         """
+        from .mangling import find_names, readable
+
         entries = self.entries
         found = list(entries) if name is None else find_names(name, entries)
         if len(found) == 1:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
+from functools import partial
 
 from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType
@@ -30,13 +31,14 @@ __all__ = [
     "evaluate",
 ]
 
-#: Kinds of video operands that are a part of a register, and the selectors that each kind allows (``%r.h1``).
+#: Kinds of video operands that are a part of a register, and a regular expression of the selectors that each
+#: kind allows (``%r.h1``).
 PARTS = {
-    "part": re.compile(r"b[0-3]|h[01]"),
-    "halves": re.compile(r"h[0-3][0-3]"),
-    "bytes": re.compile(r"b[0-7]{4}"),
-    "mask2": re.compile(r"h(?:0|10?)"),
-    "mask4": re.compile(r"b(?!$)3?2?1?0?"),
+    "part": r"b[0-3]|h[01]",
+    "halves": r"h[0-3][0-3]",
+    "bytes": r"b[0-7]{4}",
+    "mask2": r"h(?:0|10?)",
+    "mask4": r"b(?!$)3?2?1?0?",
 }
 
 #: The modifier that was chosen for each slot: slot name -> modifier, both without the dot.
@@ -264,8 +266,8 @@ class Form:
 
 # --- expressions --------------------------------------------------------------------------------
 
-_SHAPE_PART = re.compile(r"([mnk])(\d+)")
-_TRAILING = re.compile(r"(\d+)\D*$")
+_SHAPE_PART = partial(re.compile, r"([mnk])(\d+)")
+_TRAILING = partial(re.compile, r"(\d+)\D*$")
 
 
 def _slot_value(slot: str, part: str, chosen: Chosen) -> int | None:
@@ -273,11 +275,11 @@ def _slot_value(slot: str, part: str, chosen: Chosen) -> int | None:
     if text is None:
         return None
     if part:
-        for name, digits in _SHAPE_PART.findall(text):
+        for name, digits in _SHAPE_PART().findall(text):
             if name == part:
                 return int(digits)
         raise NotationError(f".{slot} = .{text} has no part {part!r}")
-    match = _TRAILING.search(text)
+    match = _TRAILING().search(text)
     if match is None:
         raise NotationError(f".{slot} = .{text} has no number")
     return int(match.group(1))

@@ -7,6 +7,7 @@ operands of one instruction to the operands of a form.
 from __future__ import annotations
 
 import itertools
+import re
 import struct
 from collections.abc import Iterable, Iterator
 from dataclasses import replace
@@ -204,7 +205,7 @@ def _scalar(operand: Operand, spec: OperandSpec, types: tuple[ScalarType, ...]) 
         families = [PARTS[kind] for kind in spec.kinds if kind in PARTS]
         if not families:
             return "a part of a register is not allowed here"
-        if not any(family.fullmatch(operand.selector) for family in families):
+        if not any(re.fullmatch(family, operand.selector) for family in families):
             return f".{operand.selector} is not a part that this operand takes"
         return (
             operand if any(fits(operand.register.type, t, False) for t in types) else "its type does not fit"

@@ -11,7 +11,7 @@ import difflib
 import itertools
 import re
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property, lru_cache, partial
 from importlib import import_module
 from types import ModuleType
 
@@ -414,7 +414,7 @@ def orders(opcode: str, modifiers: tuple[str, ...]) -> tuple[tuple[str, ...], ..
 
 #: Kinds of modifiers whose order has a meaning, as each belongs to another operand: types, layouts, spaces.
 _IN_TURN = tuple(
-    re.compile(pattern).fullmatch
+    partial(re.compile, pattern)
     for pattern in (
         r"(?:[busf]|bf|tf|u?e\dm)\d+(?:x\d+)?",
         "row|col",
@@ -425,7 +425,7 @@ _IN_TURN = tuple(
 
 def _positional(modifiers: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
     """Return, for each kind in :data:`_IN_TURN`, the modifiers of the kind in the given order."""
-    return tuple(tuple(filter(kind, modifiers)) for kind in _IN_TURN)
+    return tuple(tuple(filter(kind().fullmatch, modifiers)) for kind in _IN_TURN)
 
 
 @cache

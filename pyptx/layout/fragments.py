@@ -21,15 +21,17 @@ from __future__ import annotations
 
 import math
 import re
-from functools import lru_cache
-from typing import Literal
+from functools import lru_cache, partial
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.errors import SpecError
 from ..core.records import dataclass
 from ..core.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "DENSE_SHAPES",
@@ -259,12 +261,12 @@ SPARSE_SHAPES: dict[str, tuple[str, ...]] = {
     **dict.fromkeys(("s4", "u4"), ("m16n8k64", "m16n8k128")),
 }
 
-_SHAPE = re.compile(r"m(\d+)n(\d+)k(\d+)")
+_SHAPE = partial(re.compile, r"m(\d+)n(\d+)k(\d+)")
 
 
 def product_extents(shape: str) -> tuple[int, int, int]:
     """Return M, N and K of a product's shape, such as ``m16n8k16``. Raises SpecError for another text."""
-    found = _SHAPE.fullmatch(shape)
+    found = _SHAPE().fullmatch(shape)
     if found is None:
         raise SpecError(f"shape is {shape!r}: expected the shape of a product, such as 'm16n8k16'", see=_MMA)
     m, n, k = map(int, found.groups())

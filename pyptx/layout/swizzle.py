@@ -10,13 +10,15 @@ shared-memory address, not of the offset from a tile's start [measured on an H20
 
 from __future__ import annotations
 
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.errors import SpecError, UnsupportedError
 from ..core.tuples import NamedTuple
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "COPY_SWIZZLES",
@@ -64,7 +66,7 @@ _PATTERNS = {
     "128B_ATOM_64B": _Pattern(1, 6),
 }
 
-Address = TypeVar("Address", int, npt.NDArray[np.integer[Any]])
+Address = TypeVar("Address", int, "npt.NDArray[np.integer[Any]]")
 
 
 def check_swizzle(mode: str) -> str:

@@ -15,14 +15,16 @@ Lengths are in bytes; only the layouts quoted from CUTLASS are in units of ``uin
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from ..core.errors import SpecError, UnsupportedError
 from ..core.records import dataclass
 from .swizzle import SWIZZLE_BYTES, swizzle_mask
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = [
     "ATOM_32B",

@@ -11,11 +11,15 @@ CUTLASS.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
-import numpy.typing as npt
 
 from ..core.errors import SpecError
 from ..core.records import dataclass
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 __all__ = ["ZeroColumnMask"]
 
