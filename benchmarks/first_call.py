@@ -50,9 +50,9 @@ mark()
 special.lined
 mark()
 if gpu:
-    import cuda.bindings.driver
+    from pyptx.runtime import driver
+    driver.driver()
     mark()
-    from pyptx.runtime import driver, loader
     driver.device_info(0)
     mark()
     from pyptx.entry import gpu as launching

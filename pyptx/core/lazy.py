@@ -11,6 +11,8 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
+from .collection import uncollected
+
 __all__ = ["lazily"]
 
 
@@ -38,9 +40,10 @@ def lazily(
         if name not in homes:
             raise AttributeError(f"module {namespace!r} has no attribute {name!r}")
         module, attribute = homes[name]
-        value: Any = import_module(f"{home}.{module}")
-        if attribute:
-            value = getattr(value, attribute)
+        with uncollected():
+            value: Any = import_module(f"{home}.{module}")
+            if attribute:
+                value = getattr(value, attribute)
         if prepare is not None:
             value = prepare(name, value)
         setattr(sys.modules[namespace], name, value)

@@ -15,6 +15,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Iterator
+from functools import cache
 from types import CodeType, FrameType
 from typing import Any, TypeVar
 
@@ -260,4 +261,12 @@ def _absolute(filename: str) -> str:
 
     A name such as ``<stdin>`` is not a path and stays as it is.
     """
-    return filename if filename.startswith("<") else os.path.abspath(filename)
+    if filename.startswith("<"):
+        return filename
+    return _normalized(filename) if os.path.isabs(filename) else os.path.abspath(filename)
+
+
+@cache
+def _normalized(filename: str) -> str:
+    """Return an absolute path without ``..``; it does not depend on the current folder."""
+    return os.path.abspath(filename)

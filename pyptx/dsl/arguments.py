@@ -44,23 +44,22 @@ class _Checks:
     """
 
     def __init__(self, function: Callable[..., Any], bound: bool) -> None:
-        parameters = list(inspect.signature(function).parameters.values())
-        self._names = inspect.unwrap(function).__globals__
+        written = inspect.unwrap(function)
+        code, hints = written.__code__, written.__annotations__
+        count = code.co_argcount + code.co_kwonlyargcount
+        names = code.co_varnames[: count + bool(code.co_flags & inspect.CO_VARARGS)]
+        defaults = dict(zip(names[: code.co_argcount][::-1], (written.__defaults__ or ())[::-1], strict=False))
+        defaults |= written.__kwdefaults__ or {}
+        self._names = written.__globals__
         #: The annotation of each parameter, and whether an empty text is its default.
-        self._hints: dict[str, tuple[Any, bool]] = {}
+        self._hints: dict[str, tuple[Any, bool]] = {
+            name: (hints.get(name, Any), defaults.get(name) == "") for name in names
+        }
         self._made: dict[str, Check] = {}
-        self.places: list[str] = []
-        self.rest = ""
-        for number, parameter in enumerate(parameters):
-            if parameter.kind is parameter.VAR_KEYWORD:
-                continue
-            own = bound and number == 0
-            hint = Any if own or parameter.annotation is parameter.empty else parameter.annotation
-            self._hints[parameter.name] = hint, parameter.default == ""
-            if parameter.kind is parameter.VAR_POSITIONAL:
-                self.rest = parameter.name
-            elif parameter.kind is not parameter.KEYWORD_ONLY:
-                self.places.append(parameter.name)
+        self.places = list(names[: code.co_argcount])
+        self.rest = names[count] if len(names) > count else ""
+        if bound:
+            self._hints[names[0]] = Any, False
 
     def misfit(self, arguments: Sequence[Any], named: Mapping[str, Any]) -> tuple[str, Check, Any] | None:
         """Return the name, the check and the value of the first argument that does not fit, or None."""

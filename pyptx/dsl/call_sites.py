@@ -11,6 +11,7 @@ from __future__ import annotations
 import dis
 import os
 import sys
+from functools import cached_property
 from types import CodeType, FrameType
 
 from ..core.source import SourceLocation, frames_within, located
@@ -43,11 +44,16 @@ class AssignedNames:
     result is unpacked into, or an empty tuple.
     """
 
-    __slots__ = ("name", "names")
-
     def __init__(self, code: CodeType, offset: int) -> None:
-        self.name = bound_name(code, offset)
-        self.names = bound_names(code, offset)
+        self._call = code, offset
+
+    @cached_property
+    def name(self) -> str | None:
+        return bound_name(*self._call)
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        return bound_names(*self._call)
 
 
 def is_internal(filename: str) -> bool:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, overload
 import numpy as np
 
 from ..core.arrays import ArrayInfo, is_tensor
+from ..core.collection import uncollected
 from ..core.errors import DeviceError, PyptxError, PyptxWarning, SpecError, StreamError
 from ..core.source import defined_at
 from ..core.tracebacks import short_traceback, shortened
@@ -582,9 +583,10 @@ class Kernel:
         special, arguments = self._bind(arrays, out, keywords, stream)
         place, index = place_of(self.options.names, arguments.infos)
         if place == "cuda":
-            from .gpu import launch
+            with uncollected():  # the first launch imports, loads and packs
+                from .gpu import launch
 
-            made = launch(special, self.options, arguments, index, stream)
+                made = launch(special, self.options, arguments, index, stream)
             if made is not None:
                 outputs = None if arguments.fresh else arguments.outputs
                 self._signatures.add(arrays, outputs, keywords, *made)

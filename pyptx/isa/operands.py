@@ -315,19 +315,22 @@ def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
         return _address(operand, spec, chosen)
     types = spec.scalar_types(chosen)
     length = spec.length(chosen)
-    wanted = _wanted(spec, types, length)
+
+    def wanted() -> str:
+        return _wanted(spec, types, length)
+
     if isinstance(operand, Address):
-        return f"an address is not allowed here; expected {wanted}"
+        return f"an address is not allowed here; expected {wanted()}"
     if length is None:
         if isinstance(operand, Vector):
             if "braces" not in spec.kinds or len(operand.elements) != 1:
-                return f"a vector is not allowed here; expected {wanted}"
+                return f"a vector is not allowed here; expected {wanted()}"
             operand = operand.elements[0]
         scalar = _scalar(operand, spec, types)
-        return f"{scalar}; expected {wanted}" if isinstance(scalar, str) else scalar
+        return f"{scalar}; expected {wanted()}" if isinstance(scalar, str) else scalar
     if isinstance(operand, Register) and operand.vector == length > 1:
         fitting = "reg" in spec.kinds and any(fits(operand.type, t, spec.wider) for t in types)
-        return operand if fitting else f"its type does not fit; expected {wanted}"
+        return operand if fitting else f"its type does not fit; expected {wanted()}"
     whole = isinstance(operand, Pair) and isinstance(operand.first, Register) and operand.first.vector > 1
     if isinstance(operand, Pair) and (whole or isinstance(operand.first, Vector)) and "pair" in spec.kinds:
         if not isinstance(operand.second, Register) or operand.second.type.kind != "p":
@@ -335,7 +338,7 @@ def _fit_one(operand: Operand, spec: OperandSpec, chosen: dict[str, str]) -> Ope
         first = _fit_one(operand.first, spec, chosen)
         return first if isinstance(first, str) else operand
     if not isinstance(operand, Vector):
-        return f"expected {wanted}"
+        return f"expected {wanted()}"
     if len(operand.elements) != length:
         return f"expected a vector of {length} elements, got {len(operand.elements)}"
     lead = spec.lead_type(chosen)

@@ -14,6 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from ..core.collection import uncollected
 from ..core.errors import DevicePermissionError, DriverVersionError, LaunchError, NoDriverError
 from ..core.records import dataclass
 
@@ -136,7 +137,8 @@ def _initialized() -> Any:
     """Return the module, with the driver initialized in this process."""
     global _owner
     try:
-        from cuda.bindings import driver as module
+        with uncollected():
+            from cuda.bindings import driver as module
     except ImportError as error:
         raise NoDriverError(
             f"a launch on a GPU needs the package cuda-bindings: {error}",

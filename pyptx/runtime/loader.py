@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import field
 from typing import TYPE_CHECKING, Any
 
+from ..core.collection import uncollected
 from ..core.errors import LaunchError, SharedMemoryError
 from ..core.logs import logger
 from ..core.records import dataclass
@@ -107,7 +108,7 @@ def load(
     device = device_info(device_index)
     text = printed if isinstance(printed, str) else printed.text
     begin = time.perf_counter()
-    with device_context(device_index), relaxed_capture():
+    with uncollected(), device_context(device_index), relaxed_capture():
         _unload_surplus(device_index)
         module, function, log = _module(printed, plain or (lambda: text), entry, device)
         try:
