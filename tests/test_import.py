@@ -41,7 +41,7 @@ print(*sys.modules)
         path.write_text(probe)
         done = subprocess.run([sys.executable, path], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
-    assert "pyptx.dsl.units.wgmma" in loaded and "pyptx.isa.index.wgmma" in loaded
+    assert "pyptx.dsl.units.wgmma" in loaded and "pyptx.isa.index.entries" in loaded
     unneeded = (
         "torch",
         "cuda",
@@ -52,5 +52,5 @@ print(*sys.modules)
         "pyptx.ir.parser",
         "pyptx.isa.reader",
     )
-    for name in (*unneeded, "pyptx.isa.index.tcgen05", "pyptx.isa.index.texture", "pyptx.toolchain.ptxas"):
+    for name in (*unneeded, "pyptx.isa.index.reading", "pyptx.toolchain.ptxas"):
         assert not [module for module in loaded if f"{module}.".startswith(f"{name}.")], name

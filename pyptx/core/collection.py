@@ -2,8 +2,8 @@
 
 Owns :func:`uncollected`.  An import and a recording make many thousand objects, almost all of which live on.
 The collector runs whenever some hundred are new, and finds nothing to free: 6 ms of the 110 that the import
-and the first recording took.  A large import even starts a collection of all objects of the process: with torch
-among them, importing ``cuda.bindings.driver`` takes 120 to 170 ms of processor time, and 40 to 60 without.
+and the first recording took.  A large import even starts a collection of all objects of the process: where
+torch is loaded, importing ``cuda.bindings.driver`` took 120 to 170 ms of processor time, and 40 to 60 so.
 """
 
 from __future__ import annotations

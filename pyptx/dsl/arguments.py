@@ -48,7 +48,8 @@ class _Checks:
         code, hints = written.__code__, written.__annotations__
         count = code.co_argcount + code.co_kwonlyargcount
         names = code.co_varnames[: count + bool(code.co_flags & inspect.CO_VARARGS)]
-        defaults = dict(zip(names[: code.co_argcount][::-1], (written.__defaults__ or ())[::-1], strict=False))
+        last_first = zip(names[: code.co_argcount][::-1], (written.__defaults__ or ())[::-1], strict=False)
+        defaults = dict(last_first)
         defaults |= written.__kwdefaults__ or {}
         self._names = written.__globals__
         #: The annotation of each parameter, and whether an empty text is its default.

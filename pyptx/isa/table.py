@@ -18,8 +18,8 @@ from types import ModuleType
 from ..core.errors import InstructionError
 from ..core.records import dataclass
 from ..ir import Operand
-from .index import entries_of
-from .index.encoding import Encoded, Texts, decoded, modifiers_of
+from .index import rows_of
+from .index.encoding import Encoded, Row, Texts, decoded, entry_of, modifiers_of
 from .notation import (
     Alternative,
     Chosen,
@@ -175,12 +175,12 @@ def _chapter(name: str) -> ModuleType:
 
 
 @cache
-def _entries(chapter: str) -> dict[str, Encoded]:
-    """Return the entries of a chapter by id, in table order."""
-    entries = entries_of(chapter)
-    if (has := tuple(dict.fromkeys(opcode for _, _, opcode, *_ in entries.values()))) != CHAPTERS[chapter]:
+def _rows(chapter: str) -> dict[str, Row]:
+    """Return the rows of a chapter by id, in table order."""
+    rows = rows_of(chapter)
+    if (has := tuple(dict.fromkeys([opcode for _, opcode, _, _ in rows.values()]))) != CHAPTERS[chapter]:
         raise NotationError(f"chapter {chapter} has the opcodes {has}, and CHAPTERS says {CHAPTERS[chapter]}")
-    return entries
+    return rows
 
 
 @cache
@@ -192,32 +192,37 @@ def _chapters_of(opcode: str) -> tuple[str, ...]:
 def chapter_of(identifier: str) -> str:
     """Return the name of the chapter that has the form with this id. Raises KeyError if there is none."""
     for chapter in (*_chapters_of(identifier.partition(".")[0]), *CHAPTERS):
-        if identifier in _entries(chapter):
+        if identifier in _rows(chapter):
             return chapter
     raise KeyError(identifier)
 
 
 @cache
-def _outlines(opcode: str) -> dict[str, tuple[frozenset[str], Texts, Texts]]:
-    """Return what may be said of an opcode's forms without decoding them, by id, in table order.
+def _fixed(opcode: str) -> dict[str, frozenset[str]]:
+    """Return the modifiers that each instruction of a form has, by the ids of an opcode's forms, in order."""
+    return {
+        identifier: frozenset(fixed.split())
+        for chapter in _chapters_of(opcode)
+        for identifier, named, fixed, _ in _rows(chapter).values()
+        if named == opcode
+    }
 
-    That is: modifiers that each instruction of the form has; the modifiers that may stand in each slot that
-    is always there; those in each other slot.
-    """
-    found: dict[str, tuple[frozenset[str], Texts, Texts]] = {}
-    for chapter in _chapters_of(opcode):
-        for identifier, entry in _entries(chapter).items():
-            if entry[2] == opcode:
-                always, others = modifiers_of(entry)
-                fixed = (slot for slot in always if len(slot) == 1)
-                found[identifier] = frozenset().union(*fixed), always, others
-    return found
+
+@cache
+def _encoded(identifier: str) -> Encoded:
+    return entry_of(_rows(chapter_of(identifier))[identifier])
+
+
+@cache
+def _slots(identifier: str) -> tuple[Texts, Texts]:
+    """Return the modifiers that may stand in each slot that is always there, and in each other slot."""
+    return modifiers_of(_encoded(identifier))
 
 
 @cache
 def form(identifier: str) -> Form:
     """Return the form with this id. Raises KeyError if there is none."""
-    return decoded(_entries(chapter_of(identifier))[identifier])
+    return decoded(_encoded(identifier))
 
 
 @cache
@@ -248,14 +253,14 @@ def opcodes() -> list[str]:
 @cache
 def forms_of(opcode: str) -> tuple[Form, ...]:
     """Return the forms of ``opcode``, in table order; empty if there are none."""
-    return tuple(map(form, _outlines(opcode)))
+    return tuple(map(form, _fixed(opcode)))
 
 
 def all_forms() -> Iterator[Form]:
     """Yield every form of the table, in table order. Raises NotationError if two have the same id."""
     known: dict[str, str] = {}
     for chapter in CHAPTERS:
-        for identifier in _entries(chapter):
+        for identifier in _rows(chapter):
             if identifier in known:
                 raise NotationError(
                     f"there are two entries [{identifier}], in {known[identifier]} and in {chapter}"
@@ -377,12 +382,12 @@ def _possible(opcode: str, modifiers: tuple[str, ...]) -> Iterator[Form]:
 
     To decode a form costs ten times more than a look at its modifiers.
     """
-    for identifier, (fixed, always, others) in _outlines(opcode).items():
-        if not fixed.issubset(modifiers) or any(slot.isdisjoint(modifiers) for slot in always):
-            continue
-        slots = (*always, *others)
-        if all(any(modifier in slot for slot in slots) for modifier in modifiers):
-            yield form(identifier)
+    for identifier, fixed in _fixed(opcode).items():
+        if fixed.issubset(modifiers):
+            always, others = _slots(identifier)
+            legal: frozenset[str] = frozenset().union(*always, *others)
+            if legal.issuperset(modifiers) and not any(slot.isdisjoint(modifiers) for slot in always):
+                yield form(identifier)
 
 
 @lru_cache(maxsize=65536)

@@ -18,7 +18,7 @@ from pyptx import isa
 from pyptx.ir import Instruction, parse_module
 from pyptx.isa import Form, all_forms, binding, form, table, target
 from pyptx.isa.chapters import split_chapter
-from pyptx.isa.index.encoding import encoded
+from pyptx.isa.index.encoding import encoded, row_of
 from pyptx.isa.reader import read_form
 from pyptx.toolchain import Tool, check_text
 from tests.isa import near_misses
@@ -96,12 +96,12 @@ def planted(identifier: str, right: str, wrong: str) -> Iterator[Form]:
     entry = split_chapter(import_module(f"pyptx.isa.forms.{chapter}").TEXT)[identifier]
     assert entry.text.count(right) == 1
     altered = encoded(read_form(entry.text.replace(right, wrong), entry.heads))
-    entries = table._entries(chapter) | {identifier: altered}
-    known = table._entries
+    rows = table._rows(chapter) | {identifier: row_of(altered)}
+    known = table._rows
     try:
         with pytest.MonkeyPatch.context() as patch:
             _forget()
-            patch.setattr(table, "_entries", lambda given: entries if given == chapter else known(given))
+            patch.setattr(table, "_rows", lambda given: rows if given == chapter else known(given))
             yield table.form(identifier)
     finally:
         _forget()

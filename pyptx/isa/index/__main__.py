@@ -1,4 +1,4 @@
-"""Write the modules of this folder anew: ``python -m pyptx.isa.index``."""
+"""Write the module ``entries`` of this folder anew: ``python -m pyptx.isa.index``."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from .reading import generated
 
 
 def main() -> None:
-    folder = Path(__file__).parent
-    for chapter in pkgutil.iter_modules(forms.__path__):
-        (folder / f"{chapter.name}.py").write_text(generated(chapter.name), encoding="utf-8", newline="\n")
+    chapters = sorted(chapter.name for chapter in pkgutil.iter_modules(forms.__path__))
+    path = Path(__file__).with_name("entries.py")
+    path.write_text(generated(chapters), encoding="utf-8", newline="\n")
 
 
 if __name__ == "__main__":

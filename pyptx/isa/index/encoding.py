@@ -1,13 +1,14 @@
-"""Forms as nested tuples of texts and numbers, which Python loads as one constant.
+"""Forms as nested tuples of texts and numbers, and these as rows of four texts, which Python loads quickly.
 
 Owns both directions, and what the matching of modifiers asks before it decodes a form.  A tuple has the
 fields of its class in order, without those at the end that have their defaults.  A modifier without limits of
-its own is its text; so is a slot with one such modifier of the slot's name.
+its own is its text; so is a slot with one such modifier of the slot's name.  A row has the tuple as JSON.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -24,10 +25,13 @@ from ..notation import (
 )
 from ..targets import TargetSet, Version
 
-__all__ = ["Encoded", "Texts", "decoded", "encoded", "modifiers_of"]
+__all__ = ["Encoded", "Row", "Texts", "decoded", "encoded", "entry_of", "modifiers_of", "row_of"]
 
-#: A form. Its first three fields are its id, its summary and its opcode, the fourth its groups of modifiers.
-Encoded = tuple[Any, ...]
+#: A form, in nested tuples or lists. Its first three fields are its id, its summary and its opcode, the fourth
+#: its groups of modifiers.
+Encoded = Sequence[Any]
+#: A form's id, its opcode, the modifiers that all its instructions have (between blanks), and itself as JSON.
+Row = tuple[str, str, str, str]
 #: The modifiers that may stand in each of some slots.
 Texts = tuple[frozenset[str], ...]
 
@@ -109,15 +113,27 @@ def encoded(form: Form) -> Encoded:
 
 # --- decoding -------------------------------------------------------------------------------------
 
-_targets = cache(TargetSet)
 _plain = cache(Alternative)
+
+
+@cache
+def _target_set(terms: tuple[str, ...]) -> TargetSet:
+    return TargetSet(terms)
+
+
+def _targets(terms: Iterable[str]) -> TargetSet:
+    return _target_set(tuple(terms))
+
+
+def _version(given: Sequence[int] | None) -> Version | None:
+    return None if given is None else (given[0], given[1])
 
 
 def _to_alternative(given: Any) -> Alternative:
     if given.__class__ is str:
         return _plain(given)
     text, since, terms = given
-    return Alternative(text, since, None if terms is None else _targets(terms))
+    return Alternative(text, _version(since), None if terms is None else _targets(terms))
 
 
 @cache
@@ -134,15 +150,16 @@ def _to_slot(given: Any) -> ModifierSlot:
 
 def _to_cases(given: Any) -> Cases:
     slots, rows = given
-    return Cases(slots, {key: Case(*case) for key, *case in rows})
+    return Cases(tuple(slots), {tuple(key): Case(tuple(types), *rest) for key, types, *rest in rows})
 
 
-def _to_spec(given: tuple[Any, ...]) -> OperandSpec:
+def _to_spec(given: Sequence[Any]) -> OperandSpec:
     fields = list(given)
+    fields[2] = tuple(fields[2])
     if len(fields) > 5:
         fields[5] = frozenset(fields[5])
-        if len(fields) > 6 and fields[6] is not None and fields[6][0] is None:
-            fields[6] = range(*fields[6][1:])
+        if len(fields) > 6 and fields[6] is not None:
+            fields[6] = tuple(fields[6]) if fields[6][0] is not None else range(*fields[6][1:])
         if len(fields) > 8:
             fields[8] = None if fields[8] is None else _to_spec(fields[8])
         if len(fields) > 9:
@@ -159,16 +176,16 @@ def decoded(given: Encoded) -> Form:
         id: str,
         summary: str,
         opcode: str,
-        modifiers: tuple[Any, ...],
-        operands: tuple[Any, ...],
+        modifiers: Sequence[Any],
+        operands: Sequence[Any],
         syntax: str,
-        since: Version,
-        on: tuple[str, ...],
+        since: Sequence[int],
+        on: Sequence[str],
         anchor: str,
-        relations: Iterable[tuple[str, str, str]] = (),
+        relations: Iterable[Sequence[str]] = (),
         check: str = "",
         operand_check: str = "",
-        notes: tuple[str, ...] = (),
+        notes: Iterable[str] = (),
         operand_limits: Iterable[Any] = (),
         sequence_limits: Iterable[Any] = (),
     ) -> Form:
@@ -179,12 +196,12 @@ def decoded(given: Encoded) -> Form:
             tuple(ModifierGroup(tuple(map(_to_slot, slots)), optional) for slots, optional in modifiers),
             tuple(OperandGroup(tuple(map(_to_spec, specs)), optional) for specs, optional in operands),
             tuple(Relation(*relation) for relation in relations),
-            since,
+            (since[0], since[1]),
             _targets(on),
             anchor,
             check,
             operand_check,
-            notes,
+            tuple(notes),
             tuple(map(_to_alternative, operand_limits)),
             tuple(map(_to_alternative, sequence_limits)),
             syntax,
@@ -209,3 +226,19 @@ def modifiers_of(given: Encoded) -> tuple[Texts, Texts]:
     for slots, optional in given[3]:
         (others if optional else always).extend(map(_texts, slots))
     return tuple(always), tuple(others)
+
+
+# --- rows -----------------------------------------------------------------------------------------
+
+
+def row_of(given: Encoded) -> Row:
+    """Return the row of a form."""
+    fixed = [text for slot in modifiers_of(given)[0] if len(slot) == 1 for text in slot]
+    text = json.dumps(given, separators=(",", ":"), ensure_ascii=False)
+    return given[0], given[2], " ".join(fixed), text
+
+
+def entry_of(row: Row) -> Encoded:
+    """Return the form that :func:`row_of` made the row of, with lists in place of tuples."""
+    entry: Encoded = json.loads(row[3])
+    return entry
