@@ -9,6 +9,7 @@ from __future__ import annotations
 import types
 import typing
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 from ..core.tuples import NamedTuple
@@ -66,6 +67,7 @@ class Check(NamedTuple):
 _ANYTHING = Check((object,), (), ("anything",))
 
 
+@cache
 def check_of(hint: Any) -> Check:
     """Return the check for an annotation. One that names no class, such as ``Any``, accepts any value."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)

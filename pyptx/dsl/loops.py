@@ -13,7 +13,6 @@ from types import TracebackType
 from ..core.errors import OperandError, TraceError
 from ..core.source import SourceLocation
 from ..core.types import ScalarType, pred, u32
-from ..flow.registers import accesses
 from ..ir import Guard, Immediate, Raw
 from .call_sites import caller_frames, here
 from .control import Condition, Guarded, inverted, uniform
@@ -97,6 +96,8 @@ class Loop(Guarded):
 
     def _reads(self, name: str) -> bool:
         """Return True if a statement in the loop reads the register ``name``."""
+        from ..flow.registers import accesses
+
         assert self.region is not None
         trace = self.trace
         for number in range(self.region.begin, len(trace.statements)):

@@ -6,16 +6,15 @@ from typing import TYPE_CHECKING
 
 from ..core.lazy import lazily
 from .arguments import guarded_value
-from .calls import block, branchtargets, call, callprototype, calltargets, pragma, variable
 from .control import bra, else_, exit, if_, label, new_label, raw, ret, scope
 from .inst import inst
 from .loops import do_while, for_, loop, while_
 from .operands import addr, pair, sink
 from .special import special
 from .symbols import minus, part, pattern, plus, symbol
-from .waiving import waive
 
 if TYPE_CHECKING:
+    from .calls import block, branchtargets, call, callprototype, calltargets, pragma, variable
     from .functions import func
     from .printf import printf
     from .program import param
@@ -88,6 +87,7 @@ if TYPE_CHECKING:
     from .units.mma import mma
     from .units.packed import pack, unpack
     from .units.select import selp, set_, setp, setp_pair, slct
+    from .waiving import waive
 
 __all__ = [
     # instructions and operands
@@ -235,9 +235,11 @@ def __dir__() -> list[str]:
 __getattr__ = lazily(
     __name__,
     {
+        "calls": ("block", "branchtargets", "call", "callprototype", "calltargets", "pragma", "variable"),
         "functions": ("func",),
         "printf": ("printf",),
         "program": ("param",),
+        "waiving": ("waive",),
         "units.bar": (),
         "units.barrier": (),
         "units.cache": (),

@@ -141,7 +141,10 @@ def _used(statements: Iterable[Statement]) -> set[str]:
     for statement in statements:
         if isinstance(statement, Instruction):
             for operand in statement.operands:
-                found.update([register.name for register in registers_of(operand)])
+                if operand.__class__ is Register:
+                    found.add(operand.name)
+                else:
+                    found.update([register.name for register in registers_of(operand)])
             if statement.guard is not None:
                 found.add(statement.guard.register.name)
         elif isinstance(statement, Raw):

@@ -16,7 +16,6 @@ from ..core.errors import TraceError
 from ..core.source import SourceLocation
 from ..core.tuples import NamedTuple
 from ..core.types import ScalarType
-from ..flow.registers import accesses
 from ..ir import Guard, Instruction, Raw, registers_of
 
 __all__ = ["Made", "Region", "check_defined", "dominates", "mentions"]
@@ -98,6 +97,8 @@ def _writes(statement: Instruction | Raw | None, name: str) -> bool:
         return False
     if isinstance(statement, Raw):
         return True
+    from ..flow.registers import accesses
+
     return any(register.name == name for register in accesses(statement)[1])
 
 

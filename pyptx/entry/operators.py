@@ -23,10 +23,8 @@ from ..core.errors import PyptxError, SpecError, UnsupportedError
 from ..core.records import dataclass
 from ..core.source import SourceLocation, is_author_file
 from ..dsl import Tile
-from ..flow.written import written_parameters
 from .arguments import allocate, bind_dims, check_info, gradient_error, place_of
 from .constants import exact_items
-from .content import content_digest
 from .formula import Context, Formula
 from .signatures import MISS
 
@@ -89,6 +87,8 @@ class _Call:
 
     def _check_written(self) -> None:
         """Raise an error if the kernel writes an input, whose memory torch may have given to others."""
+        from ..flow.written import written_parameters
+
         options = self.kernel.options
         count = self.kernel.recorded
         for recorded in self.kernel.recordings():
@@ -216,6 +216,8 @@ class Operators:
 
     def _register(self, call: _Call) -> Any:
         import torch
+
+        from .content import content_digest
 
         if not hasattr(torch.library, "register_vmap"):
             raise UnsupportedError(

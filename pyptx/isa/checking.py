@@ -37,11 +37,9 @@ from .availability import (
     version_fault,
 )
 from .binding import Binding, bind_instruction, check_target
-from .declared import declaration_faults
 from .directives import DIRECTIVES
 from .notation import OperandSpec
 from .operands import address_space
-from .signatures import call_faults
 from .targets import Target, target, version_text, written_target
 
 __all__ = ["check_kernel", "check_module"]
@@ -89,6 +87,8 @@ def check_module(module: Module) -> list[PyptxError]:
                 location=_first_line(module),
             )
         )
+    from .declared import declaration_faults
+
     found += declaration_faults(module)
     for function in module.functions:
         found += _FunctionCheck(module, function, arch).run()
@@ -297,6 +297,8 @@ class _FunctionCheck:
             elif isinstance(named, CallPrototype):
                 callee = named
         if callee is not None:
+            from .signatures import call_faults
+
             for fault in call_faults(operands.get("results"), operands.get("params"), callee, self.names):
                 self._fault(OperandError, fault, location, see="control-flow-instructions-call")
 
@@ -364,7 +366,7 @@ class _FunctionCheck:
         used: dict[str, Variable] = {}
         for function in reached_functions(self.module, self.function):
             # A function's own variables always count, those of the module only if the function uses them.
-            named = set(named_symbols(function))
+            named = set(named_symbols(function)) if shared else set()
             used.update({v.name: v for v in function.variables if v.space == "shared"})
             used.update({v.name: v for v in shared if v.name in named})
         size = sum(variable.nbytes for variable in used.values() if not variable.external)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import field
-from functools import partial
+from functools import cache, partial
 
 from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType
@@ -176,16 +176,17 @@ class OperandSpec:
 
     def scalar_types(self, chosen: Chosen) -> tuple[ScalarType, ...]:
         """Return the PTX types that the type expressions mean with the chosen modifiers."""
-        return tuple(_type_of(t, chosen) for t in self.case(chosen).types)
+        types = self.types if self.cases is None else self.case(chosen).types
+        return tuple([_type_of(expression, chosen) for expression in types])
 
     def lead_type(self, chosen: Chosen) -> ScalarType | None:
         """Return the type of a vector's first element if it differs from the other elements', else None."""
-        lead = self.case(chosen).lead
+        lead = "" if self.cases is None else self.case(chosen).lead
         return _type_of(lead, chosen) if lead else None
 
     def length(self, chosen: Chosen) -> int | None:
         """Return the length of the vector; None if the operand is a scalar, or if the slot is absent."""
-        count = self.case(chosen).count
+        count = self.count if self.cases is None else self.case(chosen).count
         return None if count is None else evaluate(count, chosen)
 
     def parts(self) -> Iterator[OperandSpec]:
@@ -292,7 +293,7 @@ def evaluate(expression: str, chosen: Chosen) -> int | None:
     """
     value: int | None = None
     operator = ""
-    for token in re.findall(r"\.\w+(?:\.[mnk]\b)?|\d+|[*/-]", expression):
+    for token in _tokens(expression):
         if token in "*/-":
             operator = token
             continue
@@ -312,6 +313,11 @@ def evaluate(expression: str, chosen: Chosen) -> int | None:
         else:
             value = term
     return value
+
+
+@cache
+def _tokens(expression: str) -> list[str]:
+    return re.findall(r"\.\w+(?:\.[mnk]\b)?|\d+|[*/-]", expression)
 
 
 def _type_of(expression: str, chosen: Chosen) -> ScalarType:

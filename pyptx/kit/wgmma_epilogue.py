@@ -15,15 +15,17 @@ The accumulator is f32; the output is f32, or bf16 or f16, rounded to nearest ev
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ..core.errors import SpecError
 from ..core.types import ScalarType, b32, f32, s32, u64
 from ..dsl import Buffer, Reg, TensorMapReg, ptx, reg
 from ..dsl.units.fragments import Fragment
-from .addend import Addend
 from .outputs import check_output, pack, settle
 from .staging import ROWS, check_staging
+
+if TYPE_CHECKING:
+    from .addend import Addend
 
 __all__ = [
     "ROWS",

@@ -14,7 +14,7 @@ import math
 import operator
 from collections.abc import Sequence
 from dataclasses import field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -23,7 +23,6 @@ from ..core.errors import SpecError
 from ..core.records import dataclass
 from ..core.tuples import NamedTuple
 from ..core.types import ScalarType
-from .tensor_map_image import DecodedMap, pack, unpack
 from .tensor_map_rules import (
     FILLS,
     INTERLEAVES,
@@ -35,6 +34,9 @@ from .tensor_map_rules import (
     element_of,
     transferred,
 )
+
+if TYPE_CHECKING:
+    from .tensor_map_image import DecodedMap
 
 __all__ = ["DriverArguments", "TensorMap"]
 
@@ -374,6 +376,8 @@ class TensorMap:
         alignment = 32 if self.interleave == "32B" else 16
         if address % alignment or not 0 <= address < 1 << 64:
             raise SpecError(f"the tensor's address {address:#x} is not a multiple of {alignment} bytes")
+        from .tensor_map_image import pack
+
         return pack(
             address=address,
             element=self.kind,
@@ -396,4 +400,6 @@ class TensorMap:
         Raises:
             SpecError: the bytes are not a tensor map, or hold a value that the driver would refuse.
         """
+        from .tensor_map_image import unpack
+
         return unpack(bytes(raw))

@@ -22,7 +22,6 @@ from ..records import records
 from ..registers import NotPred, Reg, move, new_register, owned, result
 from ..trace import Trace, current
 from ..types import bits_of
-from . import math
 from .bar import warp_sync
 from .qualifiers import one_of
 from .values import integer_modifier, present, value, value_pair
@@ -547,8 +546,7 @@ def redux(
     return value(kind, "redux", modifiers, operands, out=out)
 
 
-_FUNCTIONS: dict[str, Callable[..., Reg]] = {"add": math.add, "min": math.min, "max": math.max}
-_OPERATORS = (*_FUNCTIONS, "and", "or", "xor")
+_OPERATORS = ("add", "min", "max", "and", "or", "xor")
 
 
 def _combine(op: str, a: Reg, b: Reg, into: Reg, pred: Predicate = None) -> None:
@@ -557,7 +555,10 @@ def _combine(op: str, a: Reg, b: Reg, into: Reg, pred: Predicate = None) -> None
         bits = (bits_of(into.type).name,)
         value(into.type, op, bits, (a.operand, b.operand), out=into, pred=pred)
     else:
-        _FUNCTIONS[op](a, b, out=into, pred=pred)
+        from . import math
+
+        functions: dict[str, Callable[..., Reg]] = {"add": math.add, "min": math.min, "max": math.max}
+        functions[op](a, b, out=into, pred=pred)
 
 
 def _exchange(
