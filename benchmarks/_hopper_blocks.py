@@ -20,6 +20,7 @@ MANY: tuple[dict[str, Any], ...] = (
     {"tile": (256, 128), "cluster": (1, 2), "stagger": True},
     {"tile": (256, 128), "cluster": (1, 2), "stages": 4, "staging": 1},
     {"tile": (256, 128), "cluster": (1, 2), "stages": 4, "staging": 1, "stagger": True},
+    {"tile": (256, 96), "cluster": (1, 2), "ahead": True},
     {"tile": (256, 128), "cluster": (2, 1)},
     {"tile": (128, 192), "cluster": (2, 1)},
     {"tile": (128, 192), "cluster": (2, 1), "stagger": True},

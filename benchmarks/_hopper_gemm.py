@@ -147,6 +147,8 @@ def _promoted_candidates(M: int, N: int, K: int) -> dict[str, Any]:
         for stagger in (False, True):
             name = f"{tile} {cluster}{' stagger' * stagger}"
             found[name] = _promoted(M, N, K, tile=tile, cluster=cluster, stagger=stagger)
+    for cluster in ((1, 2), (2, 1)):
+        found[f"(256, 96) {cluster} ahead"] = _promoted(M, N, K, tile=(256, 96), cluster=cluster, ahead=True)
     return found
 
 

@@ -17,6 +17,8 @@ Scales whose rows TMA cannot load come from global memory all the same.
 * A warpgroup has one accumulator of 64 rows.  With 256 rows it multiplies its two halves one after the other,
   so that a thread holds 64 sums of a block and 128 totals.  Such a tile reads 2/3 of the bytes of L2 for
   each product that a tile of 128 x 128 reads, and L2 is what bounds the latter.
+* With ``ahead`` and at most 96 columns each half has an accumulator: the products of one are in flight while
+  the sums of the other are added, whatever the other warpgroup does.
 * The accumulator of a block is read after ``wgmma.wait_group(0)`` and overwritten by the next block's first
   product (``scale_d`` is 0), so nothing clears it.
 * A tile lies in at most two blocks of N.  If it lies in two, the thread takes the scale of each piece of
@@ -51,6 +53,7 @@ from gemm_options import BOXES, OUTPUTS, REGISTERS, ROWS, plan, usable_sms
 
 STAGGER = 1  # the named barrier with which the second warpgroup begins later
 BLOCK = 128  # elements of K, and of N, that share a scale
+UNROLLED = 4  # stages of a turn of the loop with ``ahead``
 LARGEST = {e4m3: 448.0, e5m2: 57344.0}
 
 
@@ -153,9 +156,11 @@ class Promotion:
         types: element types of A and B.
         second: None, or in two warpgroups that are staggered whether this is the second of them, in a
             register: its first products of a tile wait until the first one's have completed.
+        ahead: whether each of two blocks has an accumulator, so that one is added while the other's products
+            run; :meth:`tile` then needs a second side of the ring.
     """
 
-    def __init__(self, operands, tiles, scales, *, n, blocks, first, types, second=None):
+    def __init__(self, operands, tiles, scales, *, n, blocks, first, types, second=None, ahead=False):
         self.operands, self.scales = operands, scales
         self.first, self.second = first, second
         self.staged = isinstance(scales, kit.StagedScalesReader)
@@ -168,31 +173,35 @@ class Promotion:
         if second is not None:
             self.turn = reg.scalar(u32)
             ptx.inst.selp.b32(self.turn, 1, 0, second)
-        self.acc = ptx.wgmma.accumulator(n=n, name="acc_")
+        accs = [ptx.wgmma.accumulator(n=n, name=f"acc{i}_") for i in range(2 if ahead else 1)]
+        self.accs = accs if ahead else accs * blocks  # that of each block
+        self.ahead = ahead
         self.totals = [ptx.wgmma.accumulator(n=n, name=f"total{block}_") for block in range(blocks)]
 
-    def tile(self, consumer, K, *, row, column, **others):
+    def tile(self, consumer, K, *, row, column, read=None, **others):
         """Record the loop over K of a tile, and return its totals.
 
         Args:
             consumer: the ring's side.
             K: length of the sums.
             row, column: first row and column of the tile.
+            read: the side that hands stages back, with ``ahead``.
             others: what else ``kit.BlockScales.begin`` needs.
         """
         if self.staged:
             self.scales.begin(self.totals, row=row, column=column)
         else:
             self.scales.begin(self.totals, row=row + self.first, column=column, **others)
+        if self.ahead:
+            return self._two_in_turn(consumer, read, K)
         last = len(self.products) - 1
         if self.second is not None:
             with ptx.if_(self.second):
                 ptx.bar.sync(STAGGER, 256)
         with ptx.for_(0, K, BLOCK) as k:
             slot = consumer.acquire()
-            for block, (multiply, total) in enumerate(zip(self.products, self.totals, strict=True)):
-                multiply([self.acc], slot.index, accumulate=False)
-                ptx.wgmma.commit_group()
+            for block in range(last + 1):
+                self._start(slot, block)
                 if block == 0:
                     # While the tensor cores work: the scales are needed after the wait.
                     if self.staged:
@@ -204,8 +213,48 @@ class Promotion:
                     ptx.bar.arrive(STAGGER, 256, pred=self.begins(k))
                 if block == last:
                     self.operands.hand_back(consumer)
-                self.scales.add(self.acc, total, block)
+                self._add(block)
         return self.totals
+
+    def _two_in_turn(self, consumer, read, K):
+        """Record a tile's loop in which the next products are in flight before a wait for the last ones.
+
+        A turn of the loop has several stages and ends with a wait for all: ptxas would serialize products
+        that are in flight from one turn to the next.
+        """
+        k_blocks = -(-K // BLOCK)
+        whole = k_blocks // UNROLLED * UNROLLED
+        if whole:
+            with ptx.for_(0, whole * BLOCK, UNROLLED * BLOCK) as k:
+                self._stages(consumer, read, k, UNROLLED)
+        if k_blocks > whole:
+            self._stages(consumer, read, whole * BLOCK, k_blocks - whole)
+        return self.totals
+
+    def _stages(self, consumer, read, k, count):
+        for i in range(count):
+            slot = consumer.acquire()
+            self._start(slot, 0)
+            if i:
+                ptx.wgmma.wait_group(1)
+                self.operands.hand_back(read)
+                self._add(1)
+            self._start(slot, 1)
+            if self.staged:
+                self.scales.read(slot, k + i * BLOCK if i else k)  # those of the stage before have been used
+            consumer.advance()
+            ptx.wgmma.wait_group(1)
+            self._add(0)
+        ptx.wgmma.wait_group(0)
+        self.operands.hand_back(read)
+        self._add(1)
+
+    def _start(self, slot, block):
+        self.products[block]([self.accs[block]], slot.index, accumulate=False)
+        ptx.wgmma.commit_group()
+
+    def _add(self, block):
+        self.scales.add(self.accs[block], self.totals[block], block)
 
     def begins(self, k):
         """Return whether this is the first warpgroup in its first block of K."""
@@ -227,6 +276,7 @@ def build_gemm_blockwise(
     scales_major="M",
     scales_in=None,
     stagger=False,
+    ahead=False,
     order=kit.tile_order.boustrophedon,
     sms=None,
 ):
@@ -255,6 +305,9 @@ def build_gemm_blockwise(
         stagger: whether the second warpgroup begins a tile half a period after the first one, so that from
             the beginning one adds, and at the end one stores, while the other multiplies.  Needs two
             warpgroups, and no fewer blocks of K than stages.
+        ahead: whether a warpgroup starts products before it adds the last ones, in a tile of 256 rows and at
+            most 96 columns, whose two halves then have an accumulator each. Without ``stagger``, and
+            not with scales in registers.
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
         sms: number of SMs to use; default: those that clusters of this size fill at the same time.
 
@@ -291,6 +344,11 @@ def build_gemm_blockwise(
     )
     if stagger:
         check_stagger(warpgroups, k_blocks, stages)
+    if ahead and (stagger or blocks != 2 or BN > 96 or not (shared or scales_major is None)):
+        raise SpecError(
+            f"ahead with tile = {tile}, stagger = {stagger}: expected 256 rows, at most 96 columns, "
+            "warpgroups that are not staggered, and scales that TMA loads"
+        )
     operands = kit.SharedOperands(kit.ClusterGrid(*cluster), tile, a_type, b_type)
     CM, CN = cluster
     ctas = CM * CN
@@ -398,12 +456,14 @@ def build_gemm_blockwise(
                 first=first_row,
                 types=(a_type, b_type),
                 second=warpgroup == 2 if stagger else None,
+                ahead=ahead,
             )
             consumer = ring.consumer()
+            read = ring.consumer() if ahead else None
 
             with work.loop() as tile:
                 m_base, n_base = place(tile)
-                totals = promotion.tile(consumer, K, row=m_base, column=n_base, last=height - 1)
+                totals = promotion.tile(consumer, K, row=m_base, column=n_base, read=read, last=height - 1)
                 if scales_major is None:
                     scales.finish(totals)
                 for block, total in enumerate(totals):
