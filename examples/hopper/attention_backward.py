@@ -70,6 +70,7 @@ from types import SimpleNamespace
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
 from attention_backward_ends import (
+    KEYS,
     SPREAD,
     AttentionBackward,
     build_finish,
@@ -77,6 +78,7 @@ from attention_backward_ends import (
     check_options,
     check_room,
     choose,
+    most_ds_stages,
 )
 from attention_reference import hopper
 from attention_reference.backward import make_inputs, measure, reference, verify
@@ -85,8 +87,7 @@ from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, pred, ptx, reg, 
 
 __all__ = ["AttentionBackward", "build_attention_backward", "make_inputs", "reference"]
 
-KEYS = 128  # of a block, 64 in each of the two consumer warpgroups
-ROWS = 64
+ROWS = 64  # keys of a block in each of the two consumer warpgroups
 WARPS = 8
 BLOCKS = {64: 128, 128: 64}  # queries of a block whose dQ has its queries in rows, by head dim
 REGISTERS = (24, 240)  # of a thread of the producer's and of a consumer's warpgroup
@@ -111,7 +112,8 @@ def build_attention_backward(
     block=None,
     overlap=None,
     rounded=None,
-    stages=2,
+    stages=None,
+    q_stages=None,
     ds_stages=None,
     store_at=0.5,
     staged=True,
@@ -137,8 +139,10 @@ def build_attention_backward(
             scores. 4: as 3, and under the next scores. Default: the most that there are registers for.
         rounded: whether dS is computed with P as it is rounded for dV, which frees registers; default: with
             ``overlap=3``.
-        stages: depth of the rings of Q and dO, at least 2.
-        ds_stages: stages of dS: 1, or ``stages``; default: 2 where ``stages`` is 2, else 1.
+        stages: depth of the rings of Q and dO, at least 2; default: 3 where ``overlap`` is above 2, since a
+            block of Q stays until the middle of the next block, else 2.
+        q_stages: depth of the ring of Q alone, which is needed longest; default: ``stages``.
+        ds_stages: stages of dS: 1, or ``stages``; default: ``stages`` if they fit, else 1.
         store_at: share of a block's exponentials that stand before the wait for dQ, 0 to 1.
         staged: whether dQ goes through shared memory to the copy engine, which adds it; otherwise the warps
             add their registers to the sums.
@@ -152,7 +156,8 @@ def build_attention_backward(
     """
     Sk, Hk = Sk or S, Hk or H
     block, overlap, rounded = choose(D, block, overlap, rounded, deterministic or Sk % KEYS)
-    ds_stages = (2 if stages == 2 else 1) if ds_stages is None else ds_stages
+    stages = (3 if overlap > 2 else 2) if stages is None else stages
+    ds_stages = most_ds_stages(D, block, stages) if ds_stages is None else ds_stages
     check_options(B, H, S, D, Sk, Hk, dtype, block, overlap, stages, ds_stages, store_at)
     early = D == 128 or overlap > 1  # whether the product into dV begins before dS
     if rounded and not (early and overlap):
@@ -181,12 +186,14 @@ def build_attention_backward(
     queries = block if D == 128 else block // 2  # of dQ in a warpgroup
     sums = kit.SummedAccumulator(queries if turned else 64, warps=WARPS)
     statistics = Tile(B, H, blocks_q * block, f32)
-    check_room(
-        2 * load_kv.nbytes
-        + stages * (2 * load_q.nbytes + 2 * block * f32.nbytes)
-        + ds_stages * ds_tile.nbytes
-        + WARPS * (staged * sums.nbytes + 16 * load_kv.width * dtype.nbytes)
-    )
+    staging = WARPS * (staged * sums.nbytes + 16 * load_kv.width * dtype.nbytes)
+    loaded = load_q.nbytes + block * f32.nbytes  # of a stage of Q or dO
+    fixed = 2 * load_kv.nbytes + stages * loaded + ds_stages * ds_tile.nbytes + staging
+    q_stages = stages if q_stages is None else q_stages
+    if q_stages < 2:
+        raise SpecError(f"q_stages = {q_stages}: expected at least 2")
+    check_room(fixed + q_stages * loaded)
+    shared = q_stages == stages  # whether Q and dO of a block are in stages of one number
     stored_kv = load_kv.stored(B, Sk, Hk, kit.wgmma_epilogue.ROWS)
 
     @kernel(
@@ -211,16 +218,16 @@ def build_attention_backward(
         warp = kit.warp_index()
         work = order_of_tiles.tiles(ptx.special.ctaid.x())
         tile_k, tile_v = load_kv.stages(1), load_kv.stages(1)
-        tile_q, tile_do = load_q.stages(stages), load_q.stages(stages)
+        tile_q, tile_do = load_q.stages(q_stages), load_q.stages(stages)
         tile_ds = ds_tile.stages(ds_stages)
         out = smem.alloc((WARPS * 16, load_kv.width), dtype, swizzle="128B", stages=1)
         dq_parts = sums.staging() if staged else None
-        lse = smem.alloc(block, f32, align=128, stages=stages)
+        lse = smem.alloc(block, f32, align=128, stages=q_stages)
         delta = smem.alloc(block, f32, align=128, stages=stages)
         places = smem.alloc((WARPS, 4), u32, align=16)
         rings = [
             kit.Ring(depth, consumers=WARPS, name=name)
-            for name, depth in (("k", 1), ("v", 1), ("q", stages), ("do", stages))
+            for name, depth in (("k", 1), ("v", 1), ("q", q_stages), ("do", stages))
         ]
         k_ring, v_ring, q_ring, do_ring = rings
         with kit.single_thread(warp, 0):
@@ -299,8 +306,9 @@ def build_attention_backward(
                 ds_rows: ds_tile.nbytes,
             }
             to_ds = kit.TransposedStore(warp & 3)
-            # Q, dO and dS of a block are in stages of one number.
-            ring, before = q_ring.consumer(), reg.scalar(u32)
+            # dO and dS of a block are in stages of one number.
+            ring, before_q = q_ring.consumer(), reg.scalar(u32)
+            do_side, before = (ring, before_q) if shared else (do_ring.consumer(), reg.scalar(u32))
             k_slot, v_slot, phase = k_ring.slot(0), v_ring.slot(0), reg.scalar(u32, init=0)
             started = reg.scalar(pred)  # whether dK has a value that products add to
             behind = 1 if overlap in (2, 4) else 0  # groups of products that waits leave behind
@@ -330,14 +338,14 @@ def build_attention_backward(
                     ptx.inst.ld.shared.v4.f32(found, ptx.addr(base.base, base.offset + 4 * column))
                     yield from (found[:2], found[2:])
 
-            def start_gradients(stage):
+            def start_gradients(stage, stage_q):
                 """Start the products into dQ and dK of a block, whose dS both warpgroups have stored."""
                 left, right = steps(ds_rows, stage if ds_stages > 1 else 0), steps(k_columns)
                 if turned:
                     multiply(dq, right, left, trans_a=True)
                 else:
                     multiply(dq, left, right, trans_b=True)
-                multiply(dk, ds, steps(q_columns, stage), started, trans_b=True)
+                multiply(dk, ds, steps(q_columns, stage_q), started, trans_b=True)
                 ptx.inst.setp.eq.u32(started, 0, 0)
 
             def start_last_block():
@@ -345,7 +353,7 @@ def build_attention_backward(
                 ptx.bar.sync(1, 256)
                 ptx.wgmma.wait_group(behind)
                 ptx.wgmma.fence()
-                start_gradients(before)
+                start_gradients(before, before_q)
 
             def add_dq(tile, last=None):
                 """Hand dQ of a block, by default the one before, to the engine; it is complete."""
@@ -395,9 +403,16 @@ def build_attention_backward(
                 """Store this warpgroup's dS, transposed."""
                 if ds_stages == 1:
                     ptx.bar.sync(2, 256)  # both warpgroups have read the dS before
-                part = tile_ds[ring.stage if ds_stages > 1 else 0].rows(half * block, block)
+                part = tile_ds[do_side.stage if ds_stages > 1 else 0].rows(half * block, block)
                 to_ds.store(ds, part)
                 ptx.fence.proxy_async("shared::cta")
+
+            def advance():
+                before_q.set(ring.stage)
+                ring.advance()
+                if not shared:
+                    before.set(do_side.stage)
+                    do_side.advance()
 
             def turn(tile, number, masked, first):
                 """Go to block ``number``: its P and dS, the rest of the block before."""
@@ -420,11 +435,11 @@ def build_attention_backward(
                     blocks.mask(s, tile.key + row, number * block + pair)
                 if not first:
                     ptx.wgmma.wait_group(0)
-                    ptx.mbarrier.arrive(q_ring.slot(before).empty, pred=leader)
+                    ptx.mbarrier.arrive(q_ring.slot(before_q).empty, pred=leader)
                 if early:
                     round_p()
-                slot = do_ring.slot(ring.stage)
-                ptx.mbarrier.wait(slot.full, ring.phase)
+                slot = do_ring.slot(do_side.stage)
+                ptx.mbarrier.wait(slot.full, do_side.phase)
                 ptx.wgmma.fence()
                 multiply(dp, steps(v_rows), steps(do_rows, slot.index))
                 if early:
@@ -436,8 +451,7 @@ def build_attention_backward(
                     ptx.wgmma.fence()
                     multiply(dv, p, steps(do_columns, slot.index), not first, trans_b=True)
                 store_ds()
-                before.set(ring.stage)
-                ring.advance()
+                advance()
 
             def full_turn(tile, number, masked, first):
                 """Go to block ``number`` with more products under way, for ``overlap`` above 2."""
@@ -452,13 +466,13 @@ def build_attention_backward(
                     ptx.bar.sync(1, 256)
                     ptx.wgmma.wait_group(1)
                     ptx.mbarrier.arrive(do_ring.slot(before).empty, pred=leader)
-                    start_gradients(before)
+                    start_gradients(before, before_q)
                     ptx.wgmma.wait_group(2)
                     exponentials(found, 0, middle)
                     ptx.wgmma.wait_group(1)
                     add_dq(tile)
-                slot = do_ring.slot(ring.stage)
-                ptx.mbarrier.wait(slot.full, ring.phase)
+                slot = do_ring.slot(do_side.stage)
+                ptx.mbarrier.wait(slot.full, do_side.phase)
                 ptx.wgmma.fence()
                 multiply(dp, steps(v_rows), steps(do_rows, slot.index))
                 exponentials(found, middle, block // 8)
@@ -466,15 +480,14 @@ def build_attention_backward(
                     blocks.mask(s, tile.key + row, number * block + pair)
                 if not first:
                     ptx.wgmma.wait_group(1)
-                    ptx.mbarrier.arrive(q_ring.slot(before).empty, pred=leader)
+                    ptx.mbarrier.arrive(q_ring.slot(before_q).empty, pred=leader)
                 round_p()
                 ptx.wgmma.fence()
                 multiply(dv, p, steps(do_columns, slot.index), not first, trans_b=True)
                 ptx.wgmma.wait_group(1)
                 make_ds(slot)
                 store_ds()
-                before.set(ring.stage)
-                ring.advance()
+                advance()
                 if overlap == 3:
                     ptx.wgmma.wait_group(0)
 
@@ -483,8 +496,8 @@ def build_attention_backward(
                 slot = ring.acquire()
                 ptx.wgmma.fence()
                 multiply(s, steps(k_rows), steps(q_rows, slot.index))
-                do_slot = do_ring.slot(ring.stage)
-                ptx.mbarrier.wait(do_slot.full, ring.phase)
+                do_slot = do_ring.slot(do_side.stage)
+                ptx.mbarrier.wait(do_slot.full, do_side.phase)
                 multiply(dp, steps(v_rows), steps(do_rows, slot.index))
                 ptx.wgmma.wait_group(1)
                 exponentials(numbers(lse, slot), 0, block // 8)
@@ -497,13 +510,13 @@ def build_attention_backward(
                 ptx.wgmma.fence()
                 multiply(dv, p, steps(do_columns, slot.index), started, trans_b=True)
                 ptx.bar.sync(1, 256)
-                start_gradients(slot.index)
+                start_gradients(do_slot.index, slot.index)
                 ptx.wgmma.wait_group(1)
                 ptx.mbarrier.arrive(do_slot.empty, pred=leader)
                 add_dq(tile, tile.part)
                 ptx.wgmma.wait_group(0)
                 ptx.mbarrier.arrive(slot.empty, pred=leader)
-                ring.advance()
+                advance()
 
             with work.loop() as index:
                 tile = place(index)
@@ -552,7 +565,7 @@ def build_attention_backward(
                     ptx.mbarrier.arrive(do_ring.slot(before).empty, pred=leader)
                     add_dq(tile)
                     ptx.wgmma.wait_group(0)
-                    ptx.mbarrier.arrive(q_ring.slot(before).empty, pred=leader)
+                    ptx.mbarrier.arrive(q_ring.slot(before_q).empty, pred=leader)
                 ptx.mbarrier.arrive(k_slot.empty, pred=leader)
                 phase ^= 1
                 if deterministic:

@@ -75,6 +75,7 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 2, 200, 64), {"block": 128, "overlap": 1, "causal": True, "Hk": 1}),
     ((1, 1, 150, 128), {"block": 48, "overlap": 4, "rounded": True, "dtype": f16, "causal": True}),
     ((1, 1, 250, 64), {"overlap": 3, "Sk": 128, "stages": 3, "ds_stages": 1}),
+    ((1, 2, 200, 128), {"q_stages": 4, "stages": 2, "block": 48, "Sk": 128, "Hk": 1}),
     ((1, 2, 150, 128), {"staged": False, "Sk": 128, "Hk": 1, "stages": 3, "ds_stages": 1}),
 ]
 
@@ -149,6 +150,9 @@ TIMED: list[tuple[int, dict[str, Any]]] = [
         {"store_at": 0.0},
         {"store_at": 1.0},
         {"staged": False},
+        {"stages": 2},
+        {"stages": 2, "causal": True},
+        {"q_stages": 4, "stages": 2, "block": {64: 64, 128: 48}[D]},
         {"stages": 3, "ds_stages": 1, "staged": False, "causal": True},
         {"overlap": 0},
         {"overlap": 0, "causal": True, "block": {64: 96, 128: 80}[D], "ds_stages": 1},
@@ -221,6 +225,7 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((1, 1, 64, 256), {}, "D = 256"),
         ((1, 4, 64, 64), {"Hk": 3}, "Hk a divisor of H"),
         ((1, 1, 64, 64), {"stages": 1}, "stages = 1"),
+        ((1, 1, 64, 64), {"q_stages": 1}, "q_stages = 1"),
         ((1, 1, 64, 64), {"ds_stages": 3}, "ds_stages = 3"),
         ((1, 1, 64, 64), {"store_at": 1.5}, "store_at = 1.5"),
         ((1, 1, 64, 64), {"overlap": 5}, "overlap = 5"),
@@ -229,7 +234,7 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((1, 1, 64, 128), {"deterministic": True, "staged": False}, "deterministic without staged"),
         ((1, 1, 64, 128), {"block": 144}, "block = 144"),
         ((1, 4, 64, 64), {"section": 3}, "section = 3"),
-        ((1, 1, 64, 128), {"block": 80}, "247040 bytes of tiles"),
+        ((1, 1, 64, 128), {"block": 80, "ds_stages": 2}, "247040 bytes of tiles"),
         ((1, 1, 64, 64), {"dtype": None}, "expected bf16 or f16"),
     ],
 )

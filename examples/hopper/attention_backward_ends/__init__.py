@@ -15,6 +15,7 @@ from pyptx import SpecError, Tile, bf16, f16, f32, kernel, kit, ptx, reg, smem, 
 
 THREADS = 256
 SHARED_BYTES = 226 << 10  # of tiles in a CTA; barriers and places have the rest
+KEYS = 128  # of a block
 SPREAD = 16  # queries whose numbers lie in the order in which lanes need them
 VECTOR = 8  # elements of 16 bits in a load of 16 bytes
 #: Head dim: blocks up to so many queries leave registers for an overlap.
@@ -26,9 +27,14 @@ def choose(D, block, overlap, rounded, tight):
     """Return what the backward was given, with defaults for None: block, overlap and whether P is rounded.
 
     ``tight`` says that registers are short: for sums in order, or for keys that end within a block.
+
+    Raises:
+        SpecError: another head dim.
     """
-    block = block or {64: 96, 128: 64}.get(D)
-    if overlap is None and D in MOST:
+    if D not in MOST:
+        raise SpecError(f"D = {D}: expected 64 or 128")
+    block = block or {64: 96, 128: 64}[D]
+    if overlap is None:
         overlap = next(level for most, level in MOST[D] if block <= most)
         overlap = min(overlap, 1) if tight else overlap
     return block, overlap, overlap == 3 if rounded is None else rounded
@@ -36,8 +42,6 @@ def choose(D, block, overlap, rounded, tight):
 
 def check_options(B, H, S, D, Sk, Hk, dtype, block, overlap, stages, ds_stages, store_at):
     """Raise SpecError for a combination of options of the backward that is not built."""
-    if D not in (64, 128):
-        raise SpecError(f"D = {D}: expected 64 or 128")
     if min(B, H, S, Sk, Hk) < 1 or H % Hk:
         raise SpecError(
             f"B, H, S, Sk, Hk = {(B, H, S, Sk, Hk)}: expected positive numbers, Hk a divisor of H"
@@ -52,6 +56,13 @@ def check_options(B, H, S, D, Sk, Hk, dtype, block, overlap, stages, ds_stages, 
         raise SpecError(f"overlap = {overlap}: expected 0 to 4")
     if not 0 <= store_at <= 1:
         raise SpecError(f"store_at = {store_at}: expected a part, 0 to 1")
+
+
+def most_ds_stages(D, block, stages):
+    """Return ``stages`` if dS can have as many beside all other tiles in shared memory, else 1."""
+    rows = 2 * KEYS + 2 * stages * block + 2 * block  # of D elements of 16 bits: K, V, Q, dO; dQ in f32
+    more = stages * block * KEYS + KEYS * 64 + 4 * stages * block  # dS, staging of dK and dV, delta and LSE
+    return stages if 2 * (rows * D + more) <= SHARED_BYTES else 1
 
 
 def check_room(nbytes):
