@@ -103,8 +103,8 @@ def _places(wheel: str) -> Iterator[tuple[str, Path | None]]:
     if not roots:
         yield found, None
     for root in map(Path, roots):
-        for home in sorted(root.glob("cu[0-9]*"), key=lambda p: (len(p.name), p.name), reverse=True):
-            yield found, home / "bin"
+        for release in _releases(root):
+            yield found, root / release / "bin"
         # Wheels up to CUDA 12 have a folder each: nvidia/cuda_nvcc/bin.
         yield found, root / wheel.removeprefix("nvidia-").replace("-", "_") / "bin"
     for variable in ("CUDA_HOME", "CUDA_PATH"):
@@ -113,6 +113,17 @@ def _places(wheel: str) -> Iterator[tuple[str, Path | None]]:
     for folder in os.environ.get("PATH", "").split(os.pathsep):
         if folder:
             yield "PATH", Path(folder)
+
+
+def _releases(root: Path) -> list[str]:
+    """Return the folders of CUDA's releases, ``cu13`` for example, the newest first."""
+    try:
+        names = os.listdir(root)
+    except OSError:
+        return []
+    # Not by a pattern: to compile one would take longer than the rest of the search.
+    releases = [name for name in names if name.startswith("cu") and "0" <= name[2:3] <= "9"]
+    return sorted(releases, key=lambda name: (len(name), name), reverse=True)
 
 
 def _try(name: str, place: Path, found: str) -> Tool | str:
