@@ -37,10 +37,11 @@ FEW: tuple[dict[str, Any], ...] = (
     {"tile": (64, 128), "cluster": (2, 1)},
 )
 GROUPS: tuple[dict[str, Any], ...] = (
+    {"tile": (128, 192), "cluster": (1, 1)},
+    {"tile": (128, 192), "cluster": (1, 1), "stagger": True},
     {"tile": (128, 192), "cluster": (1, 2)},
     {"tile": (128, 192), "cluster": (1, 2), "stagger": True},
     {"tile": (128, 192), "cluster": (2, 1)},
-    {"tile": (128, 192), "cluster": (1, 1)},
     {"tile": (128, 128), "cluster": (1, 2)},
     {"tile": (256, 128), "cluster": (1, 2)},
 )

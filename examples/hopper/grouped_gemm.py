@@ -60,7 +60,7 @@ def build_grouped_gemm(
     out_type=bf16,
     b_major="K",
     tile=None,
-    cluster=(1, 2),
+    cluster=(1, 1),
     scales_major=None,
     scales_in=None,
     stagger=False,

@@ -51,7 +51,7 @@ FASTEST = {
 
 def sizes(dtype, tuning, inputs=1):
     """Return the options of the plan: the caller's, or else those that were fastest."""
-    return {"held": 2 * dtype.nbytes // inputs, **(tuning or {"prefer": FASTEST[dtype.nbytes]})}
+    return {"held": 2 * dtype.nbytes // inputs, **(tuning or {"prefer": FASTEST.get(dtype.nbytes)})}
 
 
 def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=False, **tuning):

@@ -58,7 +58,7 @@ FASTEST = {4: {"threads": 1024}, 2: {"threads": 512}}
 
 def sizes(dtype, tuning, inputs=1):
     """Return the options of the plan: the caller's, or else those that were fastest."""
-    return {"held": KEPT // inputs, **(tuning or {"prefer": FASTEST[dtype.nbytes]})}
+    return {"held": KEPT // inputs, **(tuning or {"prefer": FASTEST.get(dtype.nbytes)})}
 
 
 def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=False, **tuning):

@@ -44,7 +44,10 @@ class OrderedTerms:
     def wait(self, place: Reg, number: Reg) -> None:
         """Make the leader wait until ``number`` terms have arrived. The next :meth:`count` is for the place.
 
-        Records ``mad.wide``, a guarded loop of ``ld.acquire.gpu``, ``fence.proxy.async`` and a ``mov``.
+        Records ``mad.wide``, a guarded loop of ``ld.acquire.gpu``, ``fence.proxy.async``, ``bar.warp.sync``
+        and a ``mov``.  The warp must be whole again before the copy engine gets the term: ptxas issues a bulk
+        instruction once for each part of a warp that has come apart, and the term is added twice (seen on an
+        H200).
 
         Args:
             place: number of the place, a u32 register.
@@ -55,6 +58,7 @@ class OrderedTerms:
             with ptx.do_while(lambda: there < number):
                 ptx.load(u32, counter, space="global", sem="acquire", scope="gpu", out=there)
             ptx.fence.proxy_async("global")
+        ptx.warp.sync()
         self._added.set(place)
 
     def count(self) -> None:
