@@ -19,7 +19,7 @@ KEYS = 128  # of a block
 SPREAD = 16  # queries whose numbers lie in the order in which lanes need them
 VECTOR = 8  # elements of 16 bits in a load of 16 bytes
 #: Head dim: blocks up to so many queries leave registers for an overlap.
-MOST = {64: ((96, 4), (math.inf, 1)), 128: ((48, 4), (64, 3), (math.inf, 0))}
+MOST = {64: ((96, 3), (math.inf, 1)), 128: ((48, 4), (64, 3), (math.inf, 0))}
 MINUS_INFINITY = float("-inf")
 
 
