@@ -15,7 +15,7 @@ A of the products into dV and dK straight from registers, and dS alone goes thro
                             +------------------+----------+       +-----------------------------+
     K, V  warpgroup 1  64   | S^T  = K Q_j^T   |          |       | Q and -LSE: block j, j+1    |
     rows  warpgroup 2  64   | dP^T = V dO_j^T  |   ...    |       | dO and -delta: block j, j+1 |
-                            | dV += P^T dO_j   |          |       | dS: block j, j+1            |
+                            | dV += P^T dO_j   |          |       | dS: block j (, j+1)         |
                             | dK += dS^T Q_j   |          |       | dQ: a part of each warp     |
                             +------------------+----------+       +-----------------------------+
                                dQ_j = dS K  -> added to the sums in memory by the copy engine
@@ -39,8 +39,8 @@ transposed: its elements are rows.
 
 The rules that make it correct:
 
-* dS has two stages. A warpgroup writes a stage again two blocks later; the barrier between says that the
-  other one has waited for its products of that stage.  With one stage a second barrier says so.
+* With several stages of dS a warpgroup writes a stage again so many blocks later; the barrier between says
+  that the other one has waited for its products of that stage.  With one stage a second barrier says so.
 * A warp frees dO_j when the product into dV has completed, at the latest with S_(j+1), and Q_j after the wait
   for dK_j.  It has read LSE and delta before the fence and the barrier that stand between.
 * Each warp has a part of dQ of its own: it writes it when the engine has read the part before.
@@ -155,7 +155,7 @@ def build_attention_backward(
         SpecError: a combination that is not built.
     """
     Sk, Hk = Sk or S, Hk or H
-    block, overlap, rounded = choose(D, block, overlap, rounded, deterministic or Sk % KEYS)
+    block, overlap, rounded = choose(D, block, overlap, rounded, deterministic or Sk % KEYS, staged)
     stages = (3 if overlap > 2 else 2) if stages is None else stages
     ds_stages = most_ds_stages(D, block, stages) if ds_stages is None else ds_stages
     check_options(B, H, S, D, Sk, Hk, dtype, block, overlap, stages, ds_stages, store_at)

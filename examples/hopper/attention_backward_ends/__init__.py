@@ -23,10 +23,11 @@ MOST = {64: ((96, 3), (math.inf, 1)), 128: ((48, 4), (64, 3), (math.inf, 0))}
 MINUS_INFINITY = float("-inf")
 
 
-def choose(D, block, overlap, rounded, tight):
+def choose(D, block, overlap, rounded, tight, staged):
     """Return what the backward was given, with defaults for None: block, overlap and whether P is rounded.
 
-    ``tight`` says that registers are short: for sums in order, or for keys that end within a block.
+    ``tight`` says that registers are short: for sums in order, or for keys that end within a block.  Sums
+    that warps add, not ``staged``, take some for addresses.
 
     Raises:
         SpecError: another head dim.
@@ -36,7 +37,8 @@ def choose(D, block, overlap, rounded, tight):
     block = block or {64: 96, 128: 64}[D]
     if overlap is None:
         overlap = next(level for most, level in MOST[D] if block <= most)
-        overlap = min(overlap, 1) if tight else overlap
+        if tight:
+            overlap = min(overlap, 1 if staged or D == 64 else 0)
     return block, overlap, overlap == 3 if rounded is None else rounded
 
 
