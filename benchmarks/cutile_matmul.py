@@ -3,7 +3,7 @@
 The sizes are those of cuTile's tutorial: squares of 1024 to 16384, float16. The kernel is that by mma.sync,
 the text for sm_80 (for sm_120 on a GPU of compute capability 12.0), and that by tcgen05.mma on a B200 or
 B300. `pyptx.bench` verifies each kernel on random normal numbers, then times both in turns and flushes the L2
-cache before every run. `--stages 4` takes 192 KB of shared memory, which GPUs of data centers have.
+cache before every run. `--stages 3` takes 144 KB of shared memory, which GPUs of data centers have.
 `--type float32` measures tf32, beside torch with TF32.
 
     python benchmarks/cutile_matmul.py [--type float16|bfloat16|float32] [--stages N] [SIZE ...]
