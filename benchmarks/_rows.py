@@ -377,15 +377,18 @@ def page(rows: Sequence[Row], results: Results) -> str:
             of_group = [row for row in rows if row.group == group and (row.name, protocol) in results.known]
             if not of_group:
                 continue
-            head = "| row | ours | rate | rivals | ratio, its 95% interval | target | inputs |"
-            lines += ["", f"## {group}, {protocol}", "", head, "|---|--:|--:|---|---|--:|---|"]
-            lines += [_line(row, results.known[row.name, protocol]) for row in of_group]
+            power = protocol == "sustained"
+            columns = ("row", "ours", "rate", "rivals", "ratio, its 95% interval", "target", "inputs")
+            columns += ("ours, then rivals: W, MHz, pJ/FLOP",) * power
+            lines += ["", f"## {group}, {protocol}", "", f"| {' | '.join(columns)} |"]
+            lines += [f"|---|--:|--:|---|---|--:|---|{'---|' * power}"]
+            lines += [_line(row, results.known[row.name, protocol], power) for row in of_group]
     return "\n".join(lines).lstrip("\n") + "\n"
 
 
-def _line(row: Row, result: Measured) -> str:
+def _line(row: Row, result: Measured, power: bool) -> str:
     if result.fault:
-        return f"| {row.name} | not measured: {result.fault} | | | | | |"
+        return f"| {row.name} | not measured: {result.fault} | | | | | |{' |' * power}"
     ours = result.speeds[result.ours[0]]
     rivals = {name: speed for name, speed in result.speeds.items() if name not in result.ours}
     ratios = {name: ratio_interval(ours.times, speed.times) for name, speed in rivals.items()}
@@ -400,8 +403,16 @@ def _line(row: Row, result: Measured) -> str:
         ", ".join(f"{middle:.3f} ({low:.3f} to {high:.3f})" for middle, low, high in ratios.values()),
         target,
         row.data,
+        *(["; ".join(_power(row, speed) for speed in (ours, *rivals.values()))] if power else []),
     )
     return f"| {' | '.join(cells)} |"
+
+
+def _power(row: Row, speed: Speed) -> str:
+    if speed.joules is None or speed.watts is None:
+        return "not read"
+    energy = f", {1e12 * speed.joules / row.flops:.2f}" if row.flops else ""
+    return f"{speed.watts:.0f}, {speed.sm_mhz or math.nan:.0f}{energy}"
 
 
 def _rate(row: Row, speed: Speed) -> str:
