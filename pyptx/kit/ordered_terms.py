@@ -45,9 +45,9 @@ class OrderedTerms:
         """Make the leader wait until ``number`` terms have arrived. The next :meth:`count` is for the place.
 
         Records ``mad.wide``, a guarded loop of ``ld.acquire.gpu``, ``fence.proxy.async``, ``bar.warp.sync``
-        and a ``mov``.  The warp must be whole again before the copy engine gets the term: ptxas issues a bulk
-        instruction once for each part of a warp that has come apart, and the term is added twice (seen on an
-        H200).
+        and a ``mov``.  The warp must be whole again before the copy engine gets the term: ptxas leaves out
+        the predicate of a bulk instruction if ``elect.sync`` made it.  Without the barrier an H200 added the
+        term twice.
 
         Args:
             place: number of the place, a u32 register.
