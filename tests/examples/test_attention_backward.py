@@ -206,9 +206,8 @@ def test_the_main_loop_is_lean(D: int, ptxas: Tool, nvdisasm: Tool) -> None:
         assert counts[name] == elements, name
     assert counts["LDS"] == elements // 4
     assert counts["HGMMA"] == {64: 28, 128: 32}[D]
-    # For D = 128 P is taken from its 16 bits.
-    unpacked = {64: 0, 128: elements}[D]
-    assert counts["MOV"] + counts["IMAD"] + counts["R2UR"] + counts["LOP3"] + counts["SHF"] <= 6 + unpacked
+    # P is taken from its 16 bits, an instruction for each element.
+    assert counts["LOP3"] + counts["SHF"] + counts["IMAD"] + counts["MOV"] + counts["R2UR"] <= elements + 6
 
 
 def test_text_does_not_grow_with_the_problem() -> None:
