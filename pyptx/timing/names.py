@@ -1,0 +1,156 @@
+"""The constants that describe a GPU's timing: name, unit and meaning of each.
+
+Owns the names that a file of constants must have (:func:`required`).  ``clk`` are cycles of the SM's clock;
+what lies beyond the SM is in ns.  Rates of ``tensor``, ``mma``, ``tmem``, ``tma`` and the SIMT pipes are
+those of one SM; rates of ``l2`` and ``hbm`` are those of the chip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+__all__ = ["COMMON", "TCGEN05", "WGMMA", "required"]
+
+#: Of every GPU: unit, meaning.
+COMMON: dict[str, tuple[str, str]] = {
+    "sm.count": ("1", "multiprocessors"),
+    "sm.clock_max_mhz": ("MHz", "clock of the SMs under light load"),
+    "sm.schedulers": ("1", "warp schedulers of an SM"),
+    "sm.smem_bytes": ("B", "shared memory of an SM"),
+    "sm.smem_bytes_per_cta": ("B", "shared memory that one CTA may have"),
+    "sm.warps": ("1", "resident warps of an SM, at most"),
+    "sm.registers": ("1", "32-bit registers of an SM"),
+    "sm.ctas": ("1", "resident CTAs of an SM, at most"),
+    "sm.setmaxnreg_clk": ("clk", "one setmaxnreg"),
+    "gpc.sizes": ("1", "SMs of each GPC; a cluster lies in one"),
+    "tensor.flops_per_clk_16bit": ("FLOP/clk/SM", "dense bf16 and f16"),
+    "tensor.flops_per_clk_8bit": ("FLOP/clk/SM", "dense 8-bit floats"),
+    "tensor.flops_per_clk_tf32": ("FLOP/clk/SM", "dense tf32"),
+    "hmma.flops_per_clk_16bit": ("FLOP/clk/SM", "mma.sync of bf16 and f16"),
+    "mma.k_bytes": ("B", "bytes of a row of K that one instruction covers"),
+    "mma.port_bytes_per_clk": ("B/clk/SM", "reads of MMA operands from shared memory"),
+    "issue.per_clk_per_scheduler": ("instr/clk", "warp instructions that a scheduler issues"),
+    "fma.lanes_per_clk": ("lanes/clk/SM", "f32 multiply-adds"),
+    "fma.latency_clk": ("clk", "f32 multiply-add to a dependent instruction"),
+    "alu.lanes_per_clk": ("lanes/clk/SM", "integer, logic, compare, select"),
+    "alu.latency_clk": ("clk", "integer instruction to a dependent one"),
+    "mufu.lanes_per_clk": ("lanes/clk/SM", "ex2, rcp, rsqrt and their like"),
+    "mufu.latency_clk": ("clk", "such an instruction to a dependent one"),
+    "cvt.lanes_per_clk": ("lanes/clk/SM", "conversions, packed ones count once"),
+    "fp64.lanes_per_clk": ("lanes/clk/SM", "f64 multiply-adds"),
+    "shfl.lanes_per_clk": ("lanes/clk/SM", "shuffles"),
+    "shfl.latency_clk": ("clk", "shuffle to a dependent instruction"),
+    "lds.bytes_per_clk": ("B/clk/SM", "shared memory, without conflicts"),
+    "lds.latency_clk": ("clk", "load from shared memory"),
+    "ldg.latency_l1_clk": ("clk", "load that hits L1"),
+    "ldg.latency_hbm_clk": ("clk", "load that misses L2, at the maximum clock"),
+    "ldg.l1_bytes_per_clk": ("B/clk/SM", "loads that hit L1"),
+    "ldg.sm_bytes_per_clk": ("B/clk/SM", "loads of one SM from L2"),
+    "ldg.sectors_per_clk": ("sectors/clk/SM", "sectors that L1 looks up"),
+    "ldg.lines_in_flight": ("1", "outstanding lines of an SM"),
+    "dsmem.latency_clk": ("clk", "load from another CTA's shared memory"),
+    "dsmem.load_bytes_per_clk": ("B/clk/SM", "such loads"),
+    "dsmem.bulk_bytes_per_clk": ("B/clk/SM", "bulk copies between CTAs of a cluster"),
+    "atom.latency_clk": ("clk", "atomic in L2 to its result"),
+    "atom.same_address_clk": ("clk", "between two atomics on one address"),
+    "atom.sectors_per_clk": ("sectors/clk", "atomics of the chip on distinct sectors"),
+    "bar.sync_clk": ("clk", "barrier of a CTA, without its warps' share"),
+    "bar.sync_per_warp_clk": ("clk", "what each warp adds to it"),
+    "bar.warp_sync_clk": ("clk", "bar.warp.sync"),
+    "bar.cluster_clk": ("clk", "arrive and wait of a cluster"),
+    "mbarrier.arrive_clk": ("clk", "one arrive"),
+    "mbarrier.test_clk": ("clk", "try_wait on a complete phase"),
+    "mbarrier.visible_clk": ("clk", "an arrive to one's own true test"),
+    "mbarrier.wake_clk": ("clk", "an arrive to the wake of a parked warp of the CTA"),
+    "fence.proxy_async_clk": ("clk", "fence.proxy.async of shared memory"),
+    "fence.proxy_async_all_clk": ("clk", "fence.proxy.async of every space"),
+    "fence.gpu_clk": ("clk", "fence at gpu scope"),
+    "tma.row_per_clk": ("rows/clk/SM", "rows of boxes that one SM's TMA requests"),
+    "tma.row_bytes": ("B", "bytes that count as one row; a longer row counts as several"),
+    "tma.issue_clk": ("clk", "between two TMA instructions of an SM, small boxes"),
+    "tma.sm_bytes_per_clk": ("B/clk/SM", "TMA loads of one SM that hit L2"),
+    "tma.latency_l2_ns": ("ns", "TMA load that hits L2, from issue to the end of the wait, without its rows"),
+    "tma.latency_hbm_ns": ("ns", "the same where it misses L2"),
+    "tma.store_latency_ns": ("ns", "TMA store, from issue to the end of wait_group"),
+    "tma.prefetch_map_ns": ("ns", "what the first use of a tensor map adds"),
+    "l2.capacity_bytes": ("B", "L2, nominal"),
+    "l2.soft_capacity_bytes": ("B", "working set from which on misses grow"),
+    "l2.latency_clk": ("clk", "load that hits L2, mean of near and far, at the maximum clock"),
+    "l2.latency_far_clk": ("clk", "load that hits the far half, at the maximum clock"),
+    "l2.bytes_per_ns": ("B/ns", "reads that hit L2"),
+    "l2.fabric_bytes_per_ns": (
+        "B/ns",
+        "bytes that arrive in all SMs, equal requests and multicast counted for each",
+    ),
+    "hbm.read_bytes_per_ns": ("B/ns", "reads alone"),
+    "hbm.write_bytes_per_ns": ("B/ns", "writes alone"),
+    "hbm.mixed_bytes_per_ns": ("B/ns", "reads and writes in equal parts, their sum"),
+    "hbm.latency_ns": ("ns", "what a miss of L2 adds to a hit"),
+    "hbm.capacity_bytes": ("B", "memory"),
+    "launch.ns": ("ns", "start of a kernel to the first instruction, and its last to its end, together"),
+    "launch.event_ns": ("ns", "what timing one launch by two events adds"),
+    "launch.gap_ns": ("ns", "between two kernels of a stream"),
+    "launch.dependent_gap_ns": ("ns", "the same with programmatic dependent launch"),
+    "cta.start_ns": ("ns", "place on an SM to the CTA's first instruction"),
+    "cta.turnaround_ns": ("ns", "exit of a CTA to the first instruction of the next one in its place"),
+    "power.limit_w": ("W", "power limit of the board"),
+}
+
+#: Of GPUs with tcgen05.  ``g1`` and ``g2`` are cta_group::1 and ::2; with ``ss`` A is in shared memory, with
+#: ``ts`` in tensor memory.
+TCGEN05: dict[str, tuple[str, str]] = {
+    "tensor.flops_per_clk_4bit": ("FLOP/clk/SM", "dense 4-bit floats"),
+    "mma.interval.g1_m64.per_n_clk": ("clk/column", "compute, for each column of N"),
+    "mma.interval.g1_m128.per_n_clk": ("clk/column", "compute, for each column of N"),
+    "mma.interval.g2_m128.per_n_clk": ("clk/column", "compute, for each column of N"),
+    "mma.interval.g2_m256.per_n_clk": ("clk/column", "compute, for each column of N"),
+    "mma.interval.floor_clk": ("clk", "smallest interval"),
+    "mma.interval.loop_clk": ("clk", "what a loop of the measurement adds; no part of a kernel's interval"),
+    "mma.interval.g2_m256_ss.extra_clk": ("clk", "what a pair's port needs beyond its rule"),
+    "mma.burst_clk": ("clk", "what a burst takes beyond intervals and one latency"),
+    "mma.issue_clk": ("clk", "between two MMAs that one thread issues"),
+    "mma.latency.g2_m128_ss.narrow_base_clk": ("clk", "latency at N = 0 of the line for N up to 128"),
+    "mma.latency.g2_m128_ss.narrow_per_n_clk": ("clk/column", "its slope"),
+    "tmem.load_bytes_per_clk_warp": ("B/clk", "tcgen05.ld of one warp"),
+    "tmem.load_bytes_per_clk_sm": ("B/clk/SM", "tcgen05.ld of an SM"),
+    "tmem.store_bytes_per_clk_warp": ("B/clk", "tcgen05.st of one warp"),
+    "tmem.store_bytes_per_clk_sm": ("B/clk/SM", "tcgen05.st of an SM"),
+    "tmem.load_latency_clk": ("clk", "tcgen05.ld to the end of wait::ld, without its bytes"),
+    "tmem.alloc_clk": ("clk", "tcgen05.alloc"),
+    "tmem.cp_clk": ("clk", "one tcgen05.cp"),
+    "tmem.shift_clk": ("clk", "one tcgen05.shift"),
+    "clc.latency_clk": ("clk", "clusterlaunchcontrol.try_cancel to its answer"),
+}
+for _form in (
+    "g1_m64_ss",
+    "g1_m64_ts",
+    "g1_m128_ss",
+    "g1_m128_ts",
+    "g2_m128_ss",
+    "g2_m128_ts",
+    "g2_m256_ss",
+    "g2_m256_ts",
+):
+    TCGEN05[f"mma.latency.{_form}.base_clk"] = (
+        "clk",
+        "latency at N = 0: issue to the end of the wait for the commit",
+    )
+    TCGEN05[f"mma.latency.{_form}.per_n_clk"] = ("clk/column", "what each column of N adds to it")
+
+#: Of GPUs with wgmma.
+WGMMA: dict[str, tuple[str, str]] = {
+    "wgmma.interval.per_n_clk": ("clk/column", "compute of one m64nNk16, for each column of N"),
+    "wgmma.interval.floor_ss_clk": ("clk", "smallest interval, A in shared memory"),
+    "wgmma.interval.floor_rs_clk": ("clk", "smallest interval, A in registers"),
+    "wgmma.latency.base_clk": ("clk", "latency at N = 0: issue to the end of wait_group"),
+    "wgmma.latency.per_n_clk": ("clk/column", "what each column of N adds to it"),
+    "wgmma.issue_clk": ("clk", "between two wgmma that a warpgroup issues"),
+}
+
+_OF_TARGETS: dict[str, dict[str, tuple[str, str]]] = {"sm_90a": WGMMA, "sm_100a": TCGEN05}
+
+
+def required(target: str) -> Mapping[str, tuple[str, str]] | None:
+    """Return unit and meaning of every constant that a GPU of a target has, or None for an unknown target."""
+    own = _OF_TARGETS.get(target)
+    return None if own is None else {**COMMON, **own}
