@@ -1,8 +1,8 @@
 """Interval and latency of one tensor-core instruction, from the constants of a GPU.
 
-Owns the formulas for ``tcgen05.mma`` and ``wgmma``.  One instruction covers 32 bytes of K whatever its kind, so
-its interval depends on its shape and on where A lies: the larger of what the multipliers and what the operand
-reads from shared memory take.
+Owns the formulas for ``tcgen05.mma`` and ``wgmma``.  One instruction covers 32 bytes of K whatever its kind,
+so its interval depends on its shape and on where A lies: the larger of what products and what operand reads
+from shared memory take.
 """
 
 from __future__ import annotations
