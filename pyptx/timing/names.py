@@ -94,6 +94,18 @@ COMMON: dict[str, tuple[str, str]] = {
     "cta.start_ns": ("ns", "place on an SM to the CTA's first instruction"),
     "cta.turnaround_ns": ("ns", "exit of a CTA to the first instruction of the next one in its place"),
     "power.limit_w": ("W", "power limit of the board"),
+    "power.burst_limit_w": ("W", "power that the governor allows right after idle time"),
+    "power.governor_ns": ("ns", "time constant at which the clock falls to the sustained one"),
+    "power.static_w": ("W", "power without clocks"),
+    "power.base_w": ("W", "clocks and control at the maximum clock"),
+    "power.mma_w": ("W", "tensor cores all busy on normal data, at the maximum clock"),
+    "power.zeros_share": ("1", "the share of it that zeros cost"),
+    "power.port_pj_per_byte": ("pJ/B", "operand reads from shared memory, at the maximum clock"),
+    "power.l2_pj_per_byte": ("pJ/B", "bytes from L2"),
+    "power.hbm_pj_per_byte": ("pJ/B", "bytes of HBM"),
+    "power.simt_w": ("W", "every issue slot in use, at the maximum clock"),
+    "power.voltage_floor": ("1", "voltage extrapolated to clock 0, over that at the maximum clock"),
+    "power.droop": ("1", "share of the maximum clock that a busy tensor pipe costs below the power limit"),
 }
 
 #: Of GPUs with tcgen05.  ``g1`` and ``g2`` are cta_group::1 and ::2; with ``ss`` A is in shared memory, with
@@ -119,6 +131,8 @@ TCGEN05: dict[str, tuple[str, str]] = {
     "tmem.alloc_clk": ("clk", "tcgen05.alloc"),
     "tmem.cp_clk": ("clk", "one tcgen05.cp"),
     "tmem.shift_clk": ("clk", "one tcgen05.shift"),
+    "power.ladder.base_w": ("W", "power.base_w, fitted to a ladder of kernels"),
+    "power.ladder.mma_w": ("W", "power.mma_w, fitted to a ladder of kernels"),
     "clc.latency_clk": ("clk", "clusterlaunchcontrol.try_cancel to its answer"),
 }
 for _form in (

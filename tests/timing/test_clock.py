@@ -1,0 +1,147 @@
+"""The clock law: monotone, closed at the limit, and beside clocks that were measured."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pyptx.core.errors import SpecError
+from pyptx.timing.clock import Activity, PowerFit, frequency, power
+from pyptx.timing.constants import gpu
+
+#: A large GEMM whose tensor pipe is nearly always busy, 2-SM tiles of 256 x 256.
+DENSE = Activity(tensor=0.96, port_bytes_per_clk=62, l2_bytes_per_ns=12500, hbm_bytes_per_ns=1600)
+
+# cuBLAS, 8192 and 16384 cubed, bf16, launches back to back for 2 s on our H200: TFLOP/s, MHz by NVML.
+SUSTAINED = [
+    ("normal", 675, 1482),
+    ("normal", 698, 1455),
+    ("zeros", 783, 1740),
+    ("zeros", 815, 1740),
+]
+
+
+@pytest.mark.parametrize(("data", "tflops", "mhz"), SUSTAINED)
+@pytest.mark.sample(4)
+def test_sustained_gemms_of_an_h200(data, tflops, mhz):
+    busy = tflops * 1e6 / (132 * 4096 * mhz)
+    activity = Activity(busy, 80 * busy, 6.3 / 690 * tflops * 1000, 600, data=data)
+    predicted, low, high = frequency(gpu("h200"), "sustained", activity)
+    assert low <= mhz <= high
+    assert predicted == pytest.approx(mhz, rel=0.05)
+
+
+def test_sustained_clock_of_a_b200_that_no_coefficient_was_fitted_to():
+    # The Tilus tutorial's profiler: 1.38 GHz for its V6 and 1.37 for cuBLAS at 8192 cubed, 96 % of tensor cycles.
+    predicted, low, high = frequency(gpu("b200"), "sustained", DENSE)
+    assert low < 1370 < 1380 < high
+    assert predicted == pytest.approx(1375, rel=0.05)
+
+
+def test_the_fit_to_the_ladder_gives_the_ladders_clocks():
+    # Tilus V5: 1.32 GHz at 94 %, 96 B/clk of operands while busy, 20.8 % of 8 TB/s.
+    v5 = Activity(0.94, 0.94 * 96, 0.94 * 96 * 148 * 1.32, 0.208 * 8000)
+    predicted, low, high = frequency(gpu("b200"), "sustained", v5, fit=PowerFit.LADDER)
+    assert low < 1320 < high
+    assert predicted == pytest.approx(1320, rel=0.03)
+    with pytest.raises(SpecError, match="has no constant"):
+        frequency(gpu("h200"), "sustained", v5, fit=PowerFit.LADDER)
+
+
+@pytest.mark.parametrize("name", ["b200", "h200"])
+@pytest.mark.sample(2)
+def test_the_power_at_a_capped_clock_is_the_limit(name):
+    described = gpu(name)
+    mhz, _, _ = frequency(described, "sustained", DENSE)
+    assert mhz < described.value("sm.clock_max_mhz")
+    assert power(described, mhz, DENSE) == pytest.approx(described.value("power.limit_w"), rel=1e-6)
+    start, _, _ = frequency(described, "burst", DENSE, duration_ns=1)
+    assert power(described, start, DENSE) == pytest.approx(described.value("power.burst_limit_w"), rel=1e-4)
+
+
+@pytest.mark.parametrize("name", ["b200", "h200"])
+@pytest.mark.parametrize(
+    "more", ["tensor", "port_bytes_per_clk", "l2_bytes_per_ns", "hbm_bytes_per_ns", "issue", "data"]
+)
+@pytest.mark.sample(12)
+def test_more_work_costs_power_and_never_raises_the_clock(name, more):
+    most = {
+        "tensor": 1,
+        "port_bytes_per_clk": 128,
+        "l2_bytes_per_ns": 15000,
+        "hbm_bytes_per_ns": 4000,
+        "issue": 1,
+        "data": 1,
+    }
+    base = {
+        "tensor": 0.7,
+        "port_bytes_per_clk": 50,
+        "l2_bytes_per_ns": 5000,
+        "hbm_bytes_per_ns": 1000,
+        "issue": 0.1,
+        "data": 0.8,
+    }
+    clocks, powers = [], []
+    for step in range(8):
+        activity = Activity(**{**base, more: most[more] * step / 7})
+        clocks.append(frequency(gpu(name), "sustained", activity)[0])
+        powers.append(power(gpu(name), 1400, activity))
+    assert clocks == sorted(clocks, reverse=True)
+    assert powers == sorted(powers) and powers[0] < powers[-1]
+
+
+def test_a_light_kernel_runs_at_the_maximum():
+    assert frequency(gpu("b200"), "sustained", Activity(hbm_bytes_per_ns=7000))[0] == 1965
+    assert frequency(gpu("h200"), "burst", Activity(issue=0.2), duration_ns=1e5)[0] == 1980
+
+
+def test_a_burst_slows_down_to_the_sustained_clock():
+    b200 = gpu("b200")
+    sustained = frequency(b200, "sustained", DENSE)[0]
+    clocks = [frequency(b200, "burst", DENSE, duration_ns=ns)[0] for ns in (0, 1e4, 1e5, 1e6, 1e7, 1e9)]
+    assert clocks == sorted(clocks, reverse=True)
+    assert clocks[0] > 1.1 * sustained
+    assert clocks[-1] == pytest.approx(sustained, rel=1e-3)
+    # The mean over one time constant is start - (start - sustained) / e.
+    one = frequency(b200, "burst", DENSE, duration_ns=b200.value("power.governor_ns"))[0]
+    assert one == pytest.approx(sustained + (clocks[0] - sustained) * (1 - 1 / math.e))
+
+
+def test_bursts_of_our_gemm_on_an_h200():
+    # Single launches of the GEMM of 8192 cubed after idle time: 716 TFLOP/s, 1.5 ms, 689 sustained at 1454 MHz.
+    busy = 689e6 / (132 * 4096 * 1454)
+    activity = Activity(busy, 80 * busy, 6300, 600)
+    sustained = frequency(gpu("h200"), "sustained", activity)[0]
+    burst, low, high = frequency(gpu("h200"), "burst", activity, duration_ns=1.535e6)
+    assert low < 1454 * 716 / 689 < high
+    assert burst / sustained == pytest.approx(716 / 689, abs=0.02)
+
+
+def test_a_locked_clock_holds_where_the_power_allows_it():
+    assert frequency(gpu("b200"), 1300, DENSE)[0] == 1300
+    assert frequency(gpu("b200"), 1900, DENSE)[0] == frequency(gpu("b200"), "sustained", DENSE)[0]
+
+
+def test_intervals_contain_their_value():
+    for protocol in ("sustained", "burst", 1300):
+        value, low, high = frequency(gpu("b200"), protocol, DENSE, duration_ns=1e5)
+        assert low <= value <= high
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("boost", DENSE), "expected 'sustained', 'burst' or a clock"),
+        ((5000, DENSE), "runs at 1 to 1965"),
+        ((-1, DENSE), "runs at 1 to 1965"),
+        (("sustained", Activity(tensor=1.5)), "share from 0 to 1"),
+        (("sustained", Activity(l2_bytes_per_ns=-1)), "number from 0 on"),
+        (("sustained", Activity(data="random")), "expected 'zeros', 'normal'"),
+        (("sustained", Activity(data=3.0)), "from 0 .zeros. to 1"),
+    ],
+)
+@pytest.mark.sample(7)
+def test_what_the_law_does_not_know_is_refused(arguments, message):
+    with pytest.raises(SpecError, match=message):
+        frequency(gpu("b200"), *arguments)
