@@ -10,8 +10,8 @@ allows more (``power.burst_limit_w``), and it approaches the sustained clock wit
 ``power.governor_ns``.
 
 Two sets of coefficients exist.  :attr:`PowerFit.DERIVED` was fitted to no ladder of kernels: for the H200 to
-cuBLAS at two sizes, and for the B200 it is the H200's, scaled by the data sheets.  :attr:`PowerFit.LADDER` (B200)
-was fitted to the clocks of the Tilus ladder at 8192 cubed, and must not be used to score that ladder.
+cuBLAS at two sizes, and for the B200 it is the H200's, scaled by the data sheets.  :attr:`PowerFit.LADDER`
+(B200) was fitted to the clocks of the Tilus ladder at 8192 cubed, and must not be used to score that ladder.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def frequency(
         fit: the coefficients of the power law.
 
     Returns:
-        MHz, and the lower and the upper end of its interval: each coefficient of the law alone is moved to the
-        ends of its own interval, and the differences are added as squares.
+        MHz, and the lower and the upper end of its interval: each coefficient of the law alone is moved to
+        the ends of its own interval, and the differences are added as squares.
 
     Raises:
         SpecError: an unknown protocol, an activity outside its range, or the GPU has no such fit.
