@@ -3,20 +3,23 @@
 Each call handles the rows of one warp: 32 lanes of tensor memory, one row per thread (`32x32b`).  The
 accumulator is f32; the output is f32, bf16 or f16 (rounded to nearest even), or e4m3 or e5m2 (rounded, and
 clamped to the largest number).  An accumulator of s32 is stored as it is.
+
+With :func:`direct` and :func:`through_shared` each warp stores its rows by itself.  With
+:class:`WarpgroupStore` the four warps fill a box together, and one thread stores it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 
 from ..core.errors import SpecError
-from ..core.types import ScalarType, b16, b32, bf16, f32
+from ..core.types import ScalarType, b16, b32, bf16, f32, u32
 from ..dsl import Buffer, Reg, RegArray, TensorMapReg, ptx, reg
 from ..dsl.operands import Addr
-from ..layout import swizzle_mask
+from ..layout import LANES, SWIZZLE_PERIOD, swizzle_mask
 from .outputs import ALL, check_output, rounded, settle
 
-__all__ = ["direct", "settle", "through_shared"]
+__all__ = ["WarpgroupStore", "direct", "settle", "through_shared"]
 
 #: Records instructions on a chunk of the accumulator; gets its registers and the chunk's first column.
 Apply = Callable[[RegArray, int], None]
@@ -233,11 +236,7 @@ def through_shared(
         if number >= depth or not drain:
             settle(leader, depth - 1)
         place = places[number % depth]
-        for i in range(0, len(words), 4):
-            target_byte = ptx.addr(place, 4 * i)
-            if i and staging.swizzle != "none":
-                target_byte = ptx.addr(place ^ (4 * i))
-            ptx.inst.st.shared.v4.b32(target_byte, words[i : i + 4])
+        _fill_row(place, words, staging.swizzle)
         ptx.fence.proxy_async("shared::cta")
         ptx.warp.sync()
         with ptx.if_(leader):
@@ -247,12 +246,143 @@ def through_shared(
         settle(leader)
 
 
+class WarpgroupStore:
+    """Stores of a warpgroup: its four warps fill a stage of the staging buffer, and one thread stores it.
+
+    The 128 lanes of tensor memory are the rows of a stage.  A tile is stored by chunks of as many columns as
+    a stage has; the stages are a ring over all tiles, so the engine reads one while the warps fill others.
+    Two barriers of the warpgroup stand between the chunks: after the first a stage is full, after the second
+    the next one is free.  ::
+
+        store = kit.tcgen05_epilogue.WarpgroupStore(staging, D.tma_desc(), warp)
+        with tiles.loop() as tile:
+            acc = reader.acquire()
+            store(acc.tmem, [(n_base, m_base)], 256, read=...)
+            reader.advance()
+        store.settle()
+
+    There are fewer and larger copies than those of :func:`through_shared`, and each warp waits for the
+    slowest.
+
+    The constructor records the stage's number, ``elect.sync``, ``setp``, and the thread's place in stage 0:
+    up to 10 instructions.  The whole warpgroup must record all calls.
+
+    Args:
+        staging: stages of shared memory of shape ``(128, chunk)`` with the map's swizzle. A row of a chunk
+            has 16 to 128 bytes.
+        target: the output's tensor map, ``D.tma_desc()``. The boxes of a chunk have ``128 / boxes`` rows and
+            ``chunk`` columns.
+        warp: number of this warp; the warpgroup is warps 0 to 3, of which warp 0 issues the copies.
+        barrier: number of the barrier that the warpgroup uses, 1 to 15.
+
+    Raises:
+        SpecError: the staging buffer has another shape or no stages.
+
+    PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
+    """
+
+    def __init__(self, staging: Buffer, target: TensorMapReg, warp: Reg, *, barrier: int = 1) -> None:
+        if len(staging.shape) != 2 or staging.shape[0] != LANES or staging.stages is None:
+            raise SpecError(
+                f"the staging buffer is {staging!r}: expected stages of ({LANES}, chunk)",
+                hint=f"smem.alloc(({LANES}, chunk), dtype, swizzle=..., stages=2)",
+            )
+        _check_chunk(staging.shape[1], staging.dtype)
+        if staging.swizzle != "none" and staging.stage_bytes % SWIZZLE_PERIOD[staging.swizzle]:
+            raise SpecError(
+                f"a stage has {staging.stage_bytes} bytes: expected whole patterns of its swizzle"
+            )
+        self._staging = staging
+        self._target = target
+        self._barrier = barrier
+        # Two predicates: ptxas knows that elect.sync's is true in one lane, and puts no loop around a copy.
+        self._issues = warp == 0
+        self._leader = ptx.warp.elect()
+        self._row = _thread_row(staging[0].rows(warp * 32, 32))
+        self._stage = reg.scalar(u32, init=0)
+
+    def __call__(
+        self,
+        tmem: Reg,
+        boxes: Sequence[tuple[Reg | int, Reg | int]],
+        columns: int,
+        *,
+        read: Loaded | None = None,
+    ) -> None:
+        """Store ``columns`` columns of all lanes.
+
+        Records for each chunk ``tcgen05.ld``, ``tcgen05.wait::ld``, the ``cvt`` of the output type (see
+        :func:`.outputs.rounded`), a ``mad.lo.u32``, an ``xor`` for each 16 bytes but the first (none without
+        a swizzle), an ``st.shared.v4.b32`` for each, ``fence.proxy.async``, two ``bar.sync``, and the step to
+        the next stage: ``add``, ``setp``, ``mov``.  Between the barriers are two nested blocks with a
+        ``mad.lo.u32`` and the copy of each box (and an ``add`` for its column), ``commit_group`` and
+        ``wait_group.read``.
+
+        Args:
+            tmem: tensor-memory address of the warp's first lane and the first column.
+            boxes: output elements where the boxes begin, ``(column, row)``. They share the lanes equally:
+                with two, the second has lanes 64 to 127.
+            columns: number of columns, a multiple of the chunk.
+            read: records what follows each load; gets the number of columns that the warp has loaded so far.
+
+        Raises:
+            SpecError: ``columns`` does not fit, or the boxes do not share the lanes equally.
+        """
+        staging = self._staging
+        chunk = staging.shape[1]
+        if columns < chunk or columns % chunk:
+            raise SpecError(f"columns is {columns}: expected a multiple of the chunk, {chunk}")
+        if not boxes or LANES % len(boxes):
+            raise SpecError(f"{len(boxes)} boxes: expected a number that divides the {LANES} lanes")
+        rows = LANES // len(boxes)
+        stages = staging.stages
+        assert stages is not None
+        for first in range(0, columns, chunk):
+            words = rounded(_loaded(tmem, first, chunk, None, read), staging.dtype)
+            place = reg.scalar(u32)
+            ptx.inst.mad.lo.u32(place, self._stage, staging.stage_bytes, self._row)
+            _fill_row(place, words, staging.swizzle)
+            ptx.fence.proxy_async("shared::cta")
+            ptx.bar.sync(self._barrier, LANES)
+            with ptx.if_(self._issues), ptx.if_(self._leader):
+                stage = staging[self._stage]
+                for number, (column, row) in enumerate(boxes):
+                    ptx.cp.async_.bulk.tensor_2d(
+                        dst=self._target,
+                        src=stage.rows(number * rows, rows),
+                        coord=(column + first if first else column, row),
+                    )
+                ptx.cp.async_.bulk.commit_group()
+                ptx.cp.async_.bulk.wait_group(stages - 1, read=True)
+            ptx.bar.sync(self._barrier, LANES)
+            if stages > 1:
+                self._stage += 1
+                ptx.inst.mov.u32(self._stage, 0, pred=self._stage == stages)
+
+    def settle(self) -> None:
+        """Let the thread that issued the copies wait until the engine has read all boxes.
+
+        Records a guarded block with ``wait_group.read``.
+        """
+        with ptx.if_(self._issues):
+            ptx.cp.async_.bulk.wait_group(0, read=True, pred=self._leader)
+
+
 _STORES = {
     2: ptx.cp.async_.bulk.tensor_2d,
     3: ptx.cp.async_.bulk.tensor_3d,
     4: ptx.cp.async_.bulk.tensor_4d,
     5: ptx.cp.async_.bulk.tensor_5d,
 }
+
+
+def _fill_row(place: Reg, words: RegArray, swizzle: str) -> None:
+    """Write a row of a chunk, 16 bytes at a time, from where the swizzle puts the first of them."""
+    for i in range(0, len(words), 4):
+        target_byte = ptx.addr(place, 4 * i)
+        if i and swizzle != "none":
+            target_byte = ptx.addr(place ^ (4 * i))
+        ptx.inst.st.shared.v4.b32(target_byte, words[i : i + 4])
 
 
 def _thread_row(tile: Buffer) -> Reg:

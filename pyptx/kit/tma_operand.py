@@ -77,15 +77,32 @@ class TmaOperand:
         self._height = across
         self._boxes = along // self._width
 
-    def spec(self, rows: int | str, k: int | str, batch: int | str | None = None) -> Tile:
+    def spec(
+        self,
+        rows: int | str,
+        k: int | str,
+        batch: int | str | None = None,
+        *,
+        pitch: int | None = None,
+    ) -> Tile:
         """Return the spec of the whole array: ``[rows, k]`` or ``[k, rows]``, with ``batch`` in front.
 
+        Args:
+            rows, k: extents of the operand.
+            batch: number of independent matrices.
+            pitch: elements from one row of the array to the next, if they are more than those of a row: the
+                array is ``[rows, pitch]`` or ``[k, pitch]``, and the rest of its rows counts as outside of
+                the operand. All extents must be numbers, without ``batch``.
+
         Raises:
-            SpecError: rows of the array that are no multiple of 16 bytes, or a missing or excess ``batch``.
+            SpecError: rows of the array that are no multiple of 16 bytes, a missing or excess ``batch``, or a
+                pitch below the elements of a row, with ``batch`` or with an extent that is a name.
         """
         if (batch is not None) != self.batch:
             raise SpecError(f"batch is {batch!r}, and the operand was made with batch={self.batch}")
         dims = (rows, k) if self.major == "K" else (k, rows)
+        if pitch is not None and pitch != dims[1]:
+            return self._pitched(dims, pitch)
         if isinstance(dims[1], int) and dims[1] * self.dtype.nbytes % _PITCH:
             step = _PITCH // self.dtype.nbytes
             name = "K" if self.major == "K" else "the number of rows"
@@ -97,6 +114,31 @@ class TmaOperand:
         front, ones = ((), ()) if batch is None else ((batch,), (1,))
         return Tile(
             *front, *dims, self.dtype, _SWIZZLES[self.swizzle], tma_box=(*ones, self._height, self._width)
+        )
+
+    def _pitched(self, dims: tuple[int | str, int | str], pitch: int) -> Tile:
+        """Return the spec of an array whose rows are longer than those of the operand."""
+        height, width = dims
+        if self.batch or not isinstance(height, int) or not isinstance(width, int):
+            raise SpecError(f"pitch is {pitch!r} for {dims}: expected two numbers, and no batch")
+        nbytes = self.dtype.nbytes
+        step = _PITCH // nbytes
+        if type(pitch) is not int or pitch < width or pitch % step:
+            least = -(-width // step) * step
+            raise SpecError(
+                f"pitch is {pitch!r}: expected a multiple of {step} {self.dtype}, {_PITCH} bytes, and at "
+                f"least the {width} of a row",
+                hint=f"pitch={least}",
+                see="tensor-tiled-mode",
+            )
+        return Tile(
+            height,
+            pitch,
+            self.dtype,
+            _SWIZZLES[self.swizzle],
+            tma_box=(self._height, self._width),
+            tma_shape=(height, width),
+            tma_strides=(pitch * nbytes, nbytes),
         )
 
     def stages(self, count: int, name: str | None = None) -> Buffer:

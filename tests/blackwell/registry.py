@@ -153,7 +153,7 @@ def _cutile() -> list[Product]:
 
 
 def _variants() -> list[Product]:
-    """Types, majors and epilogues of the persistent GEMM, the GEMM that spells its memory out, the third generation."""
+    """Options of the persistent GEMM, tiles of the one with many, the GEMM that spells its memory out, the third generation."""
     file = "gemm_highperf_blackwell.py"
     gemm = load_example(f"blackwell/{file}")
     shape = (304, 528, 160)
@@ -184,6 +184,21 @@ def _variants() -> list[Product]:
                 gemm.NUMPY[options.get("out_dtype", f32)],
                 shape,
                 small={"clusters": 2},
+            )
+        )
+    file = "gemm_tiles.py"
+    module = load_example(f"blackwell/{file}")
+    for m, n, pairs in ((128, 64, 1), (128, 256, 2), (256, 192, 2)):
+        found.append(
+            Product(
+                f"tiles {m}x{n} pairs={pairs}",
+                file,
+                partial(module.build_gemm_tiles, mma_m=m, mma_n=n, cluster_n=pairs),
+                module.make_inputs,
+                module.gemm.worst_error,
+                np.float16,
+                (130, 72, 136),
+                small={"clusters": 1},
             )
         )
     spelled = "gemm_spelled_out.py"

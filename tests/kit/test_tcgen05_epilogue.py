@@ -172,6 +172,57 @@ def test_through_shared(
     assert not wrong(through_shared(columns, dtype, chunk, swizzle, stages), schedule, seed)
 
 
+def together(
+    columns: int, dtype: ScalarType, chunk: int, swizzle: str, stages: int, calls: int = 1, boxes: int = 1
+) -> Kernel:
+    """Rows by a warpgroup, in several calls that go on with the ring of stages, and in several boxes."""
+
+    def body(tmem: Any, D: Any, warp: Any, row: Any) -> None:
+        staging = smem.alloc((LANES, chunk), dtype, align=128, swizzle=swizzle, stages=stages)
+        store = kit.tcgen05_epilogue.WarpgroupStore(staging, D.tma_desc(), kit.warp_index())
+        width, height = columns // calls, LANES // boxes
+        for call in range(calls):
+            store(tmem + call * width, [(call * width, i * height) for i in range(boxes)], width)
+        store.settle()
+
+    return through(columns, dtype, body, (LANES // boxes, chunk), swizzle)
+
+
+@pytest.mark.parametrize(("schedule", "seed"), [("late", 0), ("random", 1), ("starve:tma", 0)])
+@pytest.mark.parametrize(
+    ("columns", "dtype", "chunk", "swizzle", "stages", "calls", "boxes"),
+    [
+        (96, f16, 32, "64B", 2, 1, 1),
+        (96, f32, 32, "128B", 1, 1, 2),
+        (96, bf16, 16, "32B", 4, 2, 4),
+        (40, f32, 8, "none", 3, 1, 1),
+    ],
+)
+def test_a_warpgroup_s_store(
+    columns: int,
+    dtype: ScalarType,
+    chunk: int,
+    swizzle: str,
+    stages: int,
+    calls: int,
+    boxes: int,
+    schedule: str,
+    seed: int,
+) -> None:
+    assert not wrong(together(columns, dtype, chunk, swizzle, stages, calls, boxes), schedule, seed)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["wait_group", "sync"])
+def test_a_warpgroup_s_waits_are_needed(name: str) -> None:
+    """Without the wait for the reads of earlier copies, or the barriers, some schedule shows other values."""
+    copy = together(128, f32, 32, "128B", 2)
+    broken = _without(
+        copy.module(), lambda i: name in i.modifiers and (i.opcode != "bar" or len(i.operands) == 2)
+    )
+    assert any(wrong(copy, *which, module=broken) for which in SCHEDULES)
+
+
 def _without(module: Module, drop: Callable[[Instruction], bool]) -> Module:
     function = module.functions[0]
     body = tuple(s for s in function.body if not (isinstance(s, Instruction) and drop(s)))
@@ -238,6 +289,13 @@ def test_refusals() -> None:
             "3 chunks are not a multiple of 2 stages",
         )
         refused(lambda: through(tmem, staging, row, (0,), 64), "2 to 5 coordinates")  # type: ignore[arg-type]
+        group = kit.tcgen05_epilogue.WarpgroupStore
+        refused(lambda: group(staging, row, tmem), "(128, chunk)")  # type: ignore[arg-type]
+        thin = smem.alloc((LANES, 2), f32, stages=2)
+        refused(lambda: group(thin, row, tmem), "chunk is 2 columns")  # type: ignore[arg-type]
+        store = group(smem.alloc((LANES, 8), f32, stages=2), row, tmem)  # type: ignore[arg-type]
+        refused(lambda: store(tmem, [(0, 0)], 20), "columns is 20", "the chunk, 8")
+        refused(lambda: store(tmem, [(0, 0)] * 3, 16), "3 boxes")
         narrow = smem.alloc((16, 32), f32, swizzle="128B")
         with pytest.raises(SpecError, match="32 rows for each warp"):
             kit.tcgen05_epilogue.through_shared(tmem, narrow, row, (0, 0), 64)  # type: ignore[arg-type]

@@ -30,6 +30,22 @@ def test_specs(operand: kit.TmaOperand, dims: tuple[int, ...], box: tuple[int, .
     assert operand.nbytes == operand.rows * operand.k * operand.dtype.nbytes
 
 
+def test_rows_that_are_longer_than_those_of_the_operand() -> None:
+    spec = kit.TmaOperand(128, 64, bf16).spec(300, 257, pitch=264)
+    assert spec.dims == (300, 264) and spec.tma_box == (128, 64)
+    assert spec.tma_shape == (300, 257) and spec.tma_strides == (528, 2)
+    spec = kit.TmaOperand(128, 64, bf16, major="MN").spec(300, 70, pitch=304)
+    assert spec.dims == (70, 304) and spec.tma_shape == (70, 300) and spec.tma_strides == (608, 2)
+    assert kit.TmaOperand(128, 64, bf16).spec("M", 64, pitch=64).dims == ("M", 64)
+    for rows, pitch, words in (
+        (300, 256, "at least the 257"),
+        (300, 260, "multiple of 8"),
+        ("M", 264, "two numbers"),
+    ):
+        with pytest.raises(SpecError, match=words):
+            kit.TmaOperand(128, 64, bf16).spec(rows, 257, pitch=pitch)
+
+
 def copied(operand: kit.TmaOperand, rows: int, k: int, row: int, at: int) -> Kernel:
     """The bytes of the second of two stages after a load at ``(row, at)``."""
 

@@ -58,6 +58,11 @@ sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 256,256
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 256,256,128,1 --ab_dtype BFloat16 --c_dtype BFloat16 --b_major n --use_tma_store --use_2cta_instrs --mma_tiler_mn 256,256 --cluster_shape_mn 2,1
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 128,256,64,1 --ab_dtype TFloat32 --c_dtype Float32 --b_major n --use_tma_store --mma_tiler_mn 128,256
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 128,256,128,2 --ab_dtype BFloat16 --c_dtype BFloat16 --a_major m --use_tma_store --mma_tiler_mn 128,128
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 128,128,128,1 --ab_dtype Float16 --c_dtype Float16 --use_tma_store --use_2cta_instrs --mma_tiler_mn 128,64 --cluster_shape_mn 2,1
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 128,256,128,1 --ab_dtype Float16 --c_dtype Float16 --use_tma_store --use_2cta_instrs --mma_tiler_mn 128,128 --cluster_shape_mn 2,2
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 128,192,128,1 --ab_dtype Float16 --c_dtype Float16 --use_tma_store --use_2cta_instrs --mma_tiler_mn 128,192 --cluster_shape_mn 2,1
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 128,256,128,1 --ab_dtype Float16 --c_dtype Float16 --use_tma_store --use_2cta_instrs --mma_tiler_mn 128,256 --cluster_shape_mn 2,1
+sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent.py --mnkl 256,384,128,1 --ab_dtype Float16 --c_dtype Float16 --use_tma_store --use_2cta_instrs --mma_tiler_mn 256,192 --cluster_shape_mn 2,2
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent_dynamic.py --mnkl 512,512,64,1 --ab_dtype Float16 --use_tma_store
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_persistent_prefetch.py --mnkl 256,256,128,1 --ab_dtype Float16 --use_tma_store
 sm_100a cute/blackwell/kernel/dense_gemm/dense_gemm_software_pipeline.py --mnkl 256,256,128,1 --ab_dtype Float16 --use_tma_store

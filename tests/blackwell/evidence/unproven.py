@@ -14,6 +14,10 @@ _ONE_GROUP = (
     "an operand of 128 bytes along M or N is one group, so the leading offset, which leads to the next group, is not used; "
     "CuTe DSL has 0 there"
 )
+_POLICY = (
+    "CuTe DSL has this mask in the same copy with a cache policy, for the same two pairs of CTAs; the policy is no part of "
+    "the mask"
+)
 
 #: By fact. A test fails if one of them is proven, or if no kernel has it.
 REASONS: dict[Fact, str] = {
@@ -40,6 +44,15 @@ REASONS: dict[Fact, str] = {
             "operand",
             "first row in the pattern; swizzle 128B_ATOM_32B; row 0",
             "CuTe DSL's tiles happen to begin at rows 1 and 2; a tile at the start of the pattern is what the ISA describes",
+        ),
+        *(
+            (
+                "number",
+                "cp.async.bulk.tensor.2d.shared::cluster.global.mbarrier::complete_tx::bytes.multicast::cluster.cta_group::2; "
+                f"mask {mask}",
+                _POLICY,
+            )
+            for mask in ("0b101", "0b1010")
         ),
         *(
             (
