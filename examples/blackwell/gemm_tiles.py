@@ -51,16 +51,18 @@ events.  The same are
 Different are
 
 * two-dimensional tensor maps (there is no batch), no cache hints, and no ``try_wait`` ahead of a turn;
-* an accumulator is handed back when it has been loaded, not when its last columns have been stored;
+* an accumulator is handed back when it has been loaded, not when its last columns have been stored, and
+  without a third barrier of the four warps;
 * the number of clusters: the DSL asks the driver how many fit. The default here divides 148 multiprocessors,
   and a chip whose GPCs leave some of them out of clusters of four takes fewer: give ``clusters``.
 
-Run it: ``python examples/blackwell/gemm_tiles.py``. It assembles all 16 kernels and verifies them in the
-simulator; on a Blackwell GPU it launches and measures them.
+Run it: ``python examples/blackwell/gemm_tiles.py``. It assembles four of the 16 kernels, or all with
+``--every``, and verifies them in the simulator; on a Blackwell GPU it launches and measures all.
 """
 
 from __future__ import annotations
 
+import argparse
 import sys
 from functools import partial
 from pathlib import Path
@@ -83,6 +85,8 @@ EPILOGUE_WARPS, MMA_WARP, TMA_WARP = 4, 4, 5
 STAGED = {64: Layout.TMA_64B, 128: Layout.TMA_128B}
 #: The configurations: M and N of the instruction, and pairs in a cluster.
 CONFIGURATIONS = [(m, n, pairs) for m in (128, 256) for n in (64, 128, 192, 256) for pairs in (1, 2)]
+#: Both M, the least and the most columns, one pair and two.
+CORNERS = [(128, 64, 1), (128, 256, 2), (256, 64, 2), (256, 256, 1)]
 
 
 def stages_of(mma_m, mma_n, out_dtype=f16):
@@ -319,15 +323,15 @@ def run(M, N, K, *, seed=0, schedule="late", sanitize=True, **options):
     return report, gemm.worst_error(a[:, :K], b[:, :K], d)
 
 
-def verify():
-    """Assemble and simulate all configurations. Print a table; return True if all is right."""
+def verify(configurations):
+    """Assemble and simulate some configurations. Print a table; return True if all is right."""
     heads = f"{'ptxas':<22} {'holds for':<15} {'error/bound':>11}"
     print(f"{'tile':>9} {'pairs':>5} {'stages':>6} {'epilogue':>8}  {heads}")
     good = True
-    for mma_m, mma_n, pairs in CONFIGURATIONS:
+    for mma_m, mma_n, pairs in configurations:
         options = {"mma_m": mma_m, "mma_n": mma_n, "cluster_n": pairs}
         assembly = build_gemm_tiles(4096, 4096, 4096, **options).assemble()
-        report, error = run(300, 264, 136, clusters=2, **options)
+        report, error = run(130, 72, 136, clusters=1, **options)
         right = report.verdict == "clean" and error <= 1
         right &= not (assembly.spills or assembly.warnings or assembly.notes)
         good &= right
@@ -362,12 +366,14 @@ def measure(torch, size):
 
 
 def main():
-    good = verify()
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("--every", action="store_true", help="verify all 16 configurations")
+    good = verify(CONFIGURATIONS if parser.parse_args().every else CORNERS)
     torch, why = gemm.blackwell()
     if torch is not None:
         measure(torch, 8192)
     else:
-        print(f"\nThe kernels were not launched on a GPU: {why}. The simulator has run all of them.")
+        print(f"\nThe kernels were not launched on a GPU: {why}. The simulator has run these.")
     if not good:
         sys.exit("some products are wrong")
     print("All products are right.")

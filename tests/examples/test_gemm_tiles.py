@@ -19,7 +19,6 @@ from .loading import load_example
 
 tiles = load_example("blackwell/gemm_tiles.py")
 EVERY = "every schedule"
-CORNERS = [(128, 64, 1), (128, 256, 2), (256, 64, 2), (256, 256, 1)]
 
 
 def _options(configuration: tuple[int, int, int]) -> dict[str, int]:
@@ -41,8 +40,9 @@ def test_every_configuration(configuration: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("schedule", "seed"), [("eager", 0), ("random", 1), ("starve:mma", 0)])
-@pytest.mark.parametrize("configuration", CORNERS)
+@pytest.mark.parametrize("configuration", tiles.CORNERS)
 def test_right_under_every_schedule(configuration: tuple[int, int, int], schedule: str, seed: int) -> None:
     _right((100, 72, 136), schedule=schedule, seed=seed, **_options(configuration))
 
