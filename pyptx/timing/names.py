@@ -47,6 +47,7 @@ COMMON: dict[str, tuple[str, str]] = {
     "ldg.l1_bytes_per_clk": ("B/clk/SM", "loads that hit L1"),
     "ldg.sm_bytes_per_clk": ("B/clk/SM", "loads of one SM from L2"),
     "ldg.sectors_per_clk": ("sectors/clk/SM", "sectors that L1 looks up"),
+    "ldg.async_groups": ("1", "groups of cp.async that a warp has in flight, at most"),
     "ldg.lines_in_flight": ("1", "outstanding lines of an SM"),
     "dsmem.latency_clk": ("clk", "load from another CTA's shared memory"),
     "dsmem.load_bytes_per_clk": ("B/clk/SM", "such loads"),
