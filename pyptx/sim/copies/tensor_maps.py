@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from ...core.errors import PyptxError, UnsupportedError
 from ...layout.tensor_map import TensorMap
 from ...layout.tensor_map_image import IMAGE_BYTES, USED_BYTES, DecodedMap
+from ..engine.work import Copy
 from ..memory.access import AccessKind, Proxy, StateSpace
 from ..memory.segments import Actor
 from . import elements
@@ -72,6 +73,11 @@ class BoxCopy:
     def read_shared(self, cta: CTA, address: int, actor: Actor) -> Bytes:
         """Read the elements at ``address`` of shared memory. Elements that a store drops may be unwritten."""
         return read_shared(cta, address, self.nbytes, self._row, self.decoded.swizzle, actor, self._kept())
+
+    def asked(self, coordinates: tuple[int, ...], *, targets: tuple[int, ...], loads: bool) -> Copy:
+        """Return what the copy asks of the copy engine."""
+        source = self.decoded.address, (self.decoded.box, coordinates)
+        return Copy(self.nbytes, self.nbytes // self._row, source, targets, loads)
 
     def _kept(self) -> NDArray[np.bool_] | None:
         """Return flags of the bytes of shared memory that a store uses; None if it uses all."""

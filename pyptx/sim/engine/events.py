@@ -21,6 +21,7 @@ from ..memory.mbarrier import Signal
 from ..memory.segments import Fault, Segment
 from .accounts import Issuer
 from .stream import NO_THREADS, EventStream, GroupKind, Sync, SyncKind
+from .work import Work
 
 __all__ = ["AsyncOperation", "Engine", "Engines", "Step", "StepKind", "nothing"]
 
@@ -67,6 +68,7 @@ class AsyncOperation:
         "reduction",
         "takes_padding",
         "unwritten",
+        "work",
     )
 
     def __init__(
@@ -88,6 +90,8 @@ class AsyncOperation:
         self.observed: Any = None
         #: For a reduction: its operation, such as ``add``, and the name of its type.
         self.reduction: tuple[str, str] | None = None
+        #: What the operation asks of the hardware, if the instruction states it.
+        self.work: Work | None = None
         #: True if the operation copies bytes unchanged, so that unwritten padding may be among them.
         self.takes_padding = takes_padding
         #: The first unwritten byte that the operation has read: its segment and offset, the size of the read,

@@ -22,6 +22,7 @@ from ..engine.bulk_groups import BulkGroups
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, SyncKind
 from ..engine.waits import Awaited, StepsDone
+from ..engine.work import Copy
 from ..memory.access import MemoryOrder, StateSpace
 from ..memory.mbarrier import Signal, SignalOrigin
 from ..numbers.read_modify_write import combination
@@ -64,6 +65,11 @@ def targets(s: Split, op: Op, dst: int, mbar: int, mask: int | None) -> list[tup
             holder = rank & ~1 | mbar >> _RANK_BIT & 1 if pairs else rank
             found.append((dst & _OFFSET | rank << _RANK_BIT, mbar & _OFFSET | holder << _RANK_BIT))
     return found
+
+
+def ranks_of(targets: list[tuple[int, int]]) -> tuple[int, ...]:
+    """Return the ranks of the CTAs that hold the destinations."""
+    return tuple(dst >> _RANK_BIT for dst, _ in targets)
 
 
 def signaled(
@@ -176,6 +182,9 @@ def _copy(
 ) -> None:
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
+    loads = source.space is StateSpace.GLOBAL
+    place = (source.address, source.nbytes) if loads else None
+    operation.work = Copy(source.nbytes, 1, place, ranks_of(targets), loads)
     signaled(
         s,
         op,
@@ -239,6 +248,7 @@ def store_range(
     cta = s.warp.cta
     source, target = _range(s, op, StateSpace.SHARED, src, size), _range(s, op, StateSpace.GLOBAL, dst, size)
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
+    operation.work = Copy(size, 1, (target.address, size), (), loads=False)
     grouped(
         s,
         lane,
@@ -269,6 +279,7 @@ def reduce_in_cluster(s: Split, op: Op, lane: int, dst: int, src: int, size: int
     combine = _combination(op, in_shared=True)
     operation = cta.machine.operation(s, Engine.TMA)
     operation.reduction = _reduction(op)
+    operation.work = Copy(size, 1, None, (), loads=False)
     signaled(
         s,
         op,
@@ -295,6 +306,7 @@ def reduce_in_global(
     combine = _combination(op, in_shared=False)
     operation = cta.machine.operation(s, Engine.TMA)
     operation.reduction = _reduction(op)
+    operation.work = Copy(size, 1, (target.address, size), (), loads=False)
     grouped(
         s,
         lane,

@@ -65,6 +65,7 @@ def _issue(s: Split, op: Op, lane: int, operands: Operands) -> None:
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.MMA, group=GroupKind.TCGEN05_COMMIT)
     work = MmaOperation(group, _kind(op), operands, operation)
+    operation.work = work.asked()
     mine = cta.unit(TensorMemory).issued_by(s.warp.index, lane)
     before, earlier, assumed = mine.before_product(work.accumulator)
     kind = StepKind.READ if operands.a_in_tensor_memory else StepKind.READ_A

@@ -14,7 +14,7 @@ from ..copies.boxes import LoadMode
 from ..engine.events import Engine
 from ..numbers.read_modify_write import combination
 from ..threads.warp import Split
-from .bulk_copy import Bytes, grouped, signaled, targets
+from .bulk_copy import Bytes, grouped, ranks_of, signaled, targets
 
 #: The tensor map's address, and the coordinates, innermost first.
 Tensor = tuple[int, tuple[int, ...]]
@@ -35,11 +35,13 @@ def _load(
     cta = s.warp.cta
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
     copy = tensor_copy(cta, tensor, _mode(op), offsets, operation)
+    copies = targets(s, op, dst, mbar, mask)
+    operation.work = copy.asked(tensor[1], targets=ranks_of(copies), loads=True)
     signaled(
         s,
         op,
         operation,
-        targets(s, op, dst, mbar, mask),
+        copies,
         copy.counted,
         lambda: copy.read_tensor(cta, operation),
         lambda where, data: copy.write_shared(cta, where, data, operation),
@@ -99,6 +101,7 @@ def _store(
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=combine is None)
     operation.reduction = reduction
     copy = tensor_copy(cta, tensor, _mode(op), (), operation)
+    operation.work = copy.asked(tensor[1], targets=(), loads=False)
     if min(tensor[1]) < 0:
         # Measured on an H200: elements past the end are dropped; a start before 0 is an illegal instruction.
         raise cta.machine.fault(

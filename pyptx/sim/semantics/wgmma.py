@@ -32,6 +32,7 @@ from ..code.function import FunctionCode
 from ..code.semantic import Op, executes
 from ..engine.events import Engine, Step, StepKind
 from ..engine.stream import FenceKind, GroupKind, SyncKind
+from ..engine.work import Product
 from ..matrices.kept_elements import KeptElements
 from ..matrices.register_matrices import Gather, Scatter
 from ..matrices.shared_operand import Extents, read_codes
@@ -113,6 +114,15 @@ class _Product:
             metadata = SelectedLayout(_part(whole.layout), whole.suppliers)
             self.kept = KeptElements(metadata, k, fragment.bits, self._constant(op, "sp-sel") or 0)
         self.multiply = _multiplier(self.kinds, op)
+        self.work = Product(
+            rows=16,
+            columns=n,
+            columns_read=n,
+            depth=32,
+            ctas=1,
+            a_in_shared=self.gather_a is None,
+            elements=k,
+        )
         self.rows = tuple(place.row for place in op.dests["d"])
         rows_of_a = tuple(code.held_rows[r.name] for r in _registers(op, "a"))
         self.registers = OperandRegisters(self.rows, rows_of_a, frozenset(self.rows + rows_of_a))
@@ -190,6 +200,7 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
     earlier = state.before(s, plan.registers, plan.shape)
 
     operation = machine.operation(s, Engine.MMA, group=GroupKind.WGMMA)
+    operation.work = plan.work
     first = warp.index % 4 * 16
     tiles: list[Array] = []
 

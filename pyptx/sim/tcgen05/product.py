@@ -19,6 +19,7 @@ from ...core.errors import PyptxError
 from ...core.records import dataclass
 from ...layout.tcgen05_instruction_descriptor import InstructionDescriptor, mma_kind
 from ...layout.zero_column_mask import ZeroColumnMask
+from ..engine.work import Product
 from ..memory.access import AccessKind
 from ..memory.segments import Actor, Fault
 from ..numbers.products import round_to_f16
@@ -161,6 +162,19 @@ class MmaOperation:
         """A key that is equal for two MMAs that execute in order: same accumulator, shape and kind."""
         d = self.descriptor
         return (self.operands.d, d.m, d.n, d.k, d.kind, d.ws)
+
+    def asked(self) -> Product:
+        """Return what the instruction asks of the tensor cores."""
+        d, o = self.descriptor, self.operands
+        return Product(
+            rows=self.held,
+            columns=d.n,
+            columns_read=d.n // len(self.ctas),
+            depth=48 if d.wide_k else 32,
+            ctas=len(self.ctas),
+            a_in_shared=not o.a_in_tensor_memory,
+            elements=d.k,
+        )
 
     # --- read -------------------------------------------------------------------------------------
 
