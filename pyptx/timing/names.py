@@ -70,6 +70,7 @@ COMMON: dict[str, tuple[str, str]] = {
     "tma.row_bytes": ("B", "bytes that count as one row; a longer row counts as several"),
     "tma.issue_clk": ("clk", "between two TMA instructions of an SM, small boxes"),
     "tma.sm_bytes_per_clk": ("B/clk/SM", "TMA loads of one SM that hit L2"),
+    "tma.received_bytes_per_clk": ("B/clk/SM", "bytes that multicasts of other SMs bring to one SM"),
     "tma.latency_l2_ns": ("ns", "TMA load that hits L2, from issue to the end of the wait, without its rows"),
     "tma.latency_hbm_ns": ("ns", "the same where it misses L2"),
     "tma.store_latency_ns": ("ns", "TMA store, from issue to the end of wait_group"),
