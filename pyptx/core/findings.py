@@ -512,6 +512,12 @@ RULES: dict[str, Rule] = _rules(
         "the run was stopped at its limit of steps, time or memory",
         "raise max_steps, timeout or memory if the kernel really needs more",
     ),
+    Rule(
+        "needs-data",
+        Verdict.INCOMPLETE,
+        "where a thread goes depends on the contents of an array of which only the shape is known",
+        "give predict the array itself",
+    ),
 )
 
 

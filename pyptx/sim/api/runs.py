@@ -116,7 +116,7 @@ def _run_assignments(requests: Sequence[Request], options: LaunchOptions) -> lis
     """Run the launches once for each assignment of the clusters that one of them cancels."""
     plain = replace(options, launch_control=None)
     interleaved = make_policy(plain.schedule, plain.seed).interleaves
-    programs, _ = _programs(requests, plain, time.monotonic(), interleaved=interleaved)
+    programs, _ = programs_of(requests, plain, time.monotonic(), interleaved=interleaved)
     canceling = [
         (request, program)
         for request, program in zip(requests, programs, strict=True)
@@ -280,7 +280,7 @@ def _run(
     """
     policy = Explored() if path is not None else make_policy(options.schedule, options.seed)
     started, began = time.perf_counter(), time.monotonic()
-    prepared, faults = _programs(requests, options, began, interleaved=policy.interleaves)
+    prepared, faults = programs_of(requests, options, began, interleaved=policy.interleaves)
 
     def report(
         entry: str,
@@ -336,7 +336,7 @@ def _run(
     recorder = TimelineRecorder(machine, options.timeline) if options.timeline else None
     if recorder is not None:
         machine.observe(recorder)
-    mapped = _fill(machine, requests, programs, options.assignment)
+    mapped = fill(machine, requests, programs, options.assignment)
     if begin is not None:
         begin(_buffers(programs, mapped))
     with fewer_collections() if options.sanitize else nullcontext():
@@ -372,7 +372,7 @@ def _run(
     return Outcome(reports, frozenset(machine.engines.used), impossible, answers)
 
 
-def _programs(
+def programs_of(
     requests: Sequence[Request], options: LaunchOptions, began: float, *, interleaved: bool
 ) -> tuple[list[EntryProgram | None], dict[int, Finding]]:
     """Prepare the code of each launch. Return it, and a finding for each launch that cannot run, by position.
@@ -422,7 +422,7 @@ def _check_assignment(
         )
 
 
-def _fill(
+def fill(
     machine: Machine,
     requests: Sequence[Request],
     programs: Sequence[EntryProgram],

@@ -1,0 +1,271 @@
+"""Times a launch: how long it takes on a GPU, and what its warps and units do in that time.
+
+Owns :class:`LaunchTimer`. A probe runs the first wave up to its first loads, to find what clusters share.
+Then the clusters of one position of the chip run event by event (:mod:`pyptx.sim.clock`), and stand for all.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
+
+from ...core.errors import SpecError
+from ...core.findings import Finding, Verdict, verdict_of
+from ...core.records import dataclass
+from ...core.source import SourceLocation
+from ...isa import Target
+from ...timing.constants import Gpu
+from ..clock.figures import Figures
+from ..clock.machine import Costs, TimedMachine
+from ..clock.placement import Placement, confine, place
+from ..clock.steady import Period, find_period
+from ..clock.traffic import Traffic, merged_of, traffic_of
+from ..engine.work import Copy
+from .options import LaunchOptions
+from .runs import Request, fill, programs_of
+
+__all__ = ["LaunchTimer", "Timing", "Waited"]
+
+#: Loads of each CTA that the probe looks at.
+_PROBED = 8
+#: Largest change of the share of missing bytes that needs no second run.
+_SETTLED = 0.02
+#: Share of the time with work for memory below which it does not hold up a kernel.
+_IDLE = 0.5
+#: A run goes on to its end if less than this share of what was done is left.
+_WORTHWHILE = 0.5
+#: Share of the time so far in which there have been stores: those of one tile alone show no period.
+_SPAN = 0.6
+#: Share of a tile that edges of the outputs may lack.
+_PARTIAL = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Waited:
+    """Waits of the warps of one position at one line.
+
+    Attributes:
+        name: the instruction that waits.
+        location: its line.
+        count: number of waits.
+        cycles: cycles of all of them together.
+    """
+
+    name: str
+    location: SourceLocation | None
+    count: int
+    cycles: float
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The time of a launch at one frequency.
+
+    Attributes:
+        cycles: cycles of the multiprocessors from the start of the kernel to its end.
+        mhz: their frequency.
+        placement: how the launch lies on the chip.
+        traffic: what it loads.
+        stored: bytes that all clusters store.
+        flops: floating-point operations of the tensor cores, of all clusters.
+        operands: bytes that the tensor core of a multiprocessor reads from shared memory, per cycle.
+        busy: share of the time in which each unit of the busiest multiprocessor worked.
+        waits: where warps waited, longest first.
+        findings: why the run ended early, if it did.
+    """
+
+    cycles: float
+    mhz: float
+    placement: Placement
+    traffic: Traffic
+    stored: float
+    flops: float
+    operands: float
+    busy: Mapping[str, float]
+    waits: tuple[Waited, ...]
+    findings: tuple[Finding, ...]
+
+    @property
+    def nanoseconds(self) -> float:
+        """The time in ns."""
+        return self.cycles / self.mhz * 1000
+
+    @property
+    def verdict(self) -> Verdict:
+        """``clean``, or why the launch did not end."""
+        return verdict_of(self.findings)
+
+
+class LaunchTimer:
+    """Times one launch at any frequency. The probe of its first wave runs once.
+
+    Args:
+        request: the checked launch. Its arrays have any contents, unless the kernel's control depends on
+            them.
+        gpu: the constants.
+        costs: the cost of a block of code.
+        unknown: addresses, on the host, of arrays whose contents are not known.
+        timeout: seconds, from now on, after which a run ends as incomplete.
+
+    Raises:
+        SpecError: the GPU does not run the kernel's target.
+    """
+
+    def __init__(
+        self,
+        request: Request,
+        gpu: Gpu,
+        costs: Costs,
+        *,
+        unknown: frozenset[int] = frozenset(),
+        timeout: float | None = None,
+    ) -> None:
+        self._began = time.monotonic()
+        self._request, self._gpu, self._costs = request, gpu, costs
+        self._options = LaunchOptions.of({"timeout": timeout, "sanitize": False})
+        prepared, faults = programs_of([request], self._options, self._began, interleaved=True)
+        self._fault = faults.get(0)
+        program = prepared[0]
+        if program is None:
+            return
+        self._program = program
+        _check_target(program.target, gpu)
+        figures = Figures(gpu, gpu.value("sm.clock_max_mhz"))
+        first = self._machine(figures, 1, 0.0, _PROBED)
+        del first.residency.multiprocessors.all[figures.sms :]
+        mapped = fill(first, [request], [program], None)
+        hidden = [each.segment.base for (place, _), each in mapped.items() if place in unknown]
+        self._hidden = frozenset(hidden)
+        first.hide(self._hidden)
+        self._placement = place(first, first.grids[0], gpu.series("gpc.sizes"))
+        first.grids[0].waiting = range(self._placement.positions)
+        first.run()
+        self._first = first.loads
+        self._merged = merged_of(first.loads, first.loaders)
+        self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
+        self._missing = self._traffic(first.loads).missing
+
+    def _machine(
+        self,
+        figures: Figures,
+        sharers: int,
+        missing: float,
+        probe: int | None,
+        enough: Callable[[TimedMachine], bool] | None = None,
+    ) -> TimedMachine:
+        return TimedMachine(
+            self._program.target,
+            self._options.limits,
+            figures,
+            self._costs,
+            sharers=sharers,
+            missing=missing,
+            merged=0.0 if probe else self._merged,
+            probe=probe,
+            enough=enough,
+            started=self._began,
+        )
+
+    def _traffic(self, loads: Sequence[Copy], growth: float = 1.0) -> Traffic:
+        capacity = self._gpu.value("l2.soft_capacity_bytes")
+        return traffic_of(self._first, loads, self._placement, self._sizes, capacity, growth)
+
+    def at(self, mhz: float) -> Timing:
+        """Return the time of the launch if the multiprocessors run at ``mhz``."""
+        figures = Figures(self._gpu, mhz)
+        if self._fault is not None:
+            nowhere = Placement(1, 1, 1, 1)
+            return Timing(0.0, mhz, nowhere, Traffic(0, 0), 0.0, 0.0, 0.0, {}, (), (self._fault,))
+        placement = self._placement
+        while True:
+            rest = _Rest(placement, self._sizes)
+            timed = self._machine(
+                figures, placement.positions * placement.size, self._missing, None, rest.follows
+            )
+            confine(timed, placement.size)
+            fill(timed, [self._request], [self._program], None)
+            timed.hide(self._hidden)
+            timed.grids[0].waiting = list(placement.own)
+            timed.run()
+            traffic = self._traffic(timed.loads, rest.loads)
+            wrong = abs(traffic.missing - self._missing)
+            self._missing = traffic.missing
+            # Another share changes the time only where it keeps memory busy.
+            if wrong <= _SETTLED or timed.shares(timed.end)["HBM"] < _IDLE:
+                break
+        cycles = rest.end or timed.end
+        waits = [Waited(*key, stall.count, stall.cycles) for key, stall in timed.stalls.items()]
+        waits.sort(key=lambda each: -each.cycles)
+        scale = placement.clusters / len(placement.own)
+        return Timing(
+            cycles,
+            mhz,
+            placement,
+            traffic,
+            rest.stored(timed) * scale,
+            timed.flops * rest.flops * scale,
+            timed.operand_bytes / placement.size / timed.end,
+            timed.shares(timed.end),
+            tuple(waits),
+            tuple(timed.grids[0].account.findings),
+        )
+
+
+class _Rest:
+    """What is left of a launch when it has become periodic.
+
+    Attributes:
+        end: when the launch ends; 0 if it ran to its end.
+        flops, loads: how many times what had been done the whole launch does.
+    """
+
+    def __init__(self, placement: Placement, sizes: Mapping[int, int]) -> None:
+        self._placement, self._bases, self._sizes = placement, sorted(sizes), sizes
+        self.end, self.flops, self.loads, self._own = 0.0, 1.0, 1.0, 0.0
+
+    def follows(self, machine: TimedMachine) -> bool:
+        """True if the rest of the launch follows from what ``machine`` has done."""
+        times = machine.store_times
+        if not times or max(times) - min(times) < _SPAN * machine.now:
+            return False
+        period = find_period(times, machine.store_bytes)
+        if period is None:
+            return False
+        own = self._own = self._own_bytes(machine, period)
+        left = own - period.stored
+        if left < _WORTHWHILE * period.stored:
+            return False
+        self.end = period.end + left / period.rate + machine.figures.store_latency
+        inside = [each for each in machine.work_done if period.begin <= each[0] <= period.end]
+        (begun, flops, loaded), (ended, more, further) = inside[0], inside[-1]
+        span = (ended - begun) * period.rate
+        self.flops = (more - flops) / span * own / max(1, machine.flops)
+        self.loads = (further - loaded) / span * own / max(1, machine.loaded)
+        return True
+
+    def stored(self, machine: TimedMachine) -> float:
+        """Return the bytes that the position stores in all."""
+        return self._own if self.end else machine.stored
+
+    def _own_bytes(self, machine: TimedMachine, period: Period) -> float:
+        """Return the bytes that the position stores in all."""
+        placement = self._placement
+        arrays = {self._bases[bisect_right(self._bases, place) - 1] for place in machine.store_places}
+        total = float(sum(self._sizes[base] for base in arrays))
+        if placement.clusters > placement.positions * placement.together:
+            return total * len(placement.own) / placement.clusters
+        if not period.nbytes:
+            return total / placement.positions
+        return math.ceil(total / period.nbytes / placement.positions - _PARTIAL) * period.nbytes
+
+
+def _check_target(target: Target, gpu: Gpu) -> None:
+    own = int(gpu.target[3:].rstrip("af"))
+    if target.number == own if target.suffix else target.number <= own:
+        return
+    raise SpecError(
+        f"the kernel is for {target.name}, but the {gpu.title} is {gpu.target}",
+        hint="build the kernel for this target, or predict for another GPU",
+    )

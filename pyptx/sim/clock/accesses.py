@@ -1,0 +1,105 @@
+"""What the accesses of threads to memory cost, and which registers wait for them.
+
+A warp goes on behind a load and waits where an instruction reads the loaded register. Accesses to global
+memory move sectors of 32 bytes. Accesses to shared memory take as many cycles as the bank with the most words
+has words.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+
+from ...flow import accesses
+from ..code.function import CodeBlock
+from ..engine.work import Copy
+from ..memory.access import Access, AccessKind, StateSpace
+from ..threads.warp import Split, Warp
+from .units import Units
+
+__all__ = ["ThreadAccesses"]
+
+_SECTOR = 32
+_BANKS, _WORD = 32, 4
+
+
+class ThreadAccesses:
+    """The accesses of the block that runs, and the loads in flight of all warps.
+
+    ``moved`` is called with each access to global memory.
+    """
+
+    def __init__(self, moved: Callable[[Split, Copy], None]) -> None:
+        self._now: list[Access] = []
+        self._moved = moved
+        #: For each warp, when the value of a register arrives that a load has not written yet.
+        self._arriving: dict[Warp, dict[str, float]] = {}
+
+    def note(self, access: Access) -> None:
+        """Take an access of the block that runs."""
+        if access.threads is not None and access.space in (StateSpace.GLOBAL, StateSpace.SHARED):
+            self._now.append(access)
+
+    def ready(self, s: Split, block: CodeBlock, time: float) -> float:
+        """Return when the registers that a block reads are there, for a warp that comes to it at ``time``."""
+        arriving = self._arriving.get(s.warp)
+        if not arriving:
+            return time
+        reads, _ = _registers(block)
+        for name in [name for name in arriving if name in reads]:
+            time = max(time, arriving.pop(name))
+        return time
+
+    def charge(self, s: Split, block: CodeBlock, units: Units, time: float) -> float:
+        """Charge the accesses of a block that began at ``time``. Return when the last has left the warp."""
+        found, self._now = self._now, []
+        arrives, left = 0.0, time
+        for access in found:
+            if access.space is StateSpace.SHARED:
+                left = max(left, units.access_shared(time, _conflicts(access)))
+                done = left + units.figures.shared_latency
+            else:
+                nbytes, reads = _SECTOR * _sectors(access), access.kind is AccessKind.READ
+                done = units.access_global(time, nbytes, loads=reads)
+                place = int(access.footprint.starts[0]), nbytes
+                self._moved(s, Copy(nbytes, 1, (access.segment.base, place), (), loads=reads))
+            if access.kind is not AccessKind.WRITE:
+                arrives = max(arrives, done)
+        if arrives:
+            _, loaded = _registers(block)
+            if loaded:
+                self._arriving.setdefault(s.warp, {}).update(dict.fromkeys(loaded, arrives))
+        return left
+
+
+@cache
+def _registers(block: CodeBlock) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the registers that a block reads, and those that its accesses to memory write."""
+    reads: set[str] = set()
+    loaded: set[str] = set()
+    for instruction, op in block.ops:
+        read, written = accesses(instruction, op.binding)
+        reads.update(register.name for register in read)
+        if op.semantic.per != "value" and not op.semantic.registers_only:
+            loaded.update(register.name for register in written)
+    if block.branch is not None and block.branch.guard is not None:
+        reads.add(block.branch.guard.register.name)
+    return frozenset(reads), frozenset(loaded)
+
+
+def _sectors(access: Access) -> int:
+    footprint = access.footprint
+    base = access.segment.base
+    first = (base + footprint.starts) // _SECTOR
+    last = (base + footprint.starts + footprint.size - 1) // _SECTOR
+    return len(np.union1d(first, last))
+
+
+def _conflicts(access: Access) -> int:
+    """Return how many words the bank with the most words has."""
+    footprint = access.footprint
+    words = (footprint.starts[:, None] + np.arange(0, max(_WORD, footprint.size), _WORD)) // _WORD
+    words = np.unique(words)
+    return int(np.bincount(words % _BANKS, minlength=_BANKS).max())

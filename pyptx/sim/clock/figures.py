@@ -1,0 +1,109 @@
+"""The figures of a GPU that the timed machine reads, in cycles of the multiprocessor's clock.
+
+What lies beyond the multiprocessor has clocks of its own: its constants are in ns, or in cycles at the
+maximum clock, and converted here for the frequency of the run.
+"""
+
+from __future__ import annotations
+
+from ...timing.constants import Gpu
+from ...timing.tensor import mma_interval, mma_latency, wgmma_interval, wgmma_latency
+from ..engine.work import Product
+
+__all__ = ["Figures"]
+
+#: Rows of D of one warp of a warpgroup.
+_WARP_ROWS = 16
+#: How long a multiprocessor may save up its share of what the chip has, in ns. Multiprocessors are out of
+#: step by about an epilogue, so that those that store leave their share of the loads to the others.
+_CREDIT = 3000
+
+
+class Figures:
+    """A GPU's figures at one frequency. Times are in cycles of the multiprocessor, rates are per cycle.
+
+    Args:
+        gpu: the constants.
+        mhz: frequency of the multiprocessors.
+
+    Attributes:
+        ghz: the same in GHz: cycles of a ns.
+        copy_issue: least time between two copies of one multiprocessor.
+        copy_row: time of the copy engine for a row of a box; ``row_bytes`` count as one row.
+        link: bytes of loads that one multiprocessor gets; ``link_received``: that others load for it.
+        l2_latency, memory_latency: from the issue of a load to its signal, without its rows.
+        store_latency: from the issue of a store to the end of the wait for it, without its rows.
+        fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
+        write_cost: how many read bytes a written byte costs.
+        credit: how long a multiprocessor may save up its share of the chip's rates.
+        port: bytes of shared memory that a multiprocessor reads.
+        shared_latency: of a load from shared memory.
+        load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
+        wake: from a completed phase to the next instruction of a waiting warp.
+        arrive: until an arrival counts.
+        start: from the launch to the first instruction; ``finish``: from the last one to the event behind.
+        turnaround: from the end of a CTA to the first instruction of the next one in its place.
+    """
+
+    def __init__(self, gpu: Gpu, mhz: float) -> None:
+        value = gpu.value
+        self.gpu, self.ghz = gpu, mhz / 1000
+        ghz, maximum = self.ghz, value("sm.clock_max_mhz") / 1000
+        self.sms, self.schedulers = int(value("sm.count")), int(value("sm.schedulers"))
+        # Copies run at the pace of what is beyond the multiprocessor.
+        self.copy_issue = value("tma.issue_clk") / maximum * ghz
+        self.copy_row = ghz / maximum / value("tma.row_per_clk")
+        self.row_bytes = value("tma.row_bytes")
+        self.link = value("tma.sm_bytes_per_clk")
+        self.link_received = value("tma.received_bytes_per_clk")
+        self.l2_latency = value("tma.latency_l2_ns") * ghz
+        self.memory_latency = value("tma.latency_hbm_ns") * ghz
+        self.store_latency = value("tma.store_latency_ns") * ghz
+        self.fabric = value("l2.fabric_bytes_per_ns") / ghz
+        # Memory serves reads and writes in equal parts at another rate than reads alone.
+        self.memory = value("hbm.read_bytes_per_ns") / ghz
+        self.write_cost = 2 * value("hbm.read_bytes_per_ns") / value("hbm.mixed_bytes_per_ns") - 1
+        self.capacity = value("l2.soft_capacity_bytes")
+        self.credit = _CREDIT * ghz
+        self.port = value("mma.port_bytes_per_clk")
+        self.shared_latency = value("lds.latency_clk")
+        # These two were measured at the maximum clock.
+        self.load_l2_latency = value("l2.latency_clk") / maximum * ghz
+        self.load_memory_latency = value("ldg.latency_hbm_clk") / maximum * ghz
+        self.wake = value("mbarrier.wake_clk") - value("mbarrier.visible_clk") + value("mbarrier.test_clk")
+        self.arrive = value("mbarrier.visible_clk") - value("mbarrier.test_clk")
+        self.test = value("mbarrier.test_clk")
+        self.barrier = value("bar.sync_clk")
+        self.cluster_barrier = value("bar.cluster_clk")
+        self.start = value("launch.ns") * ghz
+        self.finish = value("launch.event_ns") * ghz
+        self.turnaround = value("cta.turnaround_ns") * ghz
+        self._products: dict[Product, tuple[float, float]] = {}
+        self.cancel = self.allocate = self.product_issue = self.tensor_latency = self.tensor_copy = 0.0
+        self.tensor_load = self.tensor_store = 1.0
+        if gpu.target == "sm_100a":
+            self.cancel, self.allocate = value("clc.latency_clk"), value("tmem.alloc_clk")
+            self.tensor_load = value("tmem.load_bytes_per_clk_warp")
+            self.tensor_store = value("tmem.store_bytes_per_clk_warp")
+            self.tensor_latency = value("tmem.load_latency_clk")
+            self.tensor_copy = value("tmem.cp_clk")
+            self.product_issue = value("mma.burst_clk")
+
+    def product(self, product: Product) -> tuple[float, float]:
+        """Return the interval of a tensor-core instruction, and what its result takes beyond it.
+
+        The latter ends when the signal of a commit behind it counts, or ``wgmma.wait_group`` is over.
+        """
+        found = self._products.get(product)
+        if found is None:
+            found = self._products[product] = self._product(product)
+        return found
+
+    def _product(self, product: Product) -> tuple[float, float]:
+        if product.rows == _WARP_ROWS:
+            interval = wgmma_interval(self.gpu, product.columns, not product.a_in_shared)
+            return interval, max(0.0, wgmma_latency(self.gpu, product.columns) - interval)
+        shape = product.ctas, product.rows * product.ctas, product.columns, not product.a_in_shared
+        interval = mma_interval(self.gpu, *shape)
+        waiting = self.wake + self.test
+        return interval, max(0.0, mma_latency(self.gpu, *shape) - interval - waiting)

@@ -1,0 +1,451 @@
+"""A machine that keeps time: every block of code and every step happens when its resources allow.
+
+Owns the queue of events in order of time, and the times of warps and steps. A warp runs one block at a time;
+its next block begins when the block's instructions have been issued and its waits are over. A step happens
+when the units of its multiprocessor have done it. The order of all events is the order of their times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import cache
+from heapq import heappop, heappush
+from itertools import count
+from typing import Protocol
+
+from ...core.source import SourceLocation
+from ...isa import Target
+from ...isa.table import chapter_of
+from ..code.function import CodeBlock
+from ..engine.events import AsyncOperation, Engine, Step, StepKind
+from ..engine.stream import GroupKind
+from ..engine.waits import Awaited, StepsDone, Wait
+from ..engine.work import Copy, Product
+from ..machine.machine import Machine
+from ..machine.schedule import Policy
+from ..memory.access import Access
+from ..threads.limits import Limits
+from ..threads.multiprocessor import Multiprocessor
+from ..threads.warp import Split
+from .accesses import ThreadAccesses
+from .figures import Figures
+from .units import Units
+from .unknown import Unknown
+
+__all__ = ["BlockCost", "Costs", "Stall", "Timed", "TimedMachine"]
+
+
+class BlockCost(Protocol):
+    """What a warp takes for a block: cycles alone, issue slots, and cycles of each pipe."""
+
+    @property
+    def cycles(self) -> float:
+        """Cycles from the first issue to that of the next block."""
+
+    @property
+    def issues(self) -> float:
+        """Issue slots of the scheduler."""
+
+    @property
+    def pipes(self) -> Mapping[str, float]:
+        """Cycles of each pipe of the scheduler's part of the multiprocessor."""
+
+
+#: The cost of a block of code.
+Costs = Callable[[CodeBlock], BlockCost]
+
+#: Chapters of the instruction table of which no instruction ends a wait that must be polled.
+_QUIET = frozenset({"bulk_copy", "data_movement", "mbarrier", "tcgen05_mma", "tensor_copy", "wgmma"})
+#: Events between two questions whether the run may end.
+_ASKED = 2048
+#: Kinds of groups of operations that write registers.
+_IN_REGISTERS = frozenset({GroupKind.WGMMA, GroupKind.TCGEN05_LD})
+#: Kinds of groups whose waits must be polled.
+_POLLED = frozenset({GroupKind.WGMMA, GroupKind.CP_ASYNC})
+
+
+@cache
+def _disturbs(block: CodeBlock) -> bool:
+    """True if the block may end a wait of another warp that must be polled."""
+    return any(
+        op.semantic.per != "value" and chapter_of(op.binding.form_id) not in _QUIET for _, op in block.ops
+    )
+
+
+class Timed(Policy):
+    """The schedule of a timed machine: times decide everything."""
+
+    name = "timed"
+    warp_teams = False
+    interleaves = True
+
+    def issued(self, machine: Machine, steps: list[Step]) -> None:
+        assert isinstance(machine, TimedMachine)
+        machine.put_in_flight(steps)
+
+    def turn(self) -> int:
+        return 1
+
+
+class Stall:
+    """How often, and how long, warps have waited at one line, and when a wait began."""
+
+    __slots__ = ("count", "cycles")
+
+    def __init__(self) -> None:
+        self.count, self.cycles = 0, 0.0
+
+
+class TimedMachine(Machine):
+    """A machine whose events happen in the order of their times, in cycles of the multiprocessor.
+
+    Args:
+        figures: the figures of the GPU.
+        costs: the cost of each block of code.
+        sharers: busy multiprocessors of the chip.
+        missing: share of the loaded bytes that come from memory.
+        merged: share of the loaded bytes that the other multiprocessor of a TPC loads, too.
+        probe: loads of a CTA after which its threads stop; None for a whole run.
+        enough: asked now and then; True ends the run.
+    """
+
+    def __init__(
+        self,
+        target: Target,
+        limits: Limits,
+        figures: Figures,
+        costs: Costs,
+        *,
+        sharers: int,
+        missing: float = 0.0,
+        merged: float = 0.0,
+        probe: int | None = None,
+        enough: Callable[[TimedMachine], bool] | None = None,
+        started: float | None = None,
+    ) -> None:
+        super().__init__(target, Timed(), limits, started=started)
+        self.figures, self._costs = figures, costs
+        self._sharers, self._missing, self._merged, self._probe = sharers, missing, merged, probe
+        self._enough = enough
+        #: Stores to global memory: when, how many bytes, and into what.
+        self.store_times: list[float] = []
+        self.store_bytes: list[int] = []
+        self.store_places: set[int] = set()
+        #: At each store: when it was issued, and the operations and loaded bytes until then.
+        self.work_done: list[tuple[float, int, int]] = []
+        self.loaded = 0
+        self._loaded: dict[tuple[int, int], int] = {}
+        self._begun: dict[tuple[int, int], None] = {}
+        self._used: set[int] = set()
+        self._starts: dict[tuple[int, int], float] = {}
+        #: The time of the event that happens now.
+        self.now = figures.start
+        #: When the running warp is through its block; ``now`` outside of blocks.
+        self._through = self.now
+        self._numbers = count()
+        self._events: list[tuple[float, int, Split | Step]] = []
+        self._when: dict[Split, float] = {}
+        self._due: dict[Step, float] = {}
+        self._after: dict[Step, list[Step]] = {}
+        #: When the result of a product is there whose operands have been read.
+        self._results: dict[AsyncOperation, float] = {}
+        #: The ranks that a multicast has not reached yet.
+        self._targets: dict[AsyncOperation, list[int]] = {}
+        self._units: dict[int, Units] = {}
+        self._places: dict[tuple[int, int], list[Multiprocessor]] = {}
+        self._parked_since: dict[Split, float] = {}
+        self._running: Split | None = None
+        #: Extra time after which a split that is woken goes on.
+        self._latency = 0.0
+        #: True if the last event may have ended a wait that must be polled.
+        self._disturbed = False
+        #: The splits that wait for steps, by step.
+        self._awaiting: dict[Step, list[tuple[Split, StepsDone]]] = {}
+        #: Waits by instruction and line.
+        self.stalls: dict[tuple[str, SourceLocation | None], Stall] = {}
+        #: For each load of a probe, the multiprocessor.
+        self.loaders: list[int] = []
+        #: Loads from global memory.
+        self.loads: list[Copy] = []
+        self._accesses = ThreadAccesses(self._note_access)
+        self._unknown = Unknown(frozenset())
+        self.memory.observers = [self._note]
+        #: Floating-point operations of the tensor core.
+        self.flops = 0
+        #: Bytes that tensor cores read from shared memory, and bytes that are stored to global memory.
+        self.operand_bytes = self.stored = 0.0
+        self.end = self.now
+        force = self.engines.force
+
+        def wait_and_force(step: Step) -> None:
+            if self._running is not None:
+                self._through = max(self._through, self._due.get(step, 0.0))
+            force(step)
+
+        self.engines.force = wait_and_force  # type: ignore[method-assign]
+
+    def hide(self, bases: frozenset[int]) -> None:
+        """Take the contents of the arrays at these addresses as unknown."""
+        self._unknown = Unknown(bases)
+
+    # --- the units --------------------------------------------------------------------------------
+
+    def units(self, where: Multiprocessor) -> Units:
+        """Return the units of a multiprocessor."""
+        found = self._units.get(where.number)
+        if found is None:
+            found = self._units[where.number] = Units(
+                self.figures, self._sharers, self._missing, self._merged
+            )
+        return found
+
+    def shares(self, cycles: float) -> dict[str, float]:
+        """Return the share of ``cycles`` for which each unit of the busiest multiprocessor worked."""
+        found: dict[str, float] = {}
+        for units in self._units.values():
+            for name, time in units.busy().items():
+                found[name] = max(found.get(name, 0.0), time / cycles)
+        return found
+
+    # --- the queue --------------------------------------------------------------------------------
+
+    def wake(self, s: Split) -> None:
+        s.queued = True
+        base = self._through if self._running is not None else self.now
+        cta = s.warp.cta
+        if cta.key not in self._begun:
+            self._begun[cta.key] = None
+            if cta.multiprocessor.number in self._used and self.now > self.figures.start:
+                self._starts[cta.key] = base + self.figures.turnaround
+            self._used.add(cta.multiprocessor.number)
+        base = max(base, self._starts.get(cta.key, 0.0))
+        heappush(self._events, (base + self._latency, next(self._numbers), s))
+        self._note_whole(s)
+
+    def give_way(self, s: Split, blocks: int) -> None:
+        self.check_time()
+        s.queued = True
+        heappush(self._events, (self._through, next(self._numbers), s))
+
+    def turn(self) -> bool:
+        self._turns += 1
+        if self._turns % 256 == 0:
+            self.check_time()
+        if self._turns % _ASKED == 0 and self._enough is not None and self._enough(self):
+            return False
+        if self.residency.undecided:
+            self.residency.admit()
+        if not self._events:
+            return self._probe is None and self._progress()
+        self.now, _, item = heappop(self._events)
+        self.end = max(self.end, self.now)
+        if isinstance(item, Step):
+            self._happen(item)
+        elif item.queued and not self._stopped(item):
+            item.queued = False
+            if item.warp.issuer.account is not self.account:
+                self.charge(item.warp.issuer.account)
+            self.polled.touch(item.warp.issuer.cluster)
+            self._running, self._through = item, self.now
+            self.execute(item)
+            self._running = None
+            self._disturbed |= not item.queued and item not in self.parked
+            self.end = max(self.end, self._through)
+        self.completed.clear()
+        if self._disturbed:
+            self._disturbed = False
+            self.poll()
+        if self.spinning:
+            self._latency = self.figures.wake
+            self._wake_spinners()
+            self._latency = 0.0
+        return True
+
+    def _note(self, access: Access) -> None:
+        self._unknown.check(self._running, access)
+        self._accesses.note(access)
+
+    def _note_access(self, s: Split, copy: Copy) -> None:
+        if copy.loads:
+            self._note_load(s.warp.cta.key, copy)
+        else:
+            self._note_store(self._through, copy)
+
+    def _note_store(self, time: float, copy: Copy) -> None:
+        if copy.source is not None:
+            self.stored += copy.nbytes
+            self.store_times.append(time)
+            self.work_done.append((time, self.flops, self.loaded))
+            self.store_bytes.append(copy.nbytes)
+            self.store_places.add(copy.source[0])
+
+    def _note_load(self, cta: tuple[int, int], copy: Copy) -> None:
+        self.loads.append(copy)
+        self.loaded += copy.nbytes
+        if self._probe is not None:
+            self.loaders.append(self._place(cta)[0].number)
+        self._loaded[cta] = self._loaded.get(cta, 0) + 1
+
+    def _stopped(self, s: Split) -> bool:
+        """True if a probe has seen enough of the split's CTA."""
+        return self._probe is not None and self._loaded.get(s.warp.cta.key, 0) >= self._probe
+
+    def run_block(self, s: Split, block: CodeBlock) -> int | None:
+        cost = self._costs(block)
+        self._disturbed |= _disturbs(block)
+        units = self.units(s.warp.cta.multiprocessor)
+        begun = self._accesses.ready(s, block, self._through)
+        self._through = units.issue(
+            s.warp.index % self.figures.schedulers, begun, cost.cycles, cost.issues, cost.pipes
+        )
+        following = super().run_block(s, block)
+        self._through = max(self._through, self._accesses.charge(s, block, units, begun))
+        self.completed.clear()
+        return following
+
+    # --- waits ------------------------------------------------------------------------------------
+
+    def park(self, s: Split, wait: Wait) -> None:
+        self._parked_since[s] = self._through
+        if not isinstance(wait, StepsDone):
+            super().park(s, wait)
+            return
+        self.parked[s] = wait
+        for step in wait.steps:
+            if not step.done:
+                self._awaiting.setdefault(step, []).append((s, wait))
+
+    def end_wait(self, s: Split, wait: Wait) -> None:
+        if self.parked.get(s) is not wait:
+            return
+        since = self._parked_since.pop(s, self.now)
+        figures = self.figures
+        latency = {
+            Awaited.PHASE: figures.wake,
+            Awaited.CTA_BARRIER: figures.barrier,
+            Awaited.CLUSTER_BARRIER: figures.cluster_barrier,
+        }.get(wait.awaited, 0.0)
+        if self._running is not None and wait.awaited is Awaited.PHASE:
+            latency += figures.arrive
+        self._latency = latency
+        base = self._through if self._running is not None else self.now
+        # A warp that comes to a barrier when the wait is nearly over waits only for the rest.
+        self._latency = max(latency, since - base)
+        resumed = base + self._latency
+        key = (s.op.name if s.op is not None else "", s.location)
+        stall = self.stalls.get(key)
+        if stall is None:
+            stall = self.stalls[key] = Stall()
+        stall.count += 1
+        stall.cycles += resumed - since
+        super().end_wait(s, wait)
+        self._latency = 0.0
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    def put_in_flight(self, steps: list[Step]) -> None:
+        """Give each step that can happen its time. The others get one when the steps before them happen."""
+        if steps and self._running is not None and steps[0].operation.group in _IN_REGISTERS:
+            self._unknown.require(self._running)
+        for step in steps:
+            if step.done:
+                continue
+            if step.ready:
+                self._set_due(step, self._through if self._running is not None else self.now)
+            else:
+                for earlier in step.after:
+                    self._after.setdefault(earlier, []).append(step)
+
+    def _set_due(self, step: Step, time: float) -> None:
+        due = self._duration(step, time)
+        self._due[step] = due
+        heappush(self._events, (due, next(self._numbers), step))
+
+    def _happen(self, step: Step) -> None:
+        if not step.done:
+            self.engines.execute(step)
+        del self._due[step]
+        self._disturbed |= step.operation.group in _POLLED
+        for s, wait in self._awaiting.pop(step, ()):
+            if wait.over():
+                self.end_wait(s, wait)
+        for later in self._after.pop(step, ()):
+            if later.ready and not later.done and later not in self._due:
+                self._set_due(later, self.now)
+
+    def _duration(self, step: Step, time: float) -> float:
+        """Return when a step happens that may happen from ``time`` on."""
+        operation, figures = step.operation, self.figures
+        where = self._place(operation.cta_key)
+        units = self.units(where[0])
+        work, kind = operation.work, step.kind
+        if isinstance(work, Product):
+            if kind is StepKind.WRITE:
+                self.flops += 2 * work.rows * work.ctas * work.columns * work.elements
+                self.operand_bytes += work.operand_bytes
+            return self._product(step, time, work, [self.units(each) for each in where[: work.ctas]])
+        if isinstance(work, Copy):
+            if kind is StepKind.SIGNAL:
+                return time
+            if not work.loads:
+                if kind is StepKind.READ_SHARED:
+                    return units.read_source(time, work)
+                self._note_store(time, work)
+                return units.store(time, work)
+            if kind is StepKind.READ:
+                self._note_load(operation.cta_key, work)
+                return units.load(time, work)
+            if kind is StepKind.WRITE and len(work.targets) > 1:
+                return self._receive(time, work, operation)
+            return time
+        partition = operation.issuer.warp % figures.schedulers
+        if operation.engine is Engine.LD:
+            return units.load_tensor(time, partition, step.nbytes or 0)
+        if operation.engine is Engine.CP:
+            if kind is not StepKind.READ:
+                return time
+            if not step.nbytes:
+                return time + figures.tensor_copy
+            return units.access_global(time, step.nbytes, loads=True)
+        if operation.engine is Engine.ST:
+            return units.store_tensor(time, partition, step.nbytes or 0)
+        if kind is StepKind.CANCEL:
+            return time + figures.cancel
+        return time
+
+    def _receive(self, time: float, copy: Copy, operation: AsyncOperation) -> float:
+        """Return when the next target of a multicast has its bytes."""
+        left = self._targets.setdefault(operation, list(copy.targets))
+        rank = left.pop(0)
+        if not left:
+            del self._targets[operation]
+        cta = self.residency.live[operation.cta_key]
+        if rank == cta.rank:
+            return time
+        return self.units(cta.cluster.ctas[rank].multiprocessor).receive(time, copy)
+
+    def _place(self, key: tuple[int, int]) -> list[Multiprocessor]:
+        """Return the multiprocessor of a CTA, then that of the other CTA of its pair."""
+        found = self._places.get(key)
+        if found is None:
+            cta = self.residency.live[key]
+            found = self._places[key] = [cta.multiprocessor]
+            peer = cta.rank ^ 1
+            if peer < len(cta.cluster.ctas):
+                found.append(cta.cluster.ctas[peer].multiprocessor)
+        return found
+
+    def _product(self, step: Step, time: float, product: Product, units: list[Units]) -> float:
+        """Return when an operand is read, as long as it occupies the tensor core, or the result is there."""
+        figures = self.figures
+        interval, rest = figures.product(product)
+        if step.kind not in (StepKind.READ, StepKind.READ_A):
+            # Products run one behind the other: a result does not wait longer than its own product takes.
+            return max(time, self._results.pop(step.operation, 0.0))
+        # The four quarters of a warpgroup's product are on the four parts of the tensor core.
+        partition = step.operation.issuer.warp % figures.schedulers if product.rows == 16 else 0
+        tensor = [each.tensor[partition] for each in units]
+        start = max([time + figures.product_issue, *(each.free for each in tensor)])
+        read = max(each.serve(start, interval) for each in tensor)
+        self._results[step.operation] = read + rest
+        return read

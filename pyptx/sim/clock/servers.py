@@ -1,0 +1,50 @@
+"""Resources that serve requests one after the other: when each request is served.
+
+Requests come in the order of their times.
+"""
+
+from __future__ import annotations
+
+__all__ = ["Server", "Share"]
+
+
+class Server:
+    """A pipe, port or link that serves one request after the other.
+
+    Attributes:
+        free: when it has served all requests.
+        busy: how long it has served in all.
+    """
+
+    __slots__ = ("busy", "free")
+
+    def __init__(self) -> None:
+        self.free = self.busy = 0.0
+
+    def serve(self, time: float, duration: float) -> float:
+        """Return when a request that comes at ``time`` has been served for ``duration``."""
+        self.busy += duration
+        self.free = max(self.free, time) + duration
+        return self.free
+
+
+class Share:
+    """One multiprocessor's share of a bandwidth that all have together.
+
+    What a multiprocessor does not use, the others get, and it gets as much from them at other times: so it
+    may save up its share for ``credit`` cycles, from ``start`` on.
+    """
+
+    __slots__ = ("_credit", "_free", "busy", "rate")
+
+    def __init__(self, rate: float, credit: float, start: float = 0.0) -> None:
+        self.rate, self._credit = rate, credit
+        self._free = start
+        self.busy = 0.0
+
+    def serve(self, time: float, amount: float) -> float:
+        """Return when ``amount`` that is requested at ``time`` has been served."""
+        duration = amount / self.rate
+        self.busy += duration
+        self._free = max(self._free, time - self._credit) + duration
+        return max(self._free, time)

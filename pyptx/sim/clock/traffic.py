@@ -1,0 +1,98 @@
+"""What a launch reads from memory: the bytes that its clusters share, and those that L2 keeps.
+
+All positions of a chip load at the same time what position 0 loads, for their own tiles. A probe runs every
+cluster of the first wave up to its first loads and so finds how many of the loaded bytes are the same. What
+several clusters load at about the same time comes from memory once. Later waves find in L2 what it can hold.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+
+from ...core.records import dataclass
+from ..engine.work import Copy
+from .placement import Placement
+
+__all__ = ["Traffic", "merged_of", "traffic_of"]
+
+
+@dataclass(frozen=True, slots=True)
+class Traffic:
+    """Loads of a launch.
+
+    Attributes:
+        loaded: bytes that all clusters load into shared memory.
+        fetched: bytes of them that come from memory.
+    """
+
+    loaded: float
+    fetched: float
+
+    @property
+    def missing(self) -> float:
+        """Share of the loaded bytes that come from memory."""
+        return self.fetched / self.loaded if self.loaded else 0.0
+
+
+def traffic_of(
+    first: Iterable[Copy],
+    own: Iterable[Copy],
+    placement: Placement,
+    sizes: Mapping[int, int],
+    capacity: float,
+    growth: float = 1.0,
+) -> Traffic:
+    """Return the traffic of a launch.
+
+    Args:
+        first: the first loads of all clusters of a wave.
+        own: all loads of the clusters of one position.
+        placement: how the launch lies on the chip.
+        sizes: bytes of each array, by its address.
+        capacity: bytes that L2 keeps.
+        growth: how many times ``own`` the position loads in all.
+    """
+    bases = sorted(sizes)
+
+    def by_array(copies: Iterable[Copy]) -> dict[int, list[Copy]]:
+        found: dict[int, list[Copy]] = {}
+        for copy in copies:
+            if copy.source is not None:
+                at = bisect_right(bases, copy.source[0]) - 1
+                found.setdefault(bases[at] if at >= 0 else -1, []).append(copy)
+        return found
+
+    probed, scale = by_array(first), growth * placement.clusters / len(placement.own)
+    loaded = wave = once = 0.0
+    for base, copies in by_array(own).items():
+        nbytes = scale * sum(copy.nbytes for copy in copies)
+        unique = min(nbytes, sizes.get(base, nbytes))
+        together = sum(copy.nbytes for copy in probed.get(base, ()))
+        parts = {copy.source: copy.nbytes for copy in probed.get(base, ())}
+        shared = together / sum(parts.values()) if parts else nbytes / unique
+        loaded += nbytes
+        once += unique
+        wave += max(unique, nbytes / shared)
+    if once > capacity:
+        # Between two uses of a byte by different waves L2 sees a whole wave.
+        kept = max(0.0, 1.0 - wave / max(1.0, placement.waves) / capacity)
+        return Traffic(loaded, once * kept + wave * (1.0 - kept))
+    return Traffic(loaded, once)
+
+
+def merged_of(loads: Sequence[Copy], loaders: Sequence[int]) -> float:
+    """Return the share of the bytes that both multiprocessors of a TPC load.
+
+    Args:
+        loads: the first loads of all clusters.
+        loaders: for each of them, the number of the multiprocessor. Those of a TPC are 2i and 2i + 1.
+    """
+    users: dict[tuple[int, Hashable], set[int]] = {}
+    for copy, number in zip(loads, loaders, strict=True):
+        users.setdefault((number // 2, copy.source), set()).add(number)
+    total = both = 0
+    for copy, number in zip(loads, loaders, strict=True):
+        total += copy.nbytes
+        both += copy.nbytes * (len(users[number // 2, copy.source]) > 1)
+    return both / total if total else 0.0

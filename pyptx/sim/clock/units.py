@@ -1,0 +1,129 @@
+"""The units of one multiprocessor, and how long they take for what instructions ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..engine.work import Copy
+from .figures import Figures
+from .servers import Server, Share
+
+__all__ = ["Units"]
+
+
+class Units:
+    """The units of one multiprocessor: schedulers and pipes, tensor core, copy engine, its share of memory.
+
+    Args:
+        figures: the figures of the GPU.
+        sharers: multiprocessors that are busy, which share what the chip has.
+        missing: share of the loaded bytes that L2 must fetch from memory.
+        merged: share of the loaded bytes that the other multiprocessor of the TPC loads, too.
+    """
+
+    def __init__(self, figures: Figures, sharers: int, missing: float, merged: float) -> None:
+        self.figures, self._missing = figures, missing
+        # Equal requests of the two multiprocessors of a TPC pass its link once.
+        self._own = 1 - merged / 2
+        self.schedulers = [Server() for _ in range(figures.schedulers)]
+        self.pipes: dict[tuple[str, int], Server] = {}
+        self.tensor = [Server() for _ in range(figures.schedulers)]
+        self.tensor_port = [Server() for _ in range(figures.schedulers)]
+        self.copies, self.shared, self.link = Server(), Server(), Server()
+        self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
+        self.memory = Share(figures.memory / sharers, figures.credit, figures.start)
+
+    def busy(self) -> dict[str, float]:
+        """Return for how many cycles each unit has worked; of equal units, the busiest one."""
+        found = {
+            "issue": max(each.busy for each in self.schedulers),
+            "tensor": max(each.busy for each in self.tensor),
+            "tensor memory": max(each.busy for each in self.tensor_port),
+            "copy engine": self.copies.busy,
+            "shared memory": self.shared.busy,
+            "link": self.link.busy,
+            "fabric": self.fabric.busy,
+            "HBM": self.memory.busy,
+        }
+        for (name, _), pipe in self.pipes.items():
+            found[str(name)] = max(found.get(str(name), 0.0), pipe.busy)
+        return found
+
+    def issue(
+        self, partition: int, time: float, cycles: float, issues: float, pipes: Mapping[str, float]
+    ) -> float:
+        """Return when a warp that can issue at ``time`` is through a block of code."""
+        scheduler = self.schedulers[partition]
+        end = max(time + cycles, scheduler.serve(time, issues))
+        for name, duration in pipes.items():
+            key = name, partition
+            pipe = self.pipes.get(key)
+            if pipe is None:
+                pipe = self.pipes[key] = Server()
+            end = max(end, pipe.serve(time, duration))
+        return end
+
+    # --- copies -----------------------------------------------------------------------------------
+
+    def _rows(self, copy: Copy) -> float:
+        """Return how long the copy engine takes for a copy."""
+        figures = self.figures
+        rows = max(copy.rows, copy.nbytes / figures.row_bytes)
+        return max(figures.copy_issue, rows * figures.copy_row)
+
+    def load(self, time: float, copy: Copy) -> float:
+        """Return when the bytes of a load are in the multiprocessor that issued it."""
+        figures = self.figures
+        asked = self.copies.serve(time, self._rows(copy))
+        linked = self.link.serve(time, copy.nbytes * self._own / figures.link)
+        arrived = max(asked, linked, self.fabric.serve(time, copy.nbytes))
+        latency = figures.l2_latency
+        if self._missing:
+            arrived = max(arrived, self.memory.serve(time, copy.nbytes * self._missing))
+            latency = figures.memory_latency
+        return arrived + latency - figures.wake
+
+    def receive(self, time: float, copy: Copy) -> float:
+        """Return when the bytes that another multiprocessor loaded for this one are here."""
+        linked = self.link.serve(time, copy.nbytes / self.figures.link_received)
+        return max(time, linked, self.fabric.serve(time, copy.nbytes))
+
+    def read_source(self, time: float, copy: Copy) -> float:
+        """Return when a store has read its bytes from shared memory."""
+        return self.copies.serve(time, max(self._rows(copy), copy.nbytes / self.figures.port))
+
+    def store(self, time: float, copy: Copy) -> float:
+        """Return when bytes that a store has read are in global memory."""
+        return self.write(time, copy.nbytes) + self.figures.store_latency
+
+    def write(self, time: float, nbytes: float) -> float:
+        """Return when memory has taken bytes."""
+        return self.memory.serve(time, nbytes * self.figures.write_cost)
+
+    # --- accesses of threads ----------------------------------------------------------------------
+
+    def access_shared(self, time: float, cycles: float) -> float:
+        """Return when shared memory has served an access that takes so many cycles."""
+        return self.shared.serve(time, cycles)
+
+    def access_global(self, time: float, nbytes: float, *, loads: bool) -> float:
+        """Return when the bytes of an access are in registers, or in L2."""
+        figures = self.figures
+        if not loads:
+            return self.write(time, nbytes)
+        arrived = max(self.link.serve(time, nbytes / figures.link), self.fabric.serve(time, nbytes))
+        if not self._missing:
+            return arrived + figures.load_l2_latency
+        return max(arrived, self.memory.serve(time, nbytes * self._missing)) + figures.load_memory_latency
+
+    # --- tensor memory ----------------------------------------------------------------------------
+
+    def load_tensor(self, time: float, partition: int, nbytes: float) -> float:
+        """Return when a warp's load of tensor memory has its registers."""
+        figures = self.figures
+        return self.tensor_port[partition].serve(time, nbytes / figures.tensor_load) + figures.tensor_latency
+
+    def store_tensor(self, time: float, partition: int, nbytes: float) -> float:
+        """Return when a warp's store to tensor memory is complete."""
+        figures = self.figures
+        return self.tensor_port[partition].serve(time, nbytes / figures.tensor_store) + figures.tensor_latency

@@ -1,0 +1,45 @@
+"""Periods of stores: bursts behind each tile, and even streams."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from pyptx.sim.clock.steady import find_period
+
+
+def bursts(count: int, *, period: float, parts: int, noise: float = 0.0) -> tuple[list[float], list[int]]:
+    generator = random.Random(1)
+    times = [
+        5000 + period * tile + 20 * part + noise * generator.random()
+        for tile in range(count)
+        for part in range(parts)
+    ]
+    return times, [4096] * len(times)
+
+
+def test_bursts() -> None:
+    period = find_period(*bursts(9, period=60_000, parts=16, noise=30))
+    assert period is not None
+    assert period.duration == pytest.approx(60_000, rel=0.01)
+    assert period.nbytes == 16 * 4096
+    # The last burst may go on: the end is that of the one before.
+    assert period.stored == 8 * 16 * 4096
+    assert period.rate == pytest.approx(16 * 4096 / 60_000, rel=0.01)
+
+
+def test_an_even_stream() -> None:
+    period = find_period([10.0 * n for n in range(200)], [512] * 200)
+    assert period is not None and period.nbytes == 0
+    assert period.rate == pytest.approx(51.2)
+
+
+def test_no_period_yet() -> None:
+    assert find_period(*bursts(4, period=60_000, parts=16)) is None
+    assert find_period([1.0, 2.0], [4, 4]) is None
+
+
+def test_tiles_that_become_slower_have_no_period() -> None:
+    times = [1000.0 * 1.2**tile + part for tile in range(10) for part in range(8)]
+    assert find_period(times, [128] * len(times)) is None

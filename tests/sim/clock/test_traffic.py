@@ -1,0 +1,41 @@
+"""Which loaded bytes come from memory: shared ones once, those that L2 keeps once, others each time."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyptx.sim.clock.placement import Placement
+from pyptx.sim.clock.traffic import merged_of, traffic_of
+from pyptx.sim.engine.work import Copy
+
+MIB = 1 << 20
+
+
+def load(base: int, part: int) -> Copy:
+    return Copy(MIB, 1, (base, part), (0,), loads=True)
+
+
+def test_what_a_wave_shares_is_fetched_once() -> None:
+    # Four positions load the same rows of A, and each its own of B, in two waves.
+    placement = Placement(clusters=8, positions=4, together=1, size=1)
+    first = [copy for position in range(4) for copy in (load(0, 0), load(1 << 40, position))]
+    own = [load(0, 0), load(1 << 40, 0), load(0, 1), load(1 << 40, 4)]
+    sizes = {0: 2 * MIB, 1 << 40: 8 * MIB}
+    large = traffic_of(first, own, placement, sizes, capacity=1e12)
+    assert large.loaded == 16 * MIB
+    assert large.fetched == 10 * MIB
+    # L2 that holds nothing from one wave to the next: the same here, since no wave loads a byte again.
+    assert traffic_of(first, own, placement, sizes, capacity=0.5 * MIB).fetched == 10 * MIB
+
+
+def test_what_l2_does_not_keep_is_fetched_for_each_wave() -> None:
+    placement = Placement(clusters=8, positions=4, together=1, size=1)
+    first = [load(0, position) for position in range(4)]
+    own = [load(0, 0), load(0, 0)]
+    assert traffic_of(first, own, placement, {0: 4 * MIB}, capacity=1e12).fetched == 4 * MIB
+    assert traffic_of(first, own, placement, {0: 4 * MIB}, capacity=MIB).fetched == 8 * MIB
+
+
+@pytest.mark.parametrize(("loaders", "share"), [((0, 1), 1.0), ((1, 2), 0.0), ((0, 0), 0.0)])
+def test_equal_loads_of_a_tpc(loaders: tuple[int, int], share: float) -> None:
+    assert merged_of([load(0, 7), load(0, 7)], loaders) == share
