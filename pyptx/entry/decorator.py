@@ -40,9 +40,11 @@ if TYPE_CHECKING:
 
     from ..core.waivers import Waiver
     from ..sim import Debugger, Observer, Report, Stop
+    from ..timing.constants import Gpu
     from ..toolchain import Assembly
     from .autograd import Differentiable
     from .export import Exported
+    from .prediction import Prediction, Protocol
     from .prepared import Prepared
 
 __all__ = ["Kernel", "kernel"]
@@ -531,6 +533,40 @@ class Kernel:
                 "the simulator needs arrays in host memory, got CUDA tensors", hint="pass tensor.cpu()"
             )
         return simulate(special, self.options, arguments, options, (wanted, rtol, atol))
+
+    @short_traceback
+    def predict(
+        self,
+        *arrays: Any,
+        gpu: str | PathLike[str] | Gpu = "b200",
+        clock: Protocol = "sustained",
+        timeout: float | None = None,
+        out: Any = None,
+        **keywords: Any,
+    ) -> Prediction:
+        """Predict how long a launch takes on a GPU that need not be here.
+
+        The timed machine runs some clusters event by event; they stand for all.
+
+        Args:
+            arrays: the inputs: arrays, or shapes as tuples of integers, whose contents are then unknown (if
+                they decide where threads go, the verdict is ``incomplete``); numbers for scalars. Without
+                any, the dims give the shapes.
+            gpu: ``"b200"``, ``"h200"``, the path of a file of constants that ``pyptx calibrate`` wrote, or a
+                :class:`~pyptx.timing.constants.Gpu`.
+            clock: ``"burst"``, ``"sustained"``, or the frequency in MHz at which the multiprocessors run.
+            timeout: seconds after which the prediction ends as incomplete.
+            out: array or arrays for the outputs; allocated if None.
+            keywords: constants and dims.
+
+        Raises:
+            SpecError: the arguments do not fit the specs, or the GPU does not run the kernel's target.
+        """
+        from .prediction import predict_launch, with_contents
+
+        given, unknown = with_contents(self.options, arrays, self.split(keywords)[0])
+        special, arguments = self._bind(given, out, keywords)
+        return predict_launch(special, self.options, arguments, gpu, clock, timeout, unknown)
 
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:
         """Run the kernel: with CUDA tensors on their GPU, with numpy arrays or CPU tensors in the simulator.

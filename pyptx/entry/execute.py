@@ -16,12 +16,12 @@ from ..runtime.workspaces import Space
 from ..sim import Report
 from ..sim.api.options import LaunchOptions
 from ..sim.api.reference import expected_outputs
-from ..sim.api.runs import run
+from ..sim.api.runs import Request, run
 from .arguments import KernelArguments, allocate
 from .foreign import owner_of
 from .specialize import KernelOptions, Specialization, argument_of, spaces_of
 
-__all__ = ["outputs_of", "simulate"]
+__all__ = ["outputs_of", "request_of", "simulate"]
 
 #: Every byte of an output before a simulated kernel writes it: NaN in each float type, -1 in integers.
 _POISON = 0xFF
@@ -38,38 +38,13 @@ def simulate(
 
     ``reference`` has what the outputs must be, or None, and the tolerances.
     """
-    from .. import sim
-
-    loaded = special.loaded.get("sim")
-    if loaded is None:
-        loaded = special.loaded["sim"] = sim.load(special.module, check=False)
-    config = special.launch
-    if arguments.fresh:
-        for array in arguments.outputs:
-            host_bytes(array)[...] = _POISON
-    spaces = spaces_of(options, special.dims)
-    given = [*arguments.values, *map(_memory_of, spaces)]
-    count = len(arguments.values)
-    arrays = [(n, slot.index) for n, slot in enumerate(special.slots) if slot.kind in ("map", "pointer")]
-    fresh = [n for n, index in arrays if arguments.fresh and options.inputs <= index < count]
-    undefined = [n for n, index in arrays if index >= count and not spaces[index - count].zeroed]
-    zeroed = [n for n, index in arrays if index >= count and spaces[index - count].zeroed]
-    values = [argument_of(special, options, slot, given[slot.index]) for slot in special.slots]
-    request = loaded.request(
-        special.entry,
-        config.grid,
-        config.block,
-        config.cluster,
-        config.dynamic_smem,
-        values,
-        undefined,
-        outputs=fresh,
-    )
+    request, zeroed = request_of(special, options, arguments)
+    values = request.args
     wanted = _by_position(special, options, reference[0]) or {}
     wanted = {**wanted, **{n: np.zeros_like(values[n]) for n in zeroed}}
     names = {place: options.parameters[slot.index][0] for place, slot in enumerate(special.slots)}
     expected = expected_outputs(wanted or None, values, *reference[1:], names)
-    request = replace(request, expected=expected, launch=config)
+    request = replace(request, expected=expected)
     (report,) = run([request], LaunchOptions() if run_options is None else run_options)
     report.outputs = tuple(owner_of(each) for each in arguments.outputs)
     return report
@@ -108,3 +83,40 @@ def _memory_of(space: Space) -> Any:
     memory = allocate("workspace", Tile(space.nbytes, u8), {}, None)
     memory[...] = 0 if space.zeroed else _POISON
     return memory
+
+
+def request_of(
+    special: Specialization, options: KernelOptions, arguments: KernelArguments, *, poison: bool = True
+) -> tuple[Request, list[int]]:
+    """Return the launch as the simulator takes it, and the positions of memory that must be 0 at its end.
+
+    ``poison`` fills outputs that the call allocated.
+    """
+    from .. import sim
+
+    loaded = special.loaded.get("sim")
+    if loaded is None:
+        loaded = special.loaded["sim"] = sim.load(special.module, check=False)
+    config = special.launch
+    if arguments.fresh and poison:
+        for array in arguments.outputs:
+            host_bytes(array)[...] = _POISON
+    spaces = spaces_of(options, special.dims)
+    given = [*arguments.values, *map(_memory_of, spaces)]
+    count = len(arguments.values)
+    arrays = [(n, slot.index) for n, slot in enumerate(special.slots) if slot.kind in ("map", "pointer")]
+    fresh = [n for n, index in arrays if arguments.fresh and options.inputs <= index < count]
+    undefined = [n for n, index in arrays if index >= count and not spaces[index - count].zeroed]
+    zeroed = [n for n, index in arrays if index >= count and spaces[index - count].zeroed]
+    values = [argument_of(special, options, slot, given[slot.index]) for slot in special.slots]
+    request = loaded.request(
+        special.entry,
+        config.grid,
+        config.block,
+        config.cluster,
+        config.dynamic_smem,
+        values,
+        undefined,
+        outputs=fresh,
+    )
+    return replace(request, launch=config), zeroed

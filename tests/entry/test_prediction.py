@@ -1,0 +1,115 @@
+"""Predictions: times that follow from constants by arithmetic, protocols, unknown contents, errors."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from examples.blackwell.gemm_tiles import build_gemm_tiles
+from examples.blackwell.ladder import v2b, v4, v6
+from examples.hopper import attention, rmsnorm
+from pyptx import SpecError, Tile, f32, kernel, ptx, u32
+from pyptx.sim.api import timing
+from pyptx.timing.constants import gpu
+from pyptx.timing.tensor import mma_interval
+
+B200 = gpu("b200")
+STAGE = 64  # elements of K
+
+
+def cycles(k: int, **options: int) -> float:
+    """Return the cycles of one tile of a pair, with so many elements of K."""
+    rows, columns = options["mma_m"], options["mma_n"]
+    return build_gemm_tiles(rows, columns, k, **options).predict(gpu=B200, clock=1300.0).cycles
+
+
+@pytest.mark.parametrize(("m", "n"), [(256, 256), (256, 128), (128, 128)])
+def test_a_stage_takes_what_its_slowest_unit_takes(m: int, n: int) -> None:
+    stage = (cycles(8192, mma_m=m, mma_n=n) - cycles(4096, mma_m=m, mma_n=n)) / (4096 / STAGE)
+    products = 4 * mma_interval(B200, 2, m, n)
+    loaded = (m + n) / 2 * 2 * STAGE / B200.value("tma.sm_bytes_per_clk")
+    assert stage == pytest.approx(max(products, loaded), rel=0.03)
+
+
+def test_a_kernel_that_the_tensor_core_bounds_has_as_many_cycles_at_any_clock() -> None:
+    gemm = build_gemm_tiles(256, 256, 8192)
+    slow, fast = (gemm.predict(gpu=B200, clock=mhz) for mhz in (1000.0, 1900.0))
+    assert slow.bound == fast.bound == "tensor"
+    assert slow.cycles == pytest.approx(fast.cycles, rel=0.05)
+    assert slow.microseconds == pytest.approx(1.9 * fast.microseconds, rel=0.05)
+
+
+@pytest.mark.full
+def test_a_kernel_that_memory_bounds_moves_its_bytes_at_the_rate_of_memory() -> None:
+    h200 = gpu("h200")
+    found = rmsnorm.build_rmsnorm(8192).predict((4096, 8192), (8192,), gpu=h200, clock=1900.0)
+    nbytes = 2 * 4 * 4096 * 8192
+    assert found.bound == "HBM"
+    rate = h200.value("hbm.mixed_bytes_per_ns")
+    assert nbytes / rate / 1000 <= found.microseconds <= 1.1 * nbytes / rate / 1000
+
+
+@pytest.mark.full
+def test_the_rest_of_a_periodic_launch_follows_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
+    gemm = build_gemm_tiles(4096, 4096, 512, mma_m=128, mma_n=128, clusters=8)
+    short = gemm.predict(gpu=B200, clock=1300.0)
+    monkeypatch.setattr(timing, "_WORTHWHILE", math.inf)
+    whole = gemm.predict(gpu=B200, clock=1300.0)
+    assert short.cycles == pytest.approx(whole.cycles, rel=0.02)
+    assert short.timing.flops == pytest.approx(2 * 4096 * 4096 * 512, rel=0.05)
+    assert whole.timing.flops == 2 * 4096 * 4096 * 512
+
+
+@pytest.mark.full
+def test_each_rung_of_the_ladder_is_faster() -> None:
+    times = [
+        build(2048, 2048, 2048).predict(gpu=B200, clock="burst").microseconds
+        for build in (v2b.build_v2b, v4.build_v4, v6.build_v6)
+    ]
+    assert times == sorted(times, reverse=True)
+
+
+def test_sustained_clocks_are_at_most_those_of_bursts() -> None:
+    gemm = build_gemm_tiles(512, 512, 512)
+    burst, sustained = (gemm.predict(gpu=B200, clock=clock) for clock in ("burst", "sustained"))
+    assert sustained.mhz <= burst.mhz <= B200.value("sm.clock_max_mhz")
+    low, high = burst.interval
+    assert low < burst.microseconds < high
+
+
+def test_contents_that_decide_where_threads_go_are_needed() -> None:
+    @kernel(in_specs=(Tile(32, u32),), out_specs=(Tile(32, f32),), grid=1, block=32, arch="sm_90")
+    def until(A, B):
+        lane = ptx.special.laneid()
+        count = ptx.load(u32, A.at(lane))
+        with ptx.if_(count > 3):
+            ptx.store(B.at(lane), 1.0, f32)
+
+    found = until.predict(gpu="h200", clock=1900.0)
+    assert str(found.verdict) == "incomplete"
+    assert [finding.rule.name for finding in found.findings] == ["needs-data"]
+    assert str(until.predict(np.zeros(32, np.uint32), gpu="h200", clock=1900.0).verdict) == "clean"
+
+
+@pytest.mark.full
+def test_a_rescaling_that_scores_decide_needs_data() -> None:
+    found = attention.build_attention(1, 1, 512, 128).predict(gpu="h200", clock=1700.0)
+    assert {finding.rule.name for finding in found.findings} == {"needs-data"}
+
+
+def test_errors() -> None:
+    gemm = build_gemm_tiles(256, 256, 256)
+    with pytest.raises(SpecError, match="sm_100a, but the NVIDIA H200"):
+        gemm.predict(gpu="h200", clock=1000.0)
+    with pytest.raises(SpecError, match="no constants"):
+        gemm.predict(gpu="b300x", clock=1000.0)
+    with pytest.raises(SpecError, match="positive integers"):
+        gemm.predict((256, 0), (256, 256), clock=1000.0)
+
+
+def test_the_text_names_the_bound_and_the_lines() -> None:
+    text = str(build_gemm_tiles(256, 256, 4096).predict(gpu=B200, clock=1300.0))
+    assert "bound by: tensor" in text
+    assert "gemm_tiles.py:" in text and "mbarrier.try_wait" in text
