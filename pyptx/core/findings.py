@@ -219,6 +219,14 @@ RULES: dict[str, Rule] = _rules(
         "parallel-synchronization-and-communication-instructions-mbarrier-test-wait-try-wait",
     ),
     Rule(
+        "elected-twice",
+        Verdict.REVIEW,
+        "the warp may be in two parts at a copy or product whose predicate elect.sync made; ptxas drops the "
+        "predicate, so it may be carried out twice",
+        "put bar.warp.sync behind the loop in which the elected lane waits",
+        "parallel-synchronization-and-communication-instructions-elect-sync",
+    ),
+    Rule(
         "mbarrier-misuse",
         Verdict.ERROR,
         "an mbarrier operation that the state of the mbarrier does not allow, such as one arrival too many",

@@ -24,6 +24,7 @@ from ...ir import Function, Launch, print_module
 from ...layout.tensor_map import TensorMap
 from ..claims.competing import Claim
 from ..claims.watch import Watch
+from ..code.elected import repeated_if_apart
 from ..code.image import element_bytes
 from ..code.program import EntryProgram
 from ..debugger.machine import DebuggedMachine
@@ -341,6 +342,9 @@ def _run(
         begin(_buffers(programs, mapped))
     with fewer_collections() if options.sanitize else nullcontext():
         machine.run()
+    if options.sanitize:
+        for grid in machine.grids:
+            grid.account.findings += _elected_twice(grid.program)
     impossible = any(grid.kept for grid in machine.grids)
     for grid, request in zip(machine.grids, requests, strict=True):
         if impossible:
@@ -370,6 +374,17 @@ def _run(
             each.timeline = drawn
     answers = {request: got for grid in machine.grids for request, got in grid.answers.items()}
     return Outcome(reports, frozenset(machine.engines.used), impossible, answers)
+
+
+def _elected_twice(program: EntryProgram) -> list[Finding]:
+    """Return findings about executed instructions that hardware may carry out twice."""
+    executed = program.executed()
+    return [
+        finding
+        for code in program.codes()
+        for block, finding in repeated_if_apart(code)
+        if executed[code.function.name] & {op.statement for _, op in block.ops}
+    ]
 
 
 def programs_of(
