@@ -38,8 +38,8 @@ _FASTEST = "sm.clock_max_mhz"
 #: Times at most so often, until the frequency and the activity at it agree as closely.
 _ROUNDS, _CLOSE = 4, 0.01
 
-#: Errors that 80% of the scored predictions stay below.
-_TENSOR_ERROR, _OTHER_ERROR = 0.05, 0.15
+#: The error that 80% of the scored predictions stay below.
+_ERROR = 0.13
 #: Units whose work takes time that nothing can hide, in the words of the result.
 _BOUNDS = {
     "tensor": "tensor",
@@ -92,15 +92,14 @@ class Prediction:
     def interval(self) -> tuple[float, float]:
         """Between which times in us the launch takes in about 80% of all cases.
 
-        The width is that of the clock law's frequencies, and the error of the machine: for kernels that the
-        tensor core bounds and for others, as scored on published times (docs/clock.md).
+        The width joins that of the clock law's frequencies and the error of the machine, as scored on
+        published times (docs/clock.md).
         """
         low, high = self.mhz_interval
-        error = _TENSOR_ERROR if self.bound == "tensor" else _OTHER_ERROR
         slower, faster = self.mhz / low - 1, 1 - self.mhz / high
         return (
-            self.microseconds * (1 - math.hypot(error, faster)),
-            self.microseconds * (1 + math.hypot(error, slower)),
+            self.microseconds * (1 - math.hypot(_ERROR, faster)),
+            self.microseconds * (1 + math.hypot(_ERROR, slower)),
         )
 
     @property
