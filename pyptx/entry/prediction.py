@@ -120,7 +120,12 @@ class Prediction:
 
     @property
     def bound(self) -> str:
-        """What bounds the kernel: a unit that works nearly always, ``tail``, or ``latency``."""
+        """What bounds the kernel: a unit that works nearly always, ``tail``, or ``latency``.
+
+        Empty without a prediction.
+        """
+        if not self.busy:
+            return ""
         name, share = max(((n, s) for n, s in self.busy.items() if n in _BOUNDS), key=lambda each: each[1])
         if share >= _BINDING:
             return _BOUNDS[name]
@@ -166,13 +171,13 @@ def with_contents(
     The second result has the addresses of these arrays.
 
     Raises:
-        SpecError: a shape where the kernel takes a number.
+        SpecError: a shape with other than positive integers; without inputs, a kernel that takes numbers, or
+            dims that are not given.
     """
     found: list[Any] = []
     unknown: list[int] = []
-    specs = options.specs[: options.inputs]
-    if not given and all(isinstance(spec, Tile) for spec in specs):
-        given = [spec.shape(dict(dims)) for spec in specs if isinstance(spec, Tile)]
+    if not given:
+        given = _shapes_of(options, dims)
     for value, name, spec in zip_longest(given, options.names[: len(given)], options.specs[: len(given)]):
         if isinstance(value, tuple) and isinstance(spec, Tile):
             if not all(isinstance(n, int) and n > 0 for n in value):
@@ -181,6 +186,34 @@ def with_contents(
             unknown.append(value.ctypes.data)
         found.append(value)
     return found, frozenset(unknown)
+
+
+def _shapes_of(options: KernelOptions, dims: Mapping[str, int]) -> list[tuple[int, ...]]:
+    """Return the shapes of a kernel's inputs from its dims."""
+    specs = options.specs[: options.inputs]
+    numbers = [name for name, spec in zip(options.names, specs, strict=False) if not isinstance(spec, Tile)]
+    if numbers:
+        raise SpecError(
+            f"{options.entry} takes numbers ({', '.join(numbers)}), which no dim gives",
+            hint="give all inputs in order: arrays or shapes, and numbers",
+        )
+    missing = [name for name in options.dims if name not in dims]
+    if missing:
+        raise SpecError(
+            f"{options.entry} has dims that were not given: {', '.join(missing)}",
+            hint=f"give {missing[0]}=..., or the shapes of the inputs",
+        )
+    return [spec.shape(dict(dims)) for spec in specs if isinstance(spec, Tile)]
+
+
+def _locked(clock: float, gpu: Gpu) -> float:
+    """Return a frequency in MHz at which multiprocessors can be locked."""
+    most = gpu.value(_FASTEST)
+    if not 0 < clock <= most:
+        raise SpecError(
+            f"clock = {clock:g} MHz: the multiprocessors of the {gpu.title} run at up to {most:g}"
+        )
+    return clock
 
 
 def predict_launch(
@@ -196,7 +229,7 @@ def predict_launch(
     constants = gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu))
     request, _ = request_of(special, options, arguments, poison=False)
     timer = LaunchTimer(request, constants, block_costs(special, constants), unknown=unknown, timeout=timeout)
-    activity, mhz = Activity(), float(clock) if not isinstance(clock, str) else constants.value(_FASTEST)
+    mhz = constants.value(_FASTEST) if isinstance(clock, str) else _locked(float(clock), constants)
     low = high = mhz
     for _ in range(_ROUNDS):
         timing = timer.at(mhz)

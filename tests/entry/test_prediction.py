@@ -9,7 +9,7 @@ import pytest
 
 from examples.blackwell.gemm_tiles import build_gemm_tiles
 from examples.blackwell.ladder import v2b, v4, v6
-from examples.hopper import attention, rmsnorm
+from examples.hopper import attention, rmsnorm, vector_add
 from pyptx import SpecError, Tile, f32, kernel, ptx, u32
 from pyptx.sim.api import timing
 from pyptx.timing.constants import gpu
@@ -105,6 +105,13 @@ def test_errors() -> None:
         gemm.predict(gpu="h200", clock=1000.0)
     with pytest.raises(SpecError, match="no constants"):
         gemm.predict(gpu="b300x", clock=1000.0)
+    with pytest.raises(SpecError, match="run at up to 1965"):
+        gemm.predict(gpu=B200, clock=3000.0)
+    norm = rmsnorm.build_rmsnorm(512)
+    with pytest.raises(SpecError, match="dims that were not given: M"):
+        norm.predict(gpu="h200", clock=1900.0)
+    with pytest.raises(SpecError, match=r"takes numbers \(n\)"):
+        vector_add.vector_add.predict(gpu="h200", clock=1900.0)
     with pytest.raises(SpecError, match="positive integers"):
         gemm.predict((256, 0), (256, 256), clock=1000.0)
 

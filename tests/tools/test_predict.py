@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pytest
 from click.testing import CliRunner, Result
 
 from pyptx.tools.cli import cli
@@ -34,6 +35,14 @@ def test_kernels_are_ranked() -> None:
     assert "not distinguishable" not in shown[1]
     twice = run("compare", fast, fast, "--clock", "1300").stdout.splitlines()
     assert "not distinguishable from the one before" in twice[1]
+
+
+@pytest.mark.full
+def test_no_prediction() -> None:
+    target = f"{EXAMPLES / 'hopper/attention.py'}:build_attention", "1", "1", "512", "128"
+    shown = run("predict", *target, "--gpu", "h200", "--clock", "1700", "--json")
+    assert shown.exit_code == 1
+    assert json.loads(shown.stdout)["verdict"] == "incomplete"
 
 
 def test_wrong_clocks_and_gpus() -> None:
