@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
+import ml_dtypes
 import numpy as np
 import pytest
 
 from examples.blackwell.gemm_tiles import build_gemm_tiles
 from examples.blackwell.ladder import v2b, v4, v6
-from examples.hopper import attention, rmsnorm, vector_add
+from examples.hopper import attention, gemm_highperf_hopper, rmsnorm, vector_add
 from pyptx import SpecError, Tile, f32, kernel, ptx, u32
 from pyptx.sim.api import timing
+from pyptx.sim.numbers import multiply
+from pyptx.sim.tcgen05 import MmaOperation
 from pyptx.timing.constants import gpu
 from pyptx.timing.tensor import mma_interval
 
@@ -120,3 +124,32 @@ def test_the_text_names_the_bound_and_the_lines() -> None:
     text = str(build_gemm_tiles(256, 256, 4096).predict(gpu=B200, clock=1300.0))
     assert "bound by: tensor" in text
     assert "gemm_tiles.py:" in text and "mbarrier.try_wait" in text
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("hopper", [True, False])
+def test_unknown_contents_are_not_multiplied_and_take_as_long(
+    hopper: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls = Counter()
+    for owner in (MmaOperation, multiply):
+        name = "write" if owner is MmaOperation else "fused_sum"
+        original = getattr(owner, name)
+
+        def counted(*args, original=original, **options):
+            calls["products"] += 1
+            return original(*args, **options)
+
+        monkeypatch.setattr(owner, name, counted)
+    k = 1024
+    if hopper:
+        gemm, chip, dtype = gemm_highperf_hopper.build_gemm(256, 256, k), "h200", ml_dtypes.bfloat16
+    else:
+        gemm, chip, dtype = build_gemm_tiles(256, 256, k), "b200", np.float16
+    shapes = (256, k), (256, k)
+    by_shape = gemm.predict(*shapes, gpu=chip, clock=1300.0)
+    few = calls.pop("products")
+    by_content = gemm.predict(*(np.zeros(shape, dtype) for shape in shapes), gpu=chip, clock=1300.0)
+    assert by_shape.cycles == by_content.cycles
+    # Of all products along K only the first of a tile, which does not add, is computed.
+    assert calls["products"] == few * k // 16

@@ -17,9 +17,9 @@ from ...core.source import SourceLocation
 from ...isa import Target
 from ...isa.table import chapter_of
 from ..code.function import CodeBlock
-from ..engine.events import AsyncOperation, Engine, Step, StepKind
+from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind
-from ..engine.waits import Awaited, StepsDone, Wait
+from ..engine.waits import Awaited, Wait
 from ..engine.work import Copy, Product
 from ..machine.machine import Machine
 from ..machine.schedule import Policy
@@ -54,22 +54,22 @@ class BlockCost(Protocol):
 #: The cost of a block of code.
 Costs = Callable[[CodeBlock], BlockCost]
 
-#: Chapters of the instruction table of which no instruction ends a wait that must be polled.
+#: Chapters of the instruction table of which only the forms of ``_LOUD`` end waits that must be polled.
 _QUIET = frozenset({"bulk_copy", "data_movement", "mbarrier", "tcgen05_mma", "tensor_copy", "wgmma"})
+_LOUD = frozenset({"wgmma.commit_group"})
 #: Events between two questions whether the run may end.
 _ASKED = 2048
 #: Kinds of groups of operations that write registers.
 _IN_REGISTERS = frozenset({GroupKind.WGMMA, GroupKind.TCGEN05_LD})
 #: Kinds of groups whose waits must be polled.
-_POLLED = frozenset({GroupKind.WGMMA, GroupKind.CP_ASYNC})
+_POLLED = frozenset({GroupKind.CP_ASYNC})
 
 
 @cache
 def _disturbs(block: CodeBlock) -> bool:
     """True if the block may end a wait of another warp that must be polled."""
-    return any(
-        op.semantic.per != "value" and chapter_of(op.binding.form_id) not in _QUIET for _, op in block.ops
-    )
+    forms = [op.binding.form_id for _, op in block.ops if op.semantic.per != "value"]
+    return any(form in _LOUD or chapter_of(form) not in _QUIET for form in forms)
 
 
 class Timed(Policy):
@@ -159,8 +159,10 @@ class TimedMachine(Machine):
         self._latency = 0.0
         #: True if the last event may have ended a wait that must be polled.
         self._disturbed = False
+        #: The splits that wait for products of which some warps of the warpgroup have not committed theirs.
+        self._late: dict[Split, Wait] = {}
         #: The splits that wait for steps, by step.
-        self._awaiting: dict[Step, list[tuple[Split, StepsDone]]] = {}
+        self._awaiting: dict[Step, list[tuple[Split, Wait]]] = {}
         #: Waits by instruction and line.
         self.stalls: dict[tuple[str, SourceLocation | None], Stall] = {}
         #: For each load of a probe, the multiprocessor.
@@ -307,13 +309,31 @@ class TimedMachine(Machine):
 
     def park(self, s: Split, wait: Wait) -> None:
         self._parked_since[s] = self._through
-        if not isinstance(wait, StepsDone):
+        steps = wait.steps_left()
+        if steps is None:
             super().park(s, wait)
+            if wait.awaited is Awaited.PRODUCTS:
+                self._late[s] = wait
             return
         self.parked[s] = wait
-        for step in wait.steps:
-            if not step.done:
-                self._awaiting.setdefault(step, []).append((s, wait))
+        self._await(s, wait, steps)
+
+    def _await(self, s: Split, wait: Wait, steps: list[Step]) -> None:
+        for step in steps:
+            self._awaiting.setdefault(step, []).append((s, wait))
+
+    def poll(self) -> bool:
+        woken = super().poll()
+        for s, wait in list(self._late.items()):
+            steps = wait.steps_left()
+            if self.parked.get(s) is not wait:
+                del self._late[s]
+            elif steps is not None:
+                # All warps of the warpgroup have committed their products: what is left is known.
+                del self._late[s]
+                self.polled.remove(s)
+                self._await(s, wait, steps)
+        return woken
 
     def end_wait(self, s: Split, wait: Wait) -> None:
         if self.parked.get(s) is not wait:
@@ -363,6 +383,10 @@ class TimedMachine(Machine):
 
     def _happen(self, step: Step) -> None:
         if not step.done:
+            work = step.operation.work
+            if self._unknown.active and isinstance(work, Product) and work.accumulates:
+                # A product of what is unknown is added to D, which stays unknown.
+                step.action = nothing
             self.engines.execute(step)
         del self._due[step]
         self._disturbed |= step.operation.group in _POLLED

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from functools import cache
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ...core.findings import RULES, Finding
 from ..code.function import FunctionCode
 from ..code.semantic import Op
@@ -28,8 +31,13 @@ class Unknown:
 
     def __init__(self, bases: frozenset[int]) -> None:
         self._bases = bases
-        #: Lines of each shared memory that hold unknown contents.
-        self._lines: dict[int, set[int]] = {}
+        #: For each shared memory, which of its lines hold unknown contents.
+        self._lines: dict[int, NDArray[np.bool_]] = {}
+
+    @property
+    def active(self) -> bool:
+        """True if there is memory with unknown contents."""
+        return bool(self._bases)
 
     def check(self, s: Split | None, access: Access) -> None:
         """Take an access. Raises :class:`Fault` if it reads unknown contents that decide where ``s`` goes."""
@@ -60,23 +68,29 @@ class Unknown:
                 )
             )
 
-    def _lines_of(self, access: Access) -> set[int]:
-        first = access.footprint.starts // _LINE
-        last = (access.footprint.starts + access.footprint.size - 1) // _LINE
-        return {*first.tolist(), *last.tolist()}
-
     def _mark(self, access: Access, *, unknown: bool) -> None:
-        lines = self._lines.setdefault(id(access.segment), set())
-        if unknown:
-            lines |= self._lines_of(access)
-        elif lines:
-            lines -= self._lines_of(access)
+        segment = access.segment
+        lines = self._lines.get(id(segment))
+        if lines is None:
+            if not unknown:
+                return
+            lines = self._lines[id(segment)] = np.zeros(-(-segment.size // _LINE), np.bool_)
+        lines[_lines_of(access)] = unknown
 
     def _reads(self, access: Access) -> bool:
         if access.space is StateSpace.GLOBAL:
             return access.segment.base in self._bases
-        lines = self._lines.get(id(access.segment), set()) if access.space is StateSpace.SHARED else set()
-        return bool(lines) and not lines.isdisjoint(self._lines_of(access))
+        lines = self._lines.get(id(access.segment)) if access.space is StateSpace.SHARED else None
+        return lines is not None and bool(lines[_lines_of(access)].any())
+
+
+def _lines_of(access: Access) -> NDArray[np.int64]:
+    """Return the numbers of the lines that an access touches, some of them several times."""
+    first = access.footprint.starts // _LINE
+    last = (access.footprint.starts + access.footprint.size - 1) // _LINE
+    most = int((last - first).max()) + 1
+    found: NDArray[np.int64] = np.minimum(first[:, None] + np.arange(most), last[:, None])
+    return found
 
 
 @cache

@@ -93,6 +93,10 @@ class Wait:
         del wake
         return False
 
+    def steps_left(self) -> list[Step] | None:
+        """Return the steps whose end ends the wait; None if it waits for something else, too."""
+        return None
+
     @property
     def can_time_out(self) -> bool:
         """True if the instruction may time out and answer "not yet"."""
@@ -202,8 +206,11 @@ class StepsDone(Wait):
     def over(self) -> bool:
         return all(step.done for step in self.steps)
 
+    def steps_left(self) -> list[Step]:
+        return [step for step in self.steps if not step.done]
+
     def unblocking(self) -> list[Step] | None:
-        return [step for step in reversed(self.steps) if not step.done]
+        return self.steps_left()[::-1]
 
     def finish(self) -> None:
         if self.action is not None:

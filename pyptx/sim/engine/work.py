@@ -27,6 +27,7 @@ class Product:
         ctas: CTAs that execute it together.
         a_in_shared: whether A comes from shared memory, not from tensor memory or registers.
         elements: elements of K.
+        accumulates: whether it adds to D.
     """
 
     rows: int
@@ -36,6 +37,7 @@ class Product:
     ctas: int
     a_in_shared: bool
     elements: int
+    accumulates: bool = True
 
     @property
     def operand_bytes(self) -> float:

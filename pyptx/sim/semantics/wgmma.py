@@ -114,15 +114,20 @@ class _Product:
             metadata = SelectedLayout(_part(whole.layout), whole.suppliers)
             self.kept = KeptElements(metadata, k, fragment.bits, self._constant(op, "sp-sel") or 0)
         self.multiply = _multiplier(self.kinds, op)
-        self.work = Product(
-            rows=16,
-            columns=n,
-            columns_read=n,
-            depth=32,
-            ctas=1,
-            a_in_shared=self.gather_a is None,
-            elements=k,
-        )
+        #: What the instruction asks of the hardware, by whether it adds to D.
+        self.work = {
+            adds: Product(
+                rows=16,
+                columns=n,
+                columns_read=n,
+                depth=32,
+                ctas=1,
+                a_in_shared=self.gather_a is None,
+                elements=k,
+                accumulates=adds,
+            )
+            for adds in (False, True)
+        }
         self.rows = tuple(place.row for place in op.dests["d"])
         rows_of_a = tuple(code.held_rows[r.name] for r in _registers(op, "a"))
         self.registers = OperandRegisters(self.rows, rows_of_a, frozenset(self.rows + rows_of_a))
@@ -200,7 +205,7 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
     earlier = state.before(s, plan.registers, plan.shape)
 
     operation = machine.operation(s, Engine.MMA, group=GroupKind.WGMMA)
-    operation.work = plan.work
+    operation.work = plan.work[accumulates]
     first = warp.index % 4 * 16
     tiles: list[Array] = []
 

@@ -174,6 +174,7 @@ class MmaOperation:
             ctas=len(self.ctas),
             a_in_shared=not o.a_in_tensor_memory,
             elements=d.k,
+            accumulates=o.accumulate,
         )
 
     # --- read -------------------------------------------------------------------------------------

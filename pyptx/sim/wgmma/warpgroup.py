@@ -225,6 +225,9 @@ class WgmmaGroupsDone(Wait):
     def over(self) -> bool:
         return not self._late() and not self._missing()
 
+    def steps_left(self) -> list[Step] | None:
+        return None if self._late() else self._missing()
+
     def unblocking(self) -> list[Step] | None:
         return None if self._late() else sorted(self._missing(), key=lambda step: -step.serial)
 
