@@ -71,7 +71,7 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.full
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("schedule", ["eager", "late"])
 @pytest.mark.parametrize(("shape", "options"), CASES, ids=str)
 def test_every_option(shape: tuple[int, ...], options: dict[str, Any], schedule: str) -> None:
@@ -130,7 +130,7 @@ SEQUENCES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.full
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("schedule", ["eager", "late"])
 @pytest.mark.parametrize(("shape", "options"), SEQUENCES, ids=str)
 def test_sequences_of_several_lengths(shape: tuple[int, ...], options: dict[str, Any], schedule: str) -> None:

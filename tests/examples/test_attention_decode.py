@@ -68,6 +68,7 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.full
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("schedule", ["eager", "late"])
 @pytest.mark.parametrize(("shape", "options"), CASES, ids=str)
 def test_every_option(shape: tuple[int, ...], options: dict[str, Any], schedule: str) -> None:

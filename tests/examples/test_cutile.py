@@ -32,14 +32,14 @@ def check(kernel: Any, M: int, N: int, K: int, dtype: ScalarType = f16, **option
     assert error <= 1
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("dtype", "M", "N", "K"), CASES)
 def test_right(dtype: ScalarType, M: int, N: int, K: int) -> None:
     check(cutile.build_matmul(N, K, dtype), M, N, K, dtype)
 
 
 @pytest.mark.full
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("schedule", ["late", "random"])
@@ -49,7 +49,7 @@ def test_other_schedules_and_targets(dtype: ScalarType, schedule: str, arch: str
 
 
 @pytest.mark.full
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(
     ("dtype", "options"),
     [
@@ -115,7 +115,7 @@ BLACKWELL = [(dtype, *shape) for dtype, shapes in tcgen05.SHAPES.items() for sha
 BLACKWELL += [(f16, 1200, 300, 72), (f32, 1200, 300, 36)]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("dtype", "M", "N", "K"), BLACKWELL)
 def test_tcgen05_is_right(dtype: ScalarType, M: int, N: int, K: int) -> None:
     kernel = tcgen05.build_matmul(N, K, dtype)
@@ -126,6 +126,7 @@ def test_tcgen05_is_right(dtype: ScalarType, M: int, N: int, K: int) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("schedule", ["late", "random"])
 @pytest.mark.parametrize("stages", [2, 3])
@@ -201,7 +202,7 @@ def test_the_figure() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90", "sm_120", "sm_120a", "sm_121f"])
 @pytest.mark.parametrize(
     ("dtype", "N", "K"), [(f16, 8192, 8192), (bf16, 8106, 8134), (f16, 8105, 8131), (f32, 8105, 8131)]

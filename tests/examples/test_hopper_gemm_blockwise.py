@@ -47,6 +47,7 @@ def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("shape", "chosen"),
     [
@@ -65,6 +66,7 @@ def test_right_at_full_size(shape: Shape, chosen: dict[str, Any]) -> None:
 
 
 @pytest.mark.full
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("schedule", ["late", "starve:tma", "random"])
 def test_any_m_under_other_schedules(schedule: str) -> None:
     assert not _wrong((136, 72, 272), {"tile": (128, 64), "sms": 2}, schedule, any_m=True)

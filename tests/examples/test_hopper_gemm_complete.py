@@ -89,14 +89,14 @@ FULL = [
 
 
 @pytest.mark.full
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("shape", "chosen"), FULL)
 def test_right_at_full_size(shape: Shape, chosen: dict[str, Any]) -> None:
     assert not _wrong(shape, chosen)
 
 
 @pytest.mark.full
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("schedule", "seed"), [("late", 0), ("starve:tma", 0), ("starve:mma", 0), ("random", 5)]
 )

@@ -56,7 +56,7 @@ def test_right(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any]) 
 
 
 @pytest.mark.full
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("counts", "N", "K", "chosen"),
     [
@@ -85,6 +85,7 @@ def test_right_at_full_size(counts: tuple[int, ...], N: int, K: int, chosen: dic
 
 
 @pytest.mark.full
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("schedule", ["late", "starve:tma", "random"])
 @pytest.mark.parametrize("layout", ["contiguous", "masked"])
 def test_right_under_other_schedules(layout: str, schedule: str) -> None:

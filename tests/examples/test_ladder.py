@@ -66,7 +66,7 @@ def _unit(name: str) -> int:
     return UNIT_K.get(name, 64)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.full
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("name", RUNGS)
@@ -80,7 +80,7 @@ def test_right(name: str, schedule: str) -> None:
     assert error <= 1
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.full
 @pytest.mark.parametrize("name", RUNGS)
 @pytest.mark.parametrize("size", ["smallest", "one tile", "wide", "tall"])
@@ -108,7 +108,7 @@ def test_an_all_zero_output_is_wrong() -> None:
     assert parts().worst_error(a, b, np.zeros((128, 128), a.dtype)) > 100
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.full
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("name", RUNGS)
@@ -211,7 +211,7 @@ def test_marks(name: str, warps: int) -> None:
     assert "clock64" not in build(name, *shape, **options).ptx()
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.full
 @pytest.mark.parametrize("name", ["v4", "v5", "v6", "v7"])
 def test_the_profile_of_the_program(name: str, tmp_path: Path) -> None:

@@ -27,6 +27,7 @@ def right(M: int, N: int, dtype: ScalarType, *, schedule: str = "random", **opti
 
 
 @pytest.mark.sample(6)
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("block", [128, 64, 32, None])
 @pytest.mark.parametrize("out_dtype", [e4m3, e5m2])
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
@@ -36,6 +37,7 @@ def test_widths(width: int, dtype: ScalarType, out_dtype: ScalarType, block: int
 
 
 @pytest.mark.sample(3)
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("dtype", [f32, bf16])
 def test_designs_by_rows(dtype: ScalarType, design: str) -> None:
@@ -43,6 +45,7 @@ def test_designs_by_rows(dtype: ScalarType, design: str) -> None:
 
 
 @pytest.mark.sample(3)
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("design", WHOLE_WARPS)
 @pytest.mark.parametrize("dtype", [f32, bf16])
 def test_designs_by_blocks(dtype: ScalarType, design: str) -> None:

@@ -34,6 +34,7 @@ def right(
 
 
 @pytest.mark.sample(3)
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
 @pytest.mark.parametrize("width", [1, 8, 333, 1030, 2048])
@@ -42,6 +43,7 @@ def test_widths(width: int, dtype: ScalarType, packed: bool) -> None:
 
 
 @pytest.mark.sample(3)
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("dtype", [f32, bf16])
