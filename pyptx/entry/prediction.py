@@ -232,7 +232,7 @@ def predict_launch(
     mhz = constants.value(_FASTEST) if isinstance(clock, str) else _locked(float(clock), constants)
     low = high = mhz
     for _ in range(_ROUNDS):
-        timing = timer.at(mhz)
+        timing = timer.at(mhz, rested=clock != "sustained")
         if timing.verdict is not Verdict.CLEAN:
             break
         if not isinstance(clock, str):

@@ -26,6 +26,8 @@ COMMON: dict[str, tuple[str, str]] = {
     "tensor.flops_per_clk_16bit": ("FLOP/clk/SM", "dense bf16 and f16"),
     "tensor.flops_per_clk_8bit": ("FLOP/clk/SM", "dense 8-bit floats"),
     "tensor.flops_per_clk_tf32": ("FLOP/clk/SM", "dense tf32"),
+    "tensor.ramp_share": ("1", "share of the rate of all tensor cores that the chip gives after idle time"),
+    "tensor.ramp_ns": ("ns", "for how long it gives no more"),
     "hmma.flops_per_clk_16bit": ("FLOP/clk/SM", "mma.sync of bf16 and f16"),
     "mma.k_bytes": ("B", "bytes of a row of K that one instruction covers"),
     "mma.port_bytes_per_clk": ("B/clk/SM", "reads of MMA operands from shared memory"),

@@ -33,8 +33,41 @@ def cycles(k: int, **options: int) -> float:
 def test_a_stage_takes_what_its_slowest_unit_takes(m: int, n: int) -> None:
     stage = (cycles(8192, mma_m=m, mma_n=n) - cycles(4096, mma_m=m, mma_n=n)) / (4096 / STAGE)
     products = 4 * mma_interval(B200, 2, m, n)
-    loaded = (m + n) / 2 * 2 * STAGE / B200.value("tma.sm_bytes_per_clk")
-    assert stage == pytest.approx(max(products, loaded), rel=0.03)
+    # Copies are as fast at every clock; rows of 64 halves are lines.
+    slower = 1300.0 / B200.value("sm.clock_max_mhz")
+    rows = (m + n) / 2
+    asked = rows / B200.value("tma.row_per_clk") * slower
+    loaded = rows * 2 * STAGE / B200.value("tma.sm_bytes_per_clk") * slower
+    assert stage == pytest.approx(max(products, asked, loaded), rel=0.03)
+
+
+@pytest.mark.full
+def test_a_chip_that_was_idle_multiplies_less_at_first() -> None:
+    gemm = build_gemm_tiles(4096, 4096, 4096)
+    after_idle_time = gemm.predict(gpu=B200, clock=1300.0)
+    share, ns = B200.value("tensor.ramp_share"), B200.value("tensor.ramp_ns")
+    without = gemm.predict(gpu=B200.with_values({"tensor.ramp_share": 1.0}), clock=1300.0)
+    assert without.microseconds > ns / 1000
+    lost = after_idle_time.microseconds - without.microseconds
+    assert lost == pytest.approx((1 - share) * ns / 1000, rel=0.15)
+    # With few multiprocessors busy there is no limit.
+    few = build_gemm_tiles(256, 256, 8192)
+    assert (
+        few.predict(gpu=B200, clock=1300.0).cycles
+        == few.predict(gpu=B200.with_values({"tensor.ramp_share": 1.0}), clock=1300.0).cycles
+    )
+
+
+@pytest.mark.parametrize("pitch", [4096, 4104])
+def test_rows_that_lie_in_two_lines_are_asked_for_twice(pitch: int) -> None:
+    slow = B200.with_values({"tma.row_per_clk": 0.05})
+    gemm = [build_gemm_tiles(256, 256, k, pitch=pitch) for k in (2048, 4096)]
+    shapes = (256, pitch), (256, pitch)
+    short, long = (each.predict(*shapes, gpu=slow, clock=1300.0).cycles for each in gemm)
+    # Of eight rows that are 16 bytes longer than lines, seven begin within a line.
+    lines = 256 * (1 if pitch == 4096 else 15 / 8)
+    stage = lines / 0.05 * 1300.0 / B200.value("sm.clock_max_mhz")
+    assert (long - short) / (2048 / STAGE) == pytest.approx(stage, rel=0.03)
 
 
 def test_a_kernel_that_the_tensor_core_bounds_has_as_many_cycles_at_any_clock() -> None:

@@ -154,6 +154,8 @@ class LaunchTimer:
         missing: float,
         probe: int | None,
         enough: Callable[[TimedMachine], bool] | None = None,
+        *,
+        rested: bool = True,
     ) -> TimedMachine:
         return TimedMachine(
             self._program.target,
@@ -163,6 +165,7 @@ class LaunchTimer:
             sharers=sharers,
             missing=missing,
             merged=0.0 if probe else self._merged,
+            rested=rested,
             probe=probe,
             enough=enough,
             started=self._began,
@@ -172,8 +175,13 @@ class LaunchTimer:
         capacity = self._gpu.value("l2.soft_capacity_bytes")
         return traffic_of(self._first, loads, self._placement, self._sizes, capacity, growth)
 
-    def at(self, mhz: float) -> Timing:
-        """Return the time of the launch if the multiprocessors run at ``mhz``."""
+    def at(self, mhz: float, *, rested: bool = True) -> Timing:
+        """Return the time of the launch if the multiprocessors run at ``mhz``.
+
+        Args:
+            mhz: their frequency.
+            rested: True if the chip has been idle before the launch.
+        """
         figures = Figures(self._gpu, mhz)
         if self._fault is not None:
             nowhere = Placement(1, 1, 1, 1)
@@ -182,7 +190,12 @@ class LaunchTimer:
         while True:
             rest = _Rest(placement, self._sizes)
             timed = self._machine(
-                figures, placement.positions * placement.size, self._missing, None, rest.follows
+                figures,
+                placement.positions * placement.size,
+                self._missing,
+                None,
+                rest.follows,
+                rested=rested,
             )
             confine(timed, placement.size)
             fill(timed, [self._request], [self._program], None)

@@ -36,6 +36,8 @@ class Figures:
         fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
         write_cost: how many read bytes a written byte costs.
         credit: how long a multiprocessor may save up its share of the chip's rates.
+        ramp_share: share of the rate of all tensor cores that a chip gives after idle time; ``ramp``: for how
+            long.
         port: bytes of shared memory that a multiprocessor reads.
         shared_latency: of a load from shared memory.
         load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
@@ -54,8 +56,8 @@ class Figures:
         self.copy_issue = value("tma.issue_clk") / maximum * ghz
         self.copy_row = ghz / maximum / value("tma.row_per_clk")
         self.row_bytes = value("tma.row_bytes")
-        self.link = value("tma.sm_bytes_per_clk")
-        self.link_received = value("tma.received_bytes_per_clk")
+        self.link = value("tma.sm_bytes_per_clk") * maximum / ghz
+        self.link_received = value("tma.received_bytes_per_clk") * maximum / ghz
         self.l2_latency = value("tma.latency_l2_ns") * ghz
         self.memory_latency = value("tma.latency_hbm_ns") * ghz
         self.store_latency = value("tma.store_latency_ns") * ghz
@@ -65,6 +67,7 @@ class Figures:
         self.write_cost = 2 * value("hbm.read_bytes_per_ns") / value("hbm.mixed_bytes_per_ns") - 1
         self.capacity = value("l2.soft_capacity_bytes")
         self.credit = _CREDIT * ghz
+        self.ramp_share, self.ramp = value("tensor.ramp_share"), value("tensor.ramp_ns") * ghz
         self.port = value("mma.port_bytes_per_clk")
         self.shared_latency = value("lds.latency_clk")
         # These two were measured at the maximum clock.

@@ -105,6 +105,7 @@ class TimedMachine(Machine):
         sharers: busy multiprocessors of the chip.
         missing: share of the loaded bytes that come from memory.
         merged: share of the loaded bytes that the other multiprocessor of a TPC loads, too.
+        rested: True if the chip has been idle before the launch.
         probe: loads of a CTA after which its threads stop; None for a whole run.
         enough: asked now and then; True ends the run.
     """
@@ -119,6 +120,7 @@ class TimedMachine(Machine):
         sharers: int,
         missing: float = 0.0,
         merged: float = 0.0,
+        rested: bool = True,
         probe: int | None = None,
         enough: Callable[[TimedMachine], bool] | None = None,
         started: float | None = None,
@@ -126,6 +128,7 @@ class TimedMachine(Machine):
         super().__init__(target, Timed(), limits, started=started)
         self.figures, self._costs = figures, costs
         self._sharers, self._missing, self._merged, self._probe = sharers, missing, merged, probe
+        self._rested = rested
         self._enough = enough
         #: Stores to global memory: when, how many bytes, and into what.
         self.store_times: list[float] = []
@@ -197,7 +200,7 @@ class TimedMachine(Machine):
         found = self._units.get(where.number)
         if found is None:
             found = self._units[where.number] = Units(
-                self.figures, self._sharers, self._missing, self._merged
+                self.figures, self._sharers, self._missing, self._merged, rested=self._rested
             )
         return found
 
@@ -470,6 +473,7 @@ class TimedMachine(Machine):
         partition = step.operation.issuer.warp % figures.schedulers if product.rows == 16 else 0
         tensor = [each.tensor[partition] for each in units]
         start = max([time + figures.product_issue, *(each.free for each in tensor)])
+        start = max(each.multiply_from(partition, start, interval) for each in units)
         read = max(each.serve(start, interval) for each in tensor)
         self._results[step.operation] = read + rest
         return read

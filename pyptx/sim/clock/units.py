@@ -19,15 +19,21 @@ class Units:
         sharers: multiprocessors that are busy, which share what the chip has.
         missing: share of the loaded bytes that L2 must fetch from memory.
         merged: share of the loaded bytes that the other multiprocessor of the TPC loads, too.
+        rested: True if the chip has been idle before the launch.
     """
 
-    def __init__(self, figures: Figures, sharers: int, missing: float, merged: float) -> None:
+    def __init__(
+        self, figures: Figures, sharers: int, missing: float, merged: float, *, rested: bool
+    ) -> None:
         self.figures, self._missing = figures, missing
         # Equal requests of the two multiprocessors of a TPC pass its link once.
         self._own = 1 - merged / 2
         self.schedulers = [Server() for _ in range(figures.schedulers)]
         self.pipes: dict[tuple[str, int], Server] = {}
         self.tensor = [Server() for _ in range(figures.schedulers)]
+        self._ramp_end = figures.start + figures.ramp if rested else 0.0
+        limit = figures.ramp_share * figures.sms / sharers
+        self._ramps = [Share(limit, figures.credit, figures.start) for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
         self.copies, self.shared, self.link = Server(), Server(), Server()
         self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
@@ -63,12 +69,18 @@ class Units:
             end = max(end, pipe.serve(time, duration))
         return end
 
+    def multiply_from(self, partition: int, time: float, duration: float) -> float:
+        """Return from when on the tensor core, free at ``time``, may work for ``duration``."""
+        if time >= self._ramp_end:
+            return time
+        return max(time, self._ramps[partition].serve(time, duration) - duration)
+
     # --- copies -----------------------------------------------------------------------------------
 
     def _rows(self, copy: Copy) -> float:
         """Return how long the copy engine takes for a copy."""
         figures = self.figures
-        rows = max(copy.rows, copy.nbytes / figures.row_bytes)
+        rows = max(copy.rows, copy.lines, copy.nbytes / figures.row_bytes)
         return max(figures.copy_issue, rows * figures.copy_row)
 
     def load(self, time: float, copy: Copy) -> float:

@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...layout.tensor_map_image import DecodedMap
+from ..engine.work import LINE
 from ..memory.access import AccessKind, Footprint, Proxy, StateSpace
 from ..memory.segments import Actor
 from .elements import fill, loaded
@@ -65,6 +66,11 @@ def parts_of(
     return [_Box(decoded, coordinates)]
 
 
+def _lines(starts: NDArray[np.int64], size: int) -> int:
+    """Return how many lines of global memory pieces of ``size`` bytes at the addresses ``starts`` touch."""
+    return int(((starts % LINE + size - 1) // LINE + 1).sum()) if size else 0
+
+
 class CopyPart(ABC):
     """A part of a tensor copy whose elements are contiguous in shared memory.
 
@@ -80,6 +86,11 @@ class CopyPart(ABC):
     @abstractmethod
     def write(self, cta: CTA, data: Bytes, actor: Actor, combine: Combine | None = None) -> None:
         """Write the bytes inside the tensor; with ``combine``, combine them with the old bytes first."""
+
+    @property
+    @abstractmethod
+    def lines(self) -> int:
+        """Lines of global memory that the elements inside the tensor touch, counted for each row."""
 
     @abstractmethod
     def kept(self) -> NDArray[np.bool_] | None:
@@ -162,6 +173,13 @@ class _Box(CopyPart):
         for length, stride in zip(lengths[:-1], self.strides[:-1], strict=True):
             starts = (starts[:, None] + stride * np.arange(length)).reshape(-1)
         return Footprint(starts, lengths[-1])
+
+    @property
+    def lines(self) -> int:
+        if self.empty:
+            return 0
+        rows = self._footprint(self.start, tuple(part.stop - part.start for part in self.inside))
+        return _lines(rows.starts, rows.size)
 
     def read(self, cta: CTA, actor: Actor) -> Bytes:
         if self.whole:
@@ -260,6 +278,10 @@ class _Pixels(CopyPart):
             announce=announce,
         ):
             yield which, segment, offsets[:, None] + np.arange(size)
+
+    @property
+    def lines(self) -> int:
+        return _lines(self.addresses, self.high - self.low)
 
     def read(self, cta: CTA, actor: Actor) -> Bytes:
         data = fill(self.decoded.kind, self.decoded.oob_fill, self.nbytes)

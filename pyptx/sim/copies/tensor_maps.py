@@ -77,7 +77,8 @@ class BoxCopy:
     def asked(self, coordinates: tuple[int, ...], *, targets: tuple[int, ...], loads: bool) -> Copy:
         """Return what the copy asks of the copy engine."""
         source = self.decoded.address, (self.decoded.box, coordinates)
-        return Copy(self.nbytes, self.nbytes // self._row, source, targets, loads)
+        lines = sum(part.lines for part in self._parts)
+        return Copy(self.nbytes, self.nbytes // self._row, source, targets, loads, lines)
 
     def _kept(self) -> NDArray[np.bool_] | None:
         """Return flags of the bytes of shared memory that a store uses; None if it uses all."""

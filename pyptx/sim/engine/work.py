@@ -9,10 +9,12 @@ from collections.abc import Hashable
 
 from ...core.records import dataclass
 
-__all__ = ["Copy", "Product", "Work"]
+__all__ = ["LINE", "Copy", "Product", "Work", "lines_of"]
 
 #: Rows of D of one warp of a warpgroup, and warps of a warpgroup.
 _QUARTER, _PARTS = 16, 4
+#: Bytes of a line of global memory.
+LINE = 128
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,7 @@ class Copy:
             which part it is. None within a cluster.
         targets: ranks of the CTAs of the cluster whose shared memory gets the bytes; empty for a store.
         loads: whether the bytes come from global memory.
+        lines: lines of global memory that the copy touches, each as often as rows of the box lie in it.
     """
 
     nbytes: int
@@ -65,6 +68,12 @@ class Copy:
     source: tuple[int, Hashable] | None
     targets: tuple[int, ...]
     loads: bool
+    lines: int = 0
+
+
+def lines_of(address: int, nbytes: int) -> int:
+    """Return how many lines of global memory ``nbytes`` at ``address`` touch."""
+    return (address % LINE + nbytes - 1) // LINE + 1 if nbytes else 0
 
 
 Work = Product | Copy

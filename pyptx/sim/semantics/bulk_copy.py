@@ -22,7 +22,7 @@ from ..engine.bulk_groups import BulkGroups
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, SyncKind
 from ..engine.waits import Awaited, StepsDone
-from ..engine.work import Copy
+from ..engine.work import Copy, lines_of
 from ..memory.access import MemoryOrder, StateSpace
 from ..memory.mbarrier import Signal, SignalOrigin
 from ..numbers.read_modify_write import combination
@@ -184,7 +184,8 @@ def _copy(
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
     loads = source.space is StateSpace.GLOBAL
     place = (source.address, source.nbytes) if loads else None
-    operation.work = Copy(source.nbytes, 1, place, ranks_of(targets), loads)
+    lines = lines_of(source.address, source.nbytes) if loads else 0
+    operation.work = Copy(source.nbytes, 1, place, ranks_of(targets), loads, lines)
     signaled(
         s,
         op,
@@ -248,7 +249,7 @@ def store_range(
     cta = s.warp.cta
     source, target = _range(s, op, StateSpace.SHARED, src, size), _range(s, op, StateSpace.GLOBAL, dst, size)
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
-    operation.work = Copy(size, 1, (target.address, size), (), loads=False)
+    operation.work = Copy(size, 1, (target.address, size), (), False, lines_of(target.address, size))
     grouped(
         s,
         lane,
@@ -306,7 +307,7 @@ def reduce_in_global(
     combine = _combination(op, in_shared=False)
     operation = cta.machine.operation(s, Engine.TMA)
     operation.reduction = _reduction(op)
-    operation.work = Copy(size, 1, (target.address, size), (), loads=False)
+    operation.work = Copy(size, 1, (target.address, size), (), False, lines_of(target.address, size))
     grouped(
         s,
         lane,
