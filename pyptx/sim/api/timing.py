@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from ...core.errors import SpecError
 from ...core.findings import Finding, Verdict, verdict_of
@@ -145,7 +145,7 @@ class LaunchTimer:
         self._first = first.loads
         self._merged = merged_of(first.loads, first.loaders)
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
-        self._missing = self._traffic(first.loads).missing
+        self._missing = self._traffic((load, 1.0) for load in first.loads).missing
 
     def _machine(
         self,
@@ -163,14 +163,17 @@ class LaunchTimer:
             sharers=sharers,
             missing=missing,
             merged=0.0 if probe else self._merged,
+            # CTAs that all start at once have equal work, and the slowest ends last. Of many waves, the
+            # multiprocessors that are faster take more.
+            uneven=0.0 if probe else self._gpu.value("hbm.spread") / max(1.0, self._placement.waves),
             probe=probe,
             enough=enough,
             started=self._began,
         )
 
-    def _traffic(self, loads: Sequence[Copy], growth: float = 1.0) -> Traffic:
+    def _traffic(self, loads: Iterable[tuple[Copy, float]]) -> Traffic:
         capacity = self._gpu.value("l2.soft_capacity_bytes")
-        return traffic_of(self._first, loads, self._placement, self._sizes, capacity, growth)
+        return traffic_of(self._first, loads, self._placement, self._sizes, capacity)
 
     def at(self, mhz: float) -> Timing:
         """Return the time of the launch if the multiprocessors run at ``mhz``."""
@@ -189,13 +192,13 @@ class LaunchTimer:
             timed.hide(self._hidden)
             timed.grids[0].waiting = list(placement.own)
             timed.run()
-            traffic = self._traffic(timed.loads, rest.loads)
+            traffic = self._traffic(rest.loads_of(timed))
             wrong = abs(traffic.missing - self._missing)
             self._missing = traffic.missing
             # Another share changes the time only where it keeps memory busy.
             if wrong <= _SETTLED or timed.shares(timed.end)["HBM"] < _IDLE:
                 break
-        cycles = rest.end or timed.end
+        cycles = (rest.end or timed.end) + timed.backlog
         waits = [Waited(*key, stall.count, stall.cycles) for key, stall in timed.stalls.items()]
         waits.sort(key=lambda each: -each.cycles)
         scale = placement.clusters / len(placement.own)
@@ -218,12 +221,14 @@ class _Rest:
 
     Attributes:
         end: when the launch ends; 0 if it ran to its end.
-        flops, loads: how many times what had been done the whole launch does.
+        flops: how many times the operations that had been done the whole launch does.
     """
 
     def __init__(self, placement: Placement, sizes: Mapping[int, int]) -> None:
         self._placement, self._bases, self._sizes = placement, sorted(sizes), sizes
-        self.end, self.flops, self.loads, self._own = 0.0, 1.0, 1.0, 0.0
+        self.end, self.flops, self._own = 0.0, 1.0, 0.0
+        # The loads of the last periods, and how often they happen in all.
+        self._again, self._times = slice(0), 1.0
 
     def follows(self, machine: TimedMachine) -> bool:
         """True if the rest of the launch follows from what ``machine`` has done."""
@@ -239,11 +244,22 @@ class _Rest:
             return False
         self.end = period.end + left / period.rate + machine.figures.store_latency
         inside = [each for each in machine.work_done if period.begin <= each[0] <= period.end]
-        (begun, flops, loaded), (ended, more, further) = inside[0], inside[-1]
+        (begun, flops, loads), (ended, more, further) = inside[0], inside[-1]
         span = (ended - begun) * period.rate
         self.flops = (more - flops) / span * own / max(1, machine.flops)
-        self.loads = (further - loaded) / span * own / max(1, machine.loaded)
+        self._again, self._times = slice(loads, further), 1.0 + left / span
         return True
+
+    def loads_of(self, machine: TimedMachine) -> Iterator[tuple[Copy, float]]:
+        """Return the loads of the position, and how often each happens.
+
+        What was loaded before the last periods, such as vectors that a CTA keeps, is not loaded again.
+        """
+        again = self._again
+        for load in machine.loads[: again.stop] if self.end else machine.loads:
+            yield load, 1.0
+        for load in machine.loads[again] if self.end else ():
+            yield load, self._times - 1.0
 
     def stored(self, machine: TimedMachine) -> float:
         """Return the bytes that the position stores in all."""

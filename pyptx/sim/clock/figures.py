@@ -33,6 +33,7 @@ class Figures:
         link: bytes of loads that one multiprocessor gets; ``link_received``: that others load for it.
         l2_latency, memory_latency: from the issue of a load to its signal, without its rows.
         store_latency: from the issue of a store to the end of the wait for it, without its rows.
+        l2: bytes that L2 reads, for all that ask for them together once.
         fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
         write_cost: how many read bytes a written byte costs.
         credit: how long a multiprocessor may save up its share of the chip's rates.
@@ -59,6 +60,7 @@ class Figures:
         self.l2_latency = value("tma.latency_l2_ns") * ghz
         self.memory_latency = value("tma.latency_hbm_ns") * ghz
         self.store_latency = value("tma.store_latency_ns") * ghz
+        self.l2 = value("l2.bytes_per_ns") / ghz
         self.fabric = value("l2.fabric_bytes_per_ns") / ghz
         # Memory serves reads and writes in equal parts at another rate than reads alone.
         self.memory = value("hbm.read_bytes_per_ns") / ghz

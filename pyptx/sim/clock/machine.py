@@ -105,6 +105,7 @@ class TimedMachine(Machine):
         sharers: busy multiprocessors of the chip.
         missing: share of the loaded bytes that come from memory.
         merged: share of the loaded bytes that the other multiprocessor of a TPC loads, too.
+        uneven: share of its part of memory's rate that the slowest multiprocessor lacks.
         probe: loads of a CTA after which its threads stop; None for a whole run.
         enough: asked now and then; True ends the run.
     """
@@ -119,6 +120,7 @@ class TimedMachine(Machine):
         sharers: int,
         missing: float = 0.0,
         merged: float = 0.0,
+        uneven: float = 0.0,
         probe: int | None = None,
         enough: Callable[[TimedMachine], bool] | None = None,
         started: float | None = None,
@@ -126,14 +128,13 @@ class TimedMachine(Machine):
         super().__init__(target, Timed(), limits, started=started)
         self.figures, self._costs = figures, costs
         self._sharers, self._missing, self._merged, self._probe = sharers, missing, merged, probe
-        self._enough = enough
+        self._uneven, self._enough = uneven, enough
         #: Stores to global memory: when, how many bytes, and into what.
         self.store_times: list[float] = []
         self.store_bytes: list[int] = []
         self.store_places: set[int] = set()
-        #: At each store: when it was issued, and the operations and loaded bytes until then.
+        #: At each store: when it was issued, and the operations and the number of loads until then.
         self.work_done: list[tuple[float, int, int]] = []
-        self.loaded = 0
         self._loaded: dict[tuple[int, int], int] = {}
         self._begun: dict[tuple[int, int], None] = {}
         self._used: set[int] = set()
@@ -197,9 +198,18 @@ class TimedMachine(Machine):
         found = self._units.get(where.number)
         if found is None:
             found = self._units[where.number] = Units(
-                self.figures, self._sharers, self._missing, self._merged
+                self.figures, self._sharers, self._missing, self._merged, self._uneven
             )
         return found
+
+    @property
+    def backlog(self) -> float:
+        """Cycles that memory goes on after the last event, for stores that it has not taken yet.
+
+        L2 takes stores that memory has no time for, and then has no place for what is read next: a launch that
+        leaves them behind makes the next one wait as long.
+        """
+        return max(0.0, *(units.memory.free - self.end for units in self._units.values()))
 
     def shares(self, cycles: float) -> dict[str, float]:
         """Return the share of ``cycles`` for which each unit of the busiest multiprocessor worked."""
@@ -277,13 +287,12 @@ class TimedMachine(Machine):
         if copy.source is not None:
             self.stored += copy.nbytes
             self.store_times.append(time)
-            self.work_done.append((time, self.flops, self.loaded))
+            self.work_done.append((time, self.flops, len(self.loads)))
             self.store_bytes.append(copy.nbytes)
             self.store_places.add(copy.source[0])
 
     def _note_load(self, cta: tuple[int, int], copy: Copy) -> None:
         self.loads.append(copy)
-        self.loaded += copy.nbytes
         if self._probe is not None:
             self.loaders.append(self._place(cta)[0].number)
         self._loaded[cta] = self._loaded.get(cta, 0) + 1

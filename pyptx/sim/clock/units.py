@@ -19,19 +19,23 @@ class Units:
         sharers: multiprocessors that are busy, which share what the chip has.
         missing: share of the loaded bytes that L2 must fetch from memory.
         merged: share of the loaded bytes that the other multiprocessor of the TPC loads, too.
+        uneven: share of its part of memory's rate that this multiprocessor lacks.
     """
 
-    def __init__(self, figures: Figures, sharers: int, missing: float, merged: float) -> None:
+    def __init__(
+        self, figures: Figures, sharers: int, missing: float, merged: float, uneven: float = 0.0
+    ) -> None:
         self.figures, self._missing = figures, missing
-        # Equal requests of the two multiprocessors of a TPC pass its link once.
+        # L2 answers equal requests of the two multiprocessors of a TPC once, and their link carries the answer.
         self._own = 1 - merged / 2
         self.schedulers = [Server() for _ in range(figures.schedulers)]
         self.pipes: dict[tuple[str, int], Server] = {}
         self.tensor = [Server() for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
         self.copies, self.shared, self.link = Server(), Server(), Server()
+        self.l2 = Share(figures.l2 / sharers, figures.credit, figures.start)
         self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
-        self.memory = Share(figures.memory / sharers, figures.credit, figures.start)
+        self.memory = Share(figures.memory / sharers * (1 - uneven), figures.credit, figures.start)
 
     def busy(self) -> dict[str, float]:
         """Return for how many cycles each unit has worked; of equal units, the busiest one."""
@@ -42,6 +46,7 @@ class Units:
             "copy engine": self.copies.busy,
             "shared memory": self.shared.busy,
             "link": self.link.busy,
+            "L2": self.l2.busy,
             "fabric": self.fabric.busy,
             "HBM": self.memory.busy,
         }
@@ -76,7 +81,8 @@ class Units:
         figures = self.figures
         asked = self.copies.serve(time, self._rows(copy))
         linked = self.link.serve(time, copy.nbytes * self._own / figures.link)
-        arrived = max(asked, linked, self.fabric.serve(time, copy.nbytes))
+        read = self.l2.serve(time, copy.nbytes * self._own)
+        arrived = max(asked, linked, read, self.fabric.serve(time, copy.nbytes))
         latency = figures.l2_latency
         if self._missing:
             arrived = max(arrived, self.memory.serve(time, copy.nbytes * self._missing))
@@ -111,7 +117,8 @@ class Units:
         figures = self.figures
         if not loads:
             return self.write(time, nbytes)
-        arrived = max(self.link.serve(time, nbytes / figures.link), self.fabric.serve(time, nbytes))
+        linked, read = self.link.serve(time, nbytes / figures.link), self.l2.serve(time, nbytes)
+        arrived = max(linked, read, self.fabric.serve(time, nbytes))
         if not self._missing:
             return arrived + figures.load_l2_latency
         return max(arrived, self.memory.serve(time, nbytes * self._missing)) + figures.load_memory_latency
