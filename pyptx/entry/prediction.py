@@ -43,6 +43,7 @@ _ERROR = 0.13
 #: Units whose work takes time that nothing can hide, in the words of the result.
 _BOUNDS = {
     "tensor": "tensor",
+    "L2": "L2",
     "fabric": "fabric",
     "HBM": "HBM",
     "copy engine": "copy engine",

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from ...core.errors import SpecError
 from ...core.findings import Finding, Verdict, verdict_of
@@ -22,6 +22,7 @@ from ..clock.machine import Costs, TimedMachine
 from ..clock.placement import Placement, confine, place
 from ..clock.steady import Period, find_period
 from ..clock.traffic import Traffic, merged_of, traffic_of
+from ..clock.units import Contention
 from ..engine.work import Copy
 from .options import LaunchOptions
 from .runs import Request, fill, programs_of
@@ -133,7 +134,7 @@ class LaunchTimer:
         self._program = program
         _check_target(program.target, gpu)
         figures = Figures(gpu, gpu.value("sm.clock_max_mhz"))
-        first = self._machine(figures, 1, 0.0, _PROBED)
+        first = self._machine(figures, Contention(sharers=1), _PROBED)
         del first.residency.multiprocessors.all[figures.sms :]
         mapped = fill(first, [request], [program], None)
         hidden = [each.segment.base for (place, _), each in mapped.items() if place in unknown]
@@ -145,35 +146,41 @@ class LaunchTimer:
         self._first = first.loads
         self._merged = merged_of(first.loads, first.loaders)
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
-        self._missing = self._traffic(first.loads).missing
+        self._missing = self._traffic((load, 1.0) for load in first.loads).missing
 
     def _machine(
         self,
         figures: Figures,
-        sharers: int,
-        missing: float,
+        contention: Contention,
         probe: int | None,
         enough: Callable[[TimedMachine], bool] | None = None,
-        *,
-        rested: bool = True,
     ) -> TimedMachine:
         return TimedMachine(
             self._program.target,
             self._options.limits,
             figures,
             self._costs,
-            sharers=sharers,
-            missing=missing,
-            merged=0.0 if probe else self._merged,
-            rested=rested,
+            contention,
             probe=probe,
             enough=enough,
             started=self._began,
         )
 
-    def _traffic(self, loads: Sequence[Copy], growth: float = 1.0) -> Traffic:
-        capacity = self._gpu.value("l2.soft_capacity_bytes")
-        return traffic_of(self._first, loads, self._placement, self._sizes, capacity, growth)
+    def _contention(self, *, rested: bool) -> Contention:
+        placement = self._placement
+        return Contention(
+            sharers=placement.positions * placement.size,
+            missing=self._missing,
+            merged=self._merged,
+            # CTAs that all start at once have equal work, and the slowest ends last. Of many waves, the
+            # multiprocessors that are faster take more.
+            uneven=self._gpu.value("hbm.spread") / max(1.0, placement.waves),
+            rested=rested,
+        )
+
+    def _traffic(self, loads: Iterable[tuple[Copy, float]]) -> Traffic:
+        kept, lost = (self._gpu.value(f"l2.{name}_capacity_bytes") for name in ("soft", "hard"))
+        return traffic_of(self._first, loads, self._placement, self._sizes, kept, lost)
 
     def at(self, mhz: float, *, rested: bool = True) -> Timing:
         """Return the time of the launch if the multiprocessors run at ``mhz``.
@@ -189,26 +196,19 @@ class LaunchTimer:
         placement = self._placement
         while True:
             rest = _Rest(placement, self._sizes)
-            timed = self._machine(
-                figures,
-                placement.positions * placement.size,
-                self._missing,
-                None,
-                rest.follows,
-                rested=rested,
-            )
+            timed = self._machine(figures, self._contention(rested=rested), None, rest.follows)
             confine(timed, placement.size)
             fill(timed, [self._request], [self._program], None)
             timed.hide(self._hidden)
             timed.grids[0].waiting = list(placement.own)
             timed.run()
-            traffic = self._traffic(timed.loads, rest.loads)
+            traffic = self._traffic(rest.loads_of(timed))
             wrong = abs(traffic.missing - self._missing)
             self._missing = traffic.missing
             # Another share changes the time only where it keeps memory busy.
             if wrong <= _SETTLED or timed.shares(timed.end)["HBM"] < _IDLE:
                 break
-        cycles = rest.end or timed.end
+        cycles = (rest.end or timed.end) + timed.backlog
         waits = [Waited(*key, stall.count, stall.cycles) for key, stall in timed.stalls.items()]
         waits.sort(key=lambda each: -each.cycles)
         scale = placement.clusters / len(placement.own)
@@ -231,12 +231,14 @@ class _Rest:
 
     Attributes:
         end: when the launch ends; 0 if it ran to its end.
-        flops, loads: how many times what had been done the whole launch does.
+        flops: how many times the operations that had been done the whole launch does.
     """
 
     def __init__(self, placement: Placement, sizes: Mapping[int, int]) -> None:
         self._placement, self._bases, self._sizes = placement, sorted(sizes), sizes
-        self.end, self.flops, self.loads, self._own = 0.0, 1.0, 1.0, 0.0
+        self.end, self.flops, self._own = 0.0, 1.0, 0.0
+        # The loads of the last periods, and how often they happen in all.
+        self._again, self._times = slice(0), 1.0
 
     def follows(self, machine: TimedMachine) -> bool:
         """True if the rest of the launch follows from what ``machine`` has done."""
@@ -252,11 +254,22 @@ class _Rest:
             return False
         self.end = period.end + left / period.rate + machine.figures.store_latency
         inside = [each for each in machine.work_done if period.begin <= each[0] <= period.end]
-        (begun, flops, loaded), (ended, more, further) = inside[0], inside[-1]
+        (begun, flops, loads), (ended, more, further) = inside[0], inside[-1]
         span = (ended - begun) * period.rate
         self.flops = (more - flops) / span * own / max(1, machine.flops)
-        self.loads = (further - loaded) / span * own / max(1, machine.loaded)
+        self._again, self._times = slice(loads, further), 1.0 + left / span
         return True
+
+    def loads_of(self, machine: TimedMachine) -> Iterator[tuple[Copy, float]]:
+        """Return the loads of the position, and how often each happens.
+
+        What was loaded before the last periods, such as vectors that a CTA keeps, is not loaded again.
+        """
+        again = self._again
+        for load in machine.loads[: again.stop] if self.end else machine.loads:
+            yield load, 1.0
+        for load in machine.loads[again] if self.end else ():
+            yield load, self._times - 1.0
 
     def stored(self, machine: TimedMachine) -> float:
         """Return the bytes that the position stores in all."""

@@ -33,11 +33,12 @@ class Figures:
         link: bytes of loads that one multiprocessor gets; ``link_received``: that others load for it.
         l2_latency, memory_latency: from the issue of a load to its signal, without its rows.
         store_latency: from the issue of a store to the end of the wait for it, without its rows.
+        l2: bytes that L2 reads, for all that ask for them together once.
         fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
+        store: bytes of shared memory that copies to global memory take.
         write_cost: how many read bytes a written byte costs.
         credit: how long a multiprocessor may save up its share of the chip's rates.
-        ramp_share: share of the rate of all tensor cores that a chip gives after idle time; ``ramp``: for how
-            long.
+        ramp: for how long :meth:`ramp_limit` holds after idle time.
         port: bytes of shared memory that a multiprocessor reads.
         shared_latency: of a load from shared memory.
         load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
@@ -57,17 +58,20 @@ class Figures:
         self.copy_row = ghz / maximum / value("tma.row_per_clk")
         self.row_bytes = value("tma.row_bytes")
         self.link = value("tma.sm_bytes_per_clk") * maximum / ghz
+        self.store = value("tma.store_bytes_per_clk") * maximum / ghz
         self.link_received = value("tma.received_bytes_per_clk") * maximum / ghz
         self.l2_latency = value("tma.latency_l2_ns") * ghz
         self.memory_latency = value("tma.latency_hbm_ns") * ghz
         self.store_latency = value("tma.store_latency_ns") * ghz
+        self.l2 = value("l2.bytes_per_ns") / ghz
         self.fabric = value("l2.fabric_bytes_per_ns") / ghz
         # Memory serves reads and writes in equal parts at another rate than reads alone.
         self.memory = value("hbm.read_bytes_per_ns") / ghz
         self.write_cost = 2 * value("hbm.read_bytes_per_ns") / value("hbm.mixed_bytes_per_ns") - 1
         self.capacity = value("l2.soft_capacity_bytes")
         self.credit = _CREDIT * ghz
-        self.ramp_share, self.ramp = value("tensor.ramp_share"), value("tensor.ramp_ns") * ghz
+        self._ramp_share, self._ramp_busy = value("tensor.ramp_share"), value("tensor.ramp_busy")
+        self.ramp = value("tensor.ramp_ns") * ghz
         self.port = value("mma.port_bytes_per_clk")
         self.shared_latency = value("lds.latency_clk")
         # These two were measured at the maximum clock.
@@ -91,6 +95,10 @@ class Figures:
             self.tensor_latency = value("tmem.load_latency_clk")
             self.tensor_copy = value("tmem.cp_clk")
             self.product_issue = value("mma.burst_clk")
+
+    def ramp_limit(self, busy: int) -> float:
+        """Return the share of its rate that a tensor core reaches after idle time, with so many SMs busy."""
+        return 1 - (1 - self._ramp_share) * min(1.0, busy / self.sms / self._ramp_busy)
 
     def product(self, product: Product) -> tuple[float, float]:
         """Return the interval of a tensor-core instruction, and what its result takes beyond it.

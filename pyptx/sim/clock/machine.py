@@ -29,7 +29,7 @@ from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split
 from .accesses import ThreadAccesses
 from .figures import Figures
-from .units import Units
+from .units import Contention, Units
 from .unknown import Unknown
 
 __all__ = ["BlockCost", "Costs", "Stall", "Timed", "TimedMachine"]
@@ -102,10 +102,7 @@ class TimedMachine(Machine):
     Args:
         figures: the figures of the GPU.
         costs: the cost of each block of code.
-        sharers: busy multiprocessors of the chip.
-        missing: share of the loaded bytes that come from memory.
-        merged: share of the loaded bytes that the other multiprocessor of a TPC loads, too.
-        rested: True if the chip has been idle before the launch.
+        contention: what the other multiprocessors of the chip leave.
         probe: loads of a CTA after which its threads stop; None for a whole run.
         enough: asked now and then; True ends the run.
     """
@@ -116,27 +113,21 @@ class TimedMachine(Machine):
         limits: Limits,
         figures: Figures,
         costs: Costs,
+        contention: Contention,
         *,
-        sharers: int,
-        missing: float = 0.0,
-        merged: float = 0.0,
-        rested: bool = True,
         probe: int | None = None,
         enough: Callable[[TimedMachine], bool] | None = None,
         started: float | None = None,
     ) -> None:
         super().__init__(target, Timed(), limits, started=started)
         self.figures, self._costs = figures, costs
-        self._sharers, self._missing, self._merged, self._probe = sharers, missing, merged, probe
-        self._rested = rested
-        self._enough = enough
+        self._contention, self._probe, self._enough = contention, probe, enough
         #: Stores to global memory: when, how many bytes, and into what.
         self.store_times: list[float] = []
         self.store_bytes: list[int] = []
         self.store_places: set[int] = set()
-        #: At each store: when it was issued, and the operations and loaded bytes until then.
+        #: At each store: when it was issued, and the operations and the number of loads until then.
         self.work_done: list[tuple[float, int, int]] = []
-        self.loaded = 0
         self._loaded: dict[tuple[int, int], int] = {}
         self._begun: dict[tuple[int, int], None] = {}
         self._used: set[int] = set()
@@ -199,10 +190,17 @@ class TimedMachine(Machine):
         """Return the units of a multiprocessor."""
         found = self._units.get(where.number)
         if found is None:
-            found = self._units[where.number] = Units(
-                self.figures, self._sharers, self._missing, self._merged, rested=self._rested
-            )
+            found = self._units[where.number] = Units(self.figures, self._contention)
         return found
+
+    @property
+    def backlog(self) -> float:
+        """Cycles that memory goes on after the last event, for stores that it has not taken yet.
+
+        L2 takes stores that memory has no time for, and then has no place for what is read next: a launch
+        that leaves them behind makes the next one wait as long.
+        """
+        return max(0.0, *(units.memory.free - self.end for units in self._units.values()))
 
     def shares(self, cycles: float) -> dict[str, float]:
         """Return the share of ``cycles`` for which each unit of the busiest multiprocessor worked."""
@@ -280,13 +278,12 @@ class TimedMachine(Machine):
         if copy.source is not None:
             self.stored += copy.nbytes
             self.store_times.append(time)
-            self.work_done.append((time, self.flops, self.loaded))
+            self.work_done.append((time, self.flops, len(self.loads)))
             self.store_bytes.append(copy.nbytes)
             self.store_places.add(copy.source[0])
 
     def _note_load(self, cta: tuple[int, int], copy: Copy) -> None:
         self.loads.append(copy)
-        self.loaded += copy.nbytes
         if self._probe is not None:
             self.loaders.append(self._place(cta)[0].number)
         self._loaded[cta] = self._loaded.get(cta, 0) + 1

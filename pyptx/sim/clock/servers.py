@@ -42,6 +42,11 @@ class Share:
         self._free = start
         self.busy = 0.0
 
+    @property
+    def free(self) -> float:
+        """When it has served all requests at the rate of the share."""
+        return self._free
+
     def serve(self, time: float, amount: float) -> float:
         """Return when ``amount`` that is requested at ``time`` has been served."""
         duration = amount / self.rate

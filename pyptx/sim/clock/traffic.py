@@ -37,48 +37,57 @@ class Traffic:
 
 def traffic_of(
     first: Iterable[Copy],
-    own: Iterable[Copy],
+    own: Iterable[tuple[Copy, float]],
     placement: Placement,
     sizes: Mapping[int, int],
-    capacity: float,
-    growth: float = 1.0,
+    kept: float,
+    lost: float,
 ) -> Traffic:
     """Return the traffic of a launch.
 
     Args:
         first: the first loads of all clusters of a wave.
-        own: all loads of the clusters of one position.
+        own: the loads of the clusters of one position, and how often the position does each.
         placement: how the launch lies on the chip.
         sizes: bytes of each array, by its address.
-        capacity: bytes that L2 keeps.
-        growth: how many times ``own`` the position loads in all.
+        kept: L2 still has what is used again before so many other bytes have passed it.
+        lost: L2 has nothing of what is used again after so many; in between, a share.
     """
     bases = sorted(sizes)
 
-    def by_array(copies: Iterable[Copy]) -> dict[int, list[Copy]]:
-        found: dict[int, list[Copy]] = {}
-        for copy in copies:
-            if copy.source is not None:
-                at = bisect_right(bases, copy.source[0]) - 1
-                found.setdefault(bases[at] if at >= 0 else -1, []).append(copy)
-        return found
+    def array_of(copy: Copy) -> int:
+        assert copy.source is not None
+        at = bisect_right(bases, copy.source[0]) - 1
+        return bases[at] if at >= 0 else -1
 
-    probed, scale = by_array(first), growth * placement.clusters / len(placement.own)
-    loaded = wave = once = 0.0
-    for base, copies in by_array(own).items():
-        nbytes = scale * sum(copy.nbytes for copy in copies)
+    probed: dict[int, list[Copy]] = {}
+    for copy in first:
+        if copy.source is not None:
+            probed.setdefault(array_of(copy), []).append(copy)
+    of_array: dict[int, float] = {}
+    for copy, times in own:
+        if copy.source is not None:
+            base = array_of(copy)
+            of_array[base] = of_array.get(base, 0.0) + copy.nbytes * times
+    scale = placement.clusters / len(placement.own)
+    found: list[tuple[float, float]] = []
+    loaded = 0.0
+    for base, of_position in of_array.items():
+        nbytes = scale * of_position
         unique = min(nbytes, sizes.get(base, nbytes))
         together = sum(copy.nbytes for copy in probed.get(base, ()))
         parts = {copy.source: copy.nbytes for copy in probed.get(base, ())}
         shared = together / sum(parts.values()) if parts else nbytes / unique
         loaded += nbytes
-        once += unique
-        wave += max(unique, nbytes / shared)
-    if once > capacity:
-        # Between two uses of a byte by different waves L2 sees a whole wave.
-        kept = max(0.0, 1.0 - wave / max(1.0, placement.waves) / capacity)
-        return Traffic(loaded, once * kept + wave * (1.0 - kept))
-    return Traffic(loaded, once)
+        found.append((unique, max(unique, nbytes / shared)))
+    once, asked = (sum(each) for each in zip(*found, strict=True)) if found else (0.0, 0.0)
+    fetched = 0.0
+    for unique, of_array_asked in found:
+        # L2 is asked for the array so many times, and for everything else in between.
+        distance = min(once, asked * unique / of_array_asked)
+        missing = min(1.0, max(0.0, (distance - kept) / (lost - kept)))
+        fetched += unique + (of_array_asked - unique) * missing
+    return Traffic(loaded, fetched)
 
 
 def merged_of(loads: Sequence[Copy], loaders: Sequence[int]) -> float:

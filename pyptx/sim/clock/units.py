@@ -4,11 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from ...core.records import dataclass
 from ..engine.work import Copy
 from .figures import Figures
 from .servers import Server, Share
 
-__all__ = ["Units"]
+__all__ = ["Contention", "Units"]
+
+
+@dataclass(frozen=True, slots=True)
+class Contention:
+    """What the multiprocessors of a chip leave to each of them.
+
+    Attributes:
+        sharers: multiprocessors that are busy, which share what the chip has.
+        missing: share of the loaded bytes that L2 must fetch from memory.
+        merged: share of the loaded bytes that the other multiprocessor of the TPC loads, too.
+        uneven: share of its part of memory's rate that the slowest multiprocessor lacks.
+        rested: True if the chip has been idle before the launch.
+    """
+
+    sharers: int
+    missing: float = 0.0
+    merged: float = 0.0
+    uneven: float = 0.0
+    rested: bool = True
 
 
 class Units:
@@ -16,28 +36,25 @@ class Units:
 
     Args:
         figures: the figures of the GPU.
-        sharers: multiprocessors that are busy, which share what the chip has.
-        missing: share of the loaded bytes that L2 must fetch from memory.
-        merged: share of the loaded bytes that the other multiprocessor of the TPC loads, too.
-        rested: True if the chip has been idle before the launch.
+        contention: what the other multiprocessors leave.
     """
 
-    def __init__(
-        self, figures: Figures, sharers: int, missing: float, merged: float, *, rested: bool
-    ) -> None:
-        self.figures, self._missing = figures, missing
-        # Equal requests of the two multiprocessors of a TPC pass its link once.
-        self._own = 1 - merged / 2
+    def __init__(self, figures: Figures, contention: Contention) -> None:
+        sharers = contention.sharers
+        self.figures, self._missing = figures, contention.missing
+        # L2 answers equal requests of the two multiprocessors of a TPC once, and their link carries it.
+        self._own = 1 - contention.merged / 2
         self.schedulers = [Server() for _ in range(figures.schedulers)]
         self.pipes: dict[tuple[str, int], Server] = {}
         self.tensor = [Server() for _ in range(figures.schedulers)]
-        self._ramp_end = figures.start + figures.ramp if rested else 0.0
-        limit = figures.ramp_share * figures.sms / sharers
+        self._ramp_end = figures.start + figures.ramp if contention.rested else 0.0
+        limit = figures.ramp_limit(sharers)
         self._ramps = [Share(limit, figures.credit, figures.start) for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
         self.copies, self.shared, self.link = Server(), Server(), Server()
+        self.l2 = Share(figures.l2 / sharers, figures.credit, figures.start)
         self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
-        self.memory = Share(figures.memory / sharers, figures.credit, figures.start)
+        self.memory = Share(figures.memory / sharers * (1 - contention.uneven), figures.credit, figures.start)
 
     def busy(self) -> dict[str, float]:
         """Return for how many cycles each unit has worked; of equal units, the busiest one."""
@@ -48,6 +65,7 @@ class Units:
             "copy engine": self.copies.busy,
             "shared memory": self.shared.busy,
             "link": self.link.busy,
+            "L2": self.l2.busy,
             "fabric": self.fabric.busy,
             "HBM": self.memory.busy,
         }
@@ -88,7 +106,8 @@ class Units:
         figures = self.figures
         asked = self.copies.serve(time, self._rows(copy))
         linked = self.link.serve(time, copy.nbytes * self._own / figures.link)
-        arrived = max(asked, linked, self.fabric.serve(time, copy.nbytes))
+        read = self.l2.serve(time, copy.nbytes * self._own)
+        arrived = max(asked, linked, read, self.fabric.serve(time, copy.nbytes))
         latency = figures.l2_latency
         if self._missing:
             arrived = max(arrived, self.memory.serve(time, copy.nbytes * self._missing))
@@ -102,7 +121,7 @@ class Units:
 
     def read_source(self, time: float, copy: Copy) -> float:
         """Return when a store has read its bytes from shared memory."""
-        return self.copies.serve(time, max(self._rows(copy), copy.nbytes / self.figures.port))
+        return self.copies.serve(time, max(self._rows(copy), copy.nbytes / self.figures.store))
 
     def store(self, time: float, copy: Copy) -> float:
         """Return when bytes that a store has read are in global memory."""
@@ -123,7 +142,8 @@ class Units:
         figures = self.figures
         if not loads:
             return self.write(time, nbytes)
-        arrived = max(self.link.serve(time, nbytes / figures.link), self.fabric.serve(time, nbytes))
+        linked, read = self.link.serve(time, nbytes / figures.link), self.l2.serve(time, nbytes)
+        arrived = max(linked, read, self.fabric.serve(time, nbytes))
         if not self._missing:
             return arrived + figures.load_l2_latency
         return max(arrived, self.memory.serve(time, nbytes * self._missing)) + figures.load_memory_latency

@@ -1,0 +1,285 @@
+"""Predicts the times of our Hopper kernels on an H200, and scores the predictions on those that were measured.
+
+The measured times are those of docs/performance.md, and the kernels those that ``hopper.py`` measures, with
+the same choices. Predictions are kept in ``--out``, one JSON object on a line, so that a run can go on where
+another one ended; a row that is there is not predicted again.
+
+``python benchmarks/predict_h200.py --out FILE [ROW|GROUP ...] [--timeout S] [--score]``
+
+A row belongs to a stratum by what it asks for, not by what is predicted (:func:`stratum`). Constants may be
+fitted to every second row of a stratum, sorted by name and protocol, from the first on; the others are held
+out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+import numpy as np
+from _deepgemm import Problem
+from _examples import load_example
+from _measured import Time, measured_times
+from _rows import Composed, Row, kernels_of
+from hopper import ROWS
+
+from pyptx import bf16
+from pyptx.dsl import Tile as Spec
+from pyptx.timing.closed_form import Form, Gemm, Tile, closed_form, roofline
+from pyptx.timing.constants import gpu
+
+H200 = gpu("h200")
+EVENT_US, GAP_US = H200.value("launch.event_ns") / 1000, H200.value("launch.gap_ns") / 1000
+#: Groups in which threads compute beside the tensor cores, and those whose steps leave out what hides loads.
+THREADS = ("attention", "fp8-blocks", "grouped-fp8")
+STRATA = ("tensor", "fabric", "HBM", "issue", "latency")
+SHORT = 32.0  # us: what is shorter consists of start, end and latencies for the most part
+TARGETS = "mean 10% and each stratum 12%, worst 15%; +-1 us below 10 us"
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """A prediction as it is kept. Attributes: of :class:`pyptx.Prediction`; ``fault``: why there is none."""
+
+    row: str
+    protocol: str
+    us: float = 0.0
+    mhz: float = 0.0
+    bound: str = ""
+    busy: dict[str, float] | None = None
+    roofline: float = 0.0
+    closed: float | None = None
+    seconds: float = 0.0
+    fault: str = ""
+
+
+# --- inputs ---------------------------------------------------------------------------------------
+
+
+def sizes_of(row: Row) -> np.ndarray:
+    """Return the group sizes of a row of grouped products, as its kernel takes them."""
+    ours = row.ours
+    assert isinstance(ours, partial)
+    given = ours.args[0]
+    if isinstance(given, Problem):
+        sizes = np.asarray(given.sizes, np.int32)
+        return sizes if given.kind == "masked" else sizes.cumsum(dtype=np.int32)
+    return np.asarray(given, np.int32).cumsum(dtype=np.int32)
+
+
+def normal(spec: Spec, seed: int) -> np.ndarray:
+    """Return normally distributed numbers of a tensor's shape and type: one block of them, repeated."""
+    shape = spec.shape({})
+    some = np.random.default_rng(seed).standard_normal(1 << 16, np.float32).astype(spec.dtype.dtype)
+    return np.resize(some, shape)
+
+
+def inputs_of(row: Row, kernel: Any, dims: Any) -> list[Any]:
+    """Return the inputs of a row's kernel: their shapes, and contents where these decide what threads do."""
+    found: list[Any] = []
+    specs = kernel.options.specs[: kernel.options.inputs]
+    for name, spec in zip(kernel.options.names, specs, strict=False):
+        shape = spec.shape(dict(dims))
+        if name == "sizes":
+            found.append(sizes_of(row))
+        elif name == "lengths":
+            found.append(np.full(shape, specs[1].shape({})[1], np.int32))
+        elif row.group.startswith("attention") and spec.dtype is bf16:
+            # Blocks of keys are rescaled where a maximum grows, which normal numbers make as rare as it is.
+            found.append(normal(spec, len(found)))
+        elif row.data == "zeros":
+            found.append(np.zeros(shape, spec.dtype.dtype))
+        else:
+            found.append(shape)
+    return found
+
+
+# --- predictions ----------------------------------------------------------------------------------
+
+
+def predict(row: Row, protocol: str, timeout: float) -> Prediction:
+    """Return the prediction of a row: all its launches, with what the protocol adds to them."""
+    began = time.perf_counter()
+    us, cycles, found = 0.0, 0.0, None
+    kernels = kernels_of(row)
+    for kernel, dims in kernels:
+        given = inputs_of(row, kernel, dims)
+        each = kernel.predict(*given, gpu=H200, clock=protocol, timeout=timeout, **dims)
+        if str(each.verdict) != "clean":
+            reasons = ", ".join(sorted({finding.rule.name for finding in each.findings}))
+            return Prediction(row.name, protocol, fault=f"{kernel.options.entry}: {reasons}")
+        if found is None or each.microseconds > found.microseconds:
+            found = each
+        us += each.microseconds
+        cycles += each.cycles
+    assert found is not None
+    us += GAP_US * (len(kernels) - 1) + (EVENT_US if protocol == "burst" else GAP_US)
+    shape = shape_of(row)
+    bits = 8 if "fp8" in row.group else 16
+    return Prediction(
+        row.name,
+        protocol,
+        us,
+        cycles / us if len(kernels) > 1 else found.mhz,
+        found.bound,
+        {name: round(share, 3) for name, share in found.busy.items() if share >= 0.005},
+        roofline(H200, row.flops or 0.0, bytes_of(row), found.mhz, bits).ns / 1000,
+        None if shape is None else closed(row, shape, bits, found.mhz) + EVENT_US * (protocol == "burst"),
+        round(time.perf_counter() - began, 1),
+    )
+
+
+def bytes_of(row: Row) -> float:
+    """Return the bytes that a row moves to and from memory at least: each input and output once."""
+    if row.bytes:
+        return row.bytes
+    kernel, dims = kernels_of(row)[0]
+    return float(sum(np.prod(s.shape(dict(dims))) * s.dtype.nbytes for s in kernel.options.specs))
+
+
+def shape_of(row: Row) -> tuple[int, int, int] | None:
+    """Return M, N and K of a row that is one product."""
+    if row.group not in ("gemm", "gemm-zeros", "layers", "fp8") or "promoted" in row.name:
+        return None
+    m, n, k = map(int, row.name.split()[-1].split("x"))
+    return None if m == 1 else (m, n, k)
+
+
+def closed(row: Row, shape: tuple[int, int, int], bits: int, mhz: float) -> float:
+    """Return the closed form's us for the tile that the kernel has."""
+    ours = row.ours
+    assert isinstance(ours, partial)
+    options = load_example("hopper/gemm_choice.py").choose(*shape, **ours.keywords)
+    (rows, columns), (across, along) = options["tile"], options.get("cluster", (1, 1))
+    tile = Tile(rows, columns, cluster_m=across, cluster_n=along)
+    return closed_form(H200, Gemm(*shape, bits=bits), tile, mhz, Form.of(H200)).ns / 1000
+
+
+# --- the score ------------------------------------------------------------------------------------
+
+
+def stratum(row: Row, measured: Time) -> str:
+    """Return what a row asks for most, by arithmetic and by its kind.
+
+    ``latency`` below 32 us; ``issue`` where threads compute beside the tensor cores; ``fabric`` for the steps
+    of the ladder, of which most load each tile alone; else ``HBM`` or ``tensor``, by the roofline.
+    """
+    if measured.us < SHORT:
+        return "latency"
+    if row.group.startswith(THREADS) or "promoted" in row.name:
+        return "issue"
+    if row.group == "ladder":
+        return "fabric"
+    bits = 8 if "fp8" in row.group else 16
+    top = roofline(H200, row.flops or 0.0, bytes_of(row), H200.value("sm.clock_max_mhz"), bits)
+    return "HBM" if top.bound.value == "hbm" else "tensor"
+
+
+def strata_of(times: Sequence[Time], rows: dict[str, Row]) -> dict[str, list[Time]]:
+    """Return the measured rows of each stratum, sorted by name and protocol."""
+    found: dict[str, list[Time]] = {name: [] for name in STRATA}
+    for each in times:
+        found[stratum(rows[each.row], each)].append(each)
+    return {name: sorted(some, key=lambda t: (t.row, t.protocol)) for name, some in found.items()}
+
+
+def summary(name: str, pairs: Sequence[tuple[Time, Prediction]]) -> str:
+    """Return how far predictions are off, in words."""
+    if not pairs:
+        return f"{name:<24} none"
+    errors = [found.us / measured.us - 1 for measured, found in pairs]
+    size = [abs(error) for error in errors]
+    worst = max(range(len(size)), key=size.__getitem__)
+    text = f"{name:<24} {len(size):>3} rows: mean {statistics.mean(size):>5.1%}, "
+    text += f"bias {statistics.mean(errors):+6.1%}, worst {size[worst]:>5.1%} ({pairs[worst][0].row})"
+    for title, pick in (("roofline", "roofline"), ("closed form", "closed")):
+        other = [getattr(f, pick) / m.us - 1 for m, f in pairs if getattr(f, pick)]
+        if other:
+            text += f"; {title} {statistics.mean(map(abs, other)):.1%} of {len(other)}"
+    return text
+
+
+def score(strata: dict[str, list[Time]], found: dict[tuple[str, str], Prediction]) -> None:
+    """Print the errors of the predictions that there are, and why others are missing."""
+    halves: dict[str, list[tuple[Time, Prediction]]] = {"fitted": [], "held out": []}
+    for name, some in strata.items():
+        for half, part in (("fitted", some[::2]), ("held out", some[1::2])):
+            pairs = [
+                (each, found[each.row, each.protocol]) for each in part if (each.row, each.protocol) in found
+            ]
+            pairs = [(each, given) for each, given in pairs if not given.fault]
+            halves[half] += pairs
+            print(summary(f"{name}, {half}", pairs))
+    for half, pairs in halves.items():
+        print(summary(f"all, {half}", pairs))
+        for protocol in ("burst", "sustained"):
+            print(summary(f"{protocol}, {half}", [pair for pair in pairs if pair[0].protocol == protocol]))
+    print(f"targets for rows held out: {TARGETS}")
+    clocks = [(m, f) for pairs in halves.values() for m, f in pairs if m.mhz]
+    for measured, given in clocks:
+        print(f"  {measured.row}: {given.mhz:.0f} MHz, measured {measured.mhz:.0f}", end="")
+        cycles = given.us * given.mhz / (measured.us * measured.mhz) - 1
+        print(f" at {measured.watts:.0f} W; cycles {cycles:+.1%}")
+    for given in found.values():
+        if given.fault:
+            print(f"  no prediction: {given.row}, {given.protocol}: {given.fault}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("rows", nargs="*", metavar="ROW|GROUP", help="without any, all that were measured")
+    parser.add_argument("--out", required=True, type=Path)
+    parser.add_argument("--timeout", type=float, default=120.0, help="seconds for a kernel; 120")
+    parser.add_argument("--score", action="store_true", help="only score what --out has")
+    given = parser.parse_args()
+    rows = {row.name: row for row in ROWS}
+    times = [each for each in measured_times() if each.row in rows]
+    strata = strata_of(times, rows)
+    held = {id(each) for some in strata.values() for each in some[1::2]}
+    found: dict[tuple[str, str], Prediction] = {}
+    if given.out.exists():
+        for line in given.out.read_text().splitlines():
+            entry = Prediction(**json.loads(line))
+            found[entry.row, entry.protocol] = entry
+    for each in times if not given.score else ():
+        if given.rows and not {each.row, each.group, f"{each.group}, {each.protocol}"} & set(given.rows):
+            continue
+        key = each.row, each.protocol
+        if key not in found:
+            try:
+                found[key] = predict(rows[each.row], each.protocol, given.timeout)
+            except Exception as error:  # a row that cannot be predicted is listed, and the others go on
+                found[key] = Prediction(*key, fault=f"{type(error).__name__}: {error}".splitlines()[0])
+            with given.out.open("a") as file:
+                file.write(json.dumps(vars(found[key])) + "\n")
+        print(line_of(each, found[key], "held out" if id(each) in held else "fitted"), flush=True)
+    score(strata, found)
+
+
+def line_of(measured: Time, found: Prediction, half: str) -> str:
+    """Return a row as a line of text."""
+    start = f"{measured.row:<40} {measured.protocol[0]} {half[0]} "
+    if found.fault:
+        return start + found.fault
+    text = f"{found.us:9.1f} us, {measured.us:9.1f} measured, {found.us / measured.us - 1:+6.1%}"
+    text += f", {found.bound}, {found.mhz:.0f} MHz, roofline {found.roofline:.1f}"
+    if found.closed is not None:
+        text += f", closed form {found.closed:.1f}"
+    busy = ", ".join(f"{name} {share:.0%}" for name, share in (found.busy or {}).items() if share >= 0.05)
+    return f"{start}{text} ({busy}; {found.seconds:.0f} s)"
+
+
+if __name__ == "__main__":
+    main()
