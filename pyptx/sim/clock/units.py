@@ -105,9 +105,9 @@ class Units:
         """Return when the bytes of a load are in the multiprocessor that issued it."""
         figures = self.figures
         asked = self.copies.serve(time, self._rows(copy))
-        linked = self.link.serve(time, copy.nbytes * self._own / figures.link)
-        read = self.l2.serve(time, copy.nbytes * self._own)
-        arrived = max(asked, linked, read, self.fabric.serve(time, copy.nbytes))
+        answered = copy.nbytes * self._own
+        linked, read = self.link.serve(time, answered / figures.link), self.l2.serve(time, answered)
+        arrived = max(asked, linked, read, self.fabric.serve(time, answered))
         latency = figures.l2_latency
         if self._missing:
             arrived = max(arrived, self.memory.serve(time, copy.nbytes * self._missing))
