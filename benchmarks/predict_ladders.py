@@ -21,7 +21,7 @@ B200 = gpu("b200")
 WIDE = {"block_n": 256, "block_k": 64, "e_block_n": 16}
 #: Options of a version, beyond those that define it; cycles in millions and MHz of the profiler.
 TILUS = {
-    "v2": (WIDE | {"stages": 4}, 1.575, 1580),
+    "v2": (WIDE | {"stages": 4, "in_flight": 1}, 1.575, 1580),
     "v3": (WIDE | {"stages": 4}, 1.147, 1410),
     "v4": (WIDE | {"stages": 4, "swizzle_size": 8}, 1.087, 1400),
     "v5": (WIDE | {"stages": 4, "swizzle_size": 8, "mma_stages": 2}, 0.964, 1320),

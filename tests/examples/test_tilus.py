@@ -126,7 +126,7 @@ def test_later_versions_are_right(version: str, shape: tuple[int, int, int]) -> 
 @pytest.mark.parametrize(
     "options",
     [
-        {"roles": False, "stages": 2, "block_n": 64},
+        {"roles": False, "stages": 2, "block_n": 64, "in_flight": 1},
         {"stages": 6, "block_n": 256, "block_k": 16, "e_block_n": 64},
         {"swizzle_size": 1, "block_n": 64, "e_block_n": 32},
         {"swizzle_size": 16, "block_n": 64},
@@ -171,6 +171,7 @@ def test_later_spaces_assemble(version: str, ptxas: Tool) -> None:
         ("128 rows for each of 1 or 2 CTAs", {"block_m": 64}),
         ("128 rows for each of 1 or 2 CTAs", {"ctas": 2}),
         ("matmul_v1 has one", {"stages": 1}),
+        ("expected 2, or 1 with roles=False", {"in_flight": 1}),
         ("build on roles=True", {"roles": False, "persistent": True}),
         ("build on swizzle_size", {"persistent": True}),
     ],

@@ -47,7 +47,7 @@ BOTH_CTAS = 0b11
 LAYOUTS = {16: Layout.TMA_32B, 32: Layout.TMA_64B, 64: Layout.TMA_128B}
 
 
-def check(N, K, block_m, block_n, ctas, stages, roles, swizzle_size, persistent):
+def check(N, K, block_m, block_n, ctas, stages, roles, swizzle_size, persistent, in_flight):
     """Raise an error for sizes and options that do not go together."""
     for name, size in (("N", N), ("K", K)):
         if size <= 0 or size % 8:
@@ -63,6 +63,8 @@ def check(N, K, block_m, block_n, ctas, stages, roles, swizzle_size, persistent)
         raise SpecError(f"stages = {stages}: expected 2 or more; matmul_v1 has one")
     if not roles and (swizzle_size is not None or persistent or ctas == 2):
         raise SpecError("swizzle_size, persistent and ctas=2 build on roles=True")
+    if in_flight not in (1, 2) or (roles and in_flight != 2):
+        raise SpecError(f"in_flight = {in_flight}: expected 2, or 1 with roles=False")
     if swizzle_size is None and (persistent or ctas == 2):
         raise SpecError("persistent and ctas=2 build on swizzle_size: tiles need one number each")
 
@@ -91,6 +93,7 @@ def build_matmul(
     persistent=False,
     mma_stages=1,
     ctas=1,
+    in_flight=2,
     arch="sm_100a",
 ):
     """Build the kernel for one N and K; call it with A[M, K] and B[N, K] in f16, and ``out=`` C[M, N].
@@ -105,9 +108,10 @@ def build_matmul(
         persistent: True lets a CTA cancel CTAs that have not started and take their tiles.
         mma_stages: number of accumulators in tensor memory.
         ctas: 2 for pairs of CTAs.
+        in_flight: without roles, products that may run at a time: 1 waits for each, as the published V2 does.
         arch: a target that has tcgen05.
     """
-    check(N, K, block_m, block_n, ctas, stages, roles, swizzle_size, persistent)
+    check(N, K, block_m, block_n, ctas, stages, roles, swizzle_size, persistent, in_flight)
     operand, staged = LAYOUTS[block_k], LAYOUTS[e_block_n]
     b_rows = block_n // ctas  # rows of B that each CTA loads
     tiles_n = kit.tile_order.cdiv(N, block_n)
@@ -205,17 +209,18 @@ def build_matmul(
 
         if not roles:
             # --- V2: one lane loads and multiplies ---------------------------------------------
+            in_advance = (stages + 1 - in_flight) * block_k  # elements of K
             with kit.single_thread(warp, 0):
                 multiply, producer, consumer = products(), ring.producer(), ring.consumer()
                 writer = accumulators.writer(t_acc)
                 corner = place(number)
-                for ahead in range(0, min(K, (stages - 1) * block_k), block_k):
+                for ahead in range(0, min(K, in_advance), block_k):
                     load(producer, ahead, *corner)
                 acc = writer.acquire()
                 with ptx.for_(0, K, block_k) as k:
                     multiply_slice(multiply, consumer, acc, k)
-                    # The next stage to fill is that of the products before these, which may still run.
-                    ahead = k + (stages - 1) * block_k
+                    # The next stage to fill is that of these products, or of those before, which may run.
+                    ahead = k + in_advance
                     with ptx.if_(ahead < K):
                         load(producer, ahead, *corner)
                 writer.commit(both)
