@@ -19,7 +19,8 @@ from ..core.errors import SpecError
 from ..core.findings import Finding, Verdict
 from ..core.records import dataclass
 from ..dsl import Tile
-from ..sim.api.timing import LaunchTimer, Timing, Waited
+from ..sim.api.timing import LaunchTimer, Timing
+from ..sim.clock.stalls import Stall
 from ..timing.clock import Activity, frequency
 from ..timing.constants import Gpu
 from ..timing.constants import gpu as gpu_of
@@ -135,9 +136,9 @@ class Prediction:
         return "tail" if share / even >= _BINDING else "latency"
 
     @property
-    def waits(self) -> tuple[Waited, ...]:
+    def waits(self) -> tuple[Stall, ...]:
         """Where warps wait, longest first."""
-        return self.timing.waits
+        return self.timing.stalls
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -159,7 +160,7 @@ class Prediction:
             f"bound by: {self.bound}",
             "busy: " + ", ".join(f"{n} {s:.0%}" for n, s in self.busy.items() if s >= 0.01),
         ]
-        for wait in self.waits[:5]:
+        for wait in self.timing.stalls[:5]:
             lines.append(f"waits {wait.cycles:,.0f} cycles in {wait.count}: {wait.name} at {wait.location}")
         return "\n".join(lines)
 

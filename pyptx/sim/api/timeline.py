@@ -16,9 +16,10 @@ from ...core.tuples import NamedTuple
 from ...ir import RingBarriers, RingSide
 from ...timeline import Cause, Event, EventKind, Timeline, Track, TrackKind
 from ...timeline.schema import FILLED, FILLING, Lines
+from ..engine.causes import cause_of_operation, cause_of_wait
 from ..engine.events import AsyncOperation, Engine, Step
 from ..engine.stream import Fence, Life, LifeKind, Observer, Sync, SyncKind, ThreadWait
-from ..engine.waits import Awaited, BarrierPhase
+from ..engine.waits import BarrierPhase
 from ..machine.deadlock import blocked
 from ..machine.machine import Machine
 from ..memory.access import Access, AccessKind, StateSpace
@@ -35,16 +36,6 @@ _ENGINES = {
     Engine.LD: "tensor memory loads",
     Engine.ST: "tensor memory stores, st.async",
     Engine.CP: "cp.async, tcgen05.cp",
-}
-_CAUSES = {
-    Awaited.CTA_BARRIER: Cause.BARRIER,
-    Awaited.CLUSTER_BARRIER: Cause.CLUSTER,
-    Awaited.LANES: Cause.LANES,
-    Awaited.COPIES: Cause.COPIES,
-    Awaited.PRODUCTS: Cause.MMA,
-    Awaited.TENSOR_MEMORY: Cause.TENSOR_MEMORY,
-    Awaited.REGISTERS: Cause.REGISTERS,
-    Awaited.LAUNCH: Cause.LAUNCH,
 }
 #: The events that count for a phase of an mbarrier.
 _COUNTS = frozenset(
@@ -240,7 +231,7 @@ class TimelineRecorder(Observer):
         track, now = self._warp(wait.cta, wait.warp), self._order
         event = Event(track, EventKind.WAIT, now, now, wait.name, open=True)
         event.line = self._lines.add(wait.location)
-        event.cause = _CAUSES.get(wait.wait.awaited, Cause.OTHER)
+        event.cause = cause_of_wait(wait.wait.awaited)
         lanes = wait.mask.bit_count()
         event.detail = "" if lanes == 32 else f"{lanes} lane{'' if lanes == 1 else 's'}"
         if isinstance(wait.wait, BarrierPhase):
@@ -271,7 +262,7 @@ class TimelineRecorder(Observer):
         for signal_of in barrier.signals:
             known = self._step_operation.get(signal_of)
             if known is not None:
-                return _cause_of(known.operation)
+                return cause_of_operation(known.operation)
         known_barrier = self._barriers.get(barrier.key)
         before = known_barrier.completed[1] if known_barrier is not None else Cause.NONE
         return Cause.WARPS if before is Cause.NONE else before
@@ -337,7 +328,7 @@ class TimelineRecorder(Observer):
                 self._state(barrier, FILLING, sync.phase)
         index, cause, who = -1, Cause.WARPS, ""
         if operation is not None:
-            index, cause = operation.index, _cause_of(operation.operation)
+            index, cause = operation.index, cause_of_operation(operation.operation)
             who = f"by {operation.operation.name}"
         elif len(sync.threads):
             warp = int(sync.threads[0]) >> 5
@@ -477,10 +468,3 @@ def _same_wait(before: Event, event: Event) -> bool:
 def _numbers(parts: tuple[Any, ...]) -> tuple[Any, ...]:
     """Return a key that sorts numbers as numbers, and texts after them."""
     return tuple((0, part, "") if isinstance(part, int) else (1, 0, str(part)) for part in parts)
-
-
-def _cause_of(operation: AsyncOperation) -> Cause:
-    """Return what a thread waits for that waits for a signal of an operation."""
-    if operation.engine is Engine.MMA:
-        return Cause.MMA
-    return Cause.COPIES if operation.engine is Engine.CP else Cause.BYTES

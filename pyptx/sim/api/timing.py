@@ -14,12 +14,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ...core.errors import SpecError
 from ...core.findings import Finding, Verdict, verdict_of
 from ...core.records import dataclass
-from ...core.source import SourceLocation
 from ...isa import Target
 from ...timing.constants import Gpu
 from ..clock.figures import Figures
 from ..clock.machine import Costs, TimedMachine
 from ..clock.placement import Placement, confine, place
+from ..clock.stalls import Place, Stall
 from ..clock.steady import Period, find_period
 from ..clock.traffic import Traffic, merged_of, traffic_of
 from ..clock.units import Contention
@@ -27,7 +27,7 @@ from ..engine.work import Copy
 from .options import LaunchOptions
 from .runs import Request, fill, programs_of
 
-__all__ = ["LaunchTimer", "Timing", "Waited"]
+__all__ = ["LaunchTimer", "Timing"]
 
 #: Loads of each CTA that the probe looks at.
 _PROBED = 8
@@ -44,23 +44,6 @@ _PARTIAL = 0.02
 
 
 @dataclass(frozen=True, slots=True)
-class Waited:
-    """Waits of the warps of one position at one line.
-
-    Attributes:
-        name: the instruction that waits.
-        location: its line.
-        count: number of waits.
-        cycles: cycles of all of them together.
-    """
-
-    name: str
-    location: SourceLocation | None
-    count: int
-    cycles: float
-
-
-@dataclass(frozen=True, slots=True)
 class Timing:
     """The time of a launch at one frequency.
 
@@ -73,7 +56,8 @@ class Timing:
         flops: floating-point operations of the tensor cores, of all clusters.
         operands: bytes that the tensor core of a multiprocessor reads from shared memory, per cycle.
         busy: share of the time in which each unit of the busiest multiprocessor worked.
-        waits: where warps waited, longest first.
+        stalls: where each warp of a position waited, longest first.
+        lives: for how many cycles each of them lived, in all clusters that ran.
         findings: why the run ended early, if it did.
     """
 
@@ -85,7 +69,8 @@ class Timing:
     flops: float
     operands: float
     busy: Mapping[str, float]
-    waits: tuple[Waited, ...]
+    stalls: tuple[Stall, ...]
+    lives: Mapping[Place, float]
     findings: tuple[Finding, ...]
 
     @property
@@ -192,7 +177,7 @@ class LaunchTimer:
         figures = Figures(self._gpu, mhz)
         if self._fault is not None:
             nowhere = Placement(1, 1, 1, 1)
-            return Timing(0.0, mhz, nowhere, Traffic(0, 0), 0.0, 0.0, 0.0, {}, (), (self._fault,))
+            return Timing(0.0, mhz, nowhere, Traffic(0, 0), 0.0, 0.0, 0.0, {}, (), {}, (self._fault,))
         placement = self._placement
         while True:
             rest = _Rest(placement, self._sizes)
@@ -209,8 +194,6 @@ class LaunchTimer:
             if wrong <= _SETTLED or timed.shares(timed.end)["HBM"] < _IDLE:
                 break
         cycles = (rest.end or timed.end) + timed.backlog
-        waits = [Waited(*key, stall.count, stall.cycles) for key, stall in timed.stalls.items()]
-        waits.sort(key=lambda each: -each.cycles)
         scale = placement.clusters / len(placement.own)
         return Timing(
             cycles,
@@ -221,7 +204,8 @@ class LaunchTimer:
             timed.flops * rest.flops * scale,
             timed.operand_bytes / placement.size / timed.end,
             timed.shares(timed.end),
-            tuple(waits),
+            timed.stalls.stalls(),
+            timed.stalls.lives,
             tuple(timed.grids[0].account.findings),
         )
 

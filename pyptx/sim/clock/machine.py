@@ -13,13 +13,13 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol
 
-from ...core.source import SourceLocation
+from ...timeline import Cause
 from ...isa import Target
 from ...isa.table import chapter_of
 from ..code.function import CodeBlock
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind
-from ..engine.waits import Awaited, Wait
+from ..engine.waits import Awaited, BarrierPhase, Wait
 from ..engine.work import Copy, Product
 from ..machine.machine import Machine
 from ..machine.schedule import Policy
@@ -29,10 +29,11 @@ from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split
 from .accesses import ThreadAccesses
 from .figures import Figures
+from .stalls import Passage, StallLog
 from .units import Contention, Units
 from .unknown import Unknown
 
-__all__ = ["BlockCost", "Costs", "Stall", "Timed", "TimedMachine"]
+__all__ = ["BlockCost", "Costs", "Timed", "TimedMachine"]
 
 
 class BlockCost(Protocol):
@@ -85,15 +86,6 @@ class Timed(Policy):
 
     def turn(self) -> int:
         return 1
-
-
-class Stall:
-    """How often, and how long, warps have waited at one line, and when a wait began."""
-
-    __slots__ = ("count", "cycles")
-
-    def __init__(self) -> None:
-        self.count, self.cycles = 0, 0.0
 
 
 class TimedMachine(Machine):
@@ -157,8 +149,9 @@ class TimedMachine(Machine):
         self._late: dict[Split, Wait] = {}
         #: The splits that wait for steps, by step.
         self._awaiting: dict[Step, list[tuple[Split, Wait]]] = {}
-        #: Waits by instruction and line.
-        self.stalls: dict[tuple[str, SourceLocation | None], Stall] = {}
+        #: Where warps wait, and the operation whose step has just ended waits.
+        self.stalls = StallLog()
+        self._ender: AsyncOperation | None = None
         #: For each load of a probe, the multiprocessor.
         self.loaders: list[int] = []
         #: Loads from global memory.
@@ -174,8 +167,14 @@ class TimedMachine(Machine):
         force = self.engines.force
 
         def wait_and_force(step: Step) -> None:
-            if self._running is not None:
-                self._through = max(self._through, self._due.get(step, 0.0))
+            s, due = self._running, self._due.get(step, 0.0)
+            if s is not None:
+                if due > self._through:
+                    name = s.op.name if s.op is not None else ""
+                    mma = step.operation.engine is Engine.MMA
+                    cause = Cause.MMA if mma else Cause.TENSOR_MEMORY
+                    self.stalls.held(s, name, s.location, cause, self._through, due)
+                self._through = max(self._through, due)
             force(step)
 
         self.engines.force = wait_and_force  # type: ignore[method-assign]
@@ -251,6 +250,7 @@ class TimedMachine(Machine):
             self.polled.touch(item.warp.issuer.cluster)
             self._running, self._through = item, self.now
             self.execute(item)
+            self.stalls.ran(item, self.now, self._through)
             self._running = None
             self._disturbed |= not item.queued and item not in self.parked
             self.end = max(self.end, self._through)
@@ -297,11 +297,19 @@ class TimedMachine(Machine):
         self._disturbed |= _disturbs(block)
         units = self.units(s.warp.cta.multiprocessor)
         begun = self._accesses.ready(s, block, self._through)
-        self._through = units.issue(
+        issued = units.issue(
             s.warp.index % self.figures.schedulers, begun, cost.cycles, cost.issues, cost.pipes
         )
+        _, op = block.ops[0] if block.ops else (None, None)
+        if op is not None:
+            self.stalls.held(s, op.name, op.location, Cause.MEMORY, self._through, begun)
+            self.stalls.held(s, op.name, op.location, Cause.ISSUE, begun + cost.cycles, issued)
+        self._through = issued
         following = super().run_block(s, block)
-        self._through = max(self._through, self._accesses.charge(s, block, units, begun))
+        left = self._accesses.charge(s, block, units, begun)
+        if left > issued and op is not None:
+            self.stalls.held(s, op.name, op.location, Cause.SHARED, issued, left)
+        self._through = max(self._through, left)
         self.completed.clear()
         return following
 
@@ -352,12 +360,9 @@ class TimedMachine(Machine):
         # A warp that comes to a barrier when the wait is nearly over waits only for the rest.
         self._latency = max(latency, since - base)
         resumed = base + self._latency
-        key = (s.op.name if s.op is not None else "", s.location)
-        stall = self.stalls.get(key)
-        if stall is None:
-            stall = self.stalls[key] = Stall()
-        stall.count += 1
-        stall.cycles += resumed - since
+        phase = isinstance(wait, BarrierPhase) and self.completed
+        self.stalls.waited(s, wait, self.completed[-1] if phase else self._ender, since, resumed)
+        self.stalls.ran(s, since, resumed)
         super().end_wait(s, wait)
         self._latency = 0.0
 
@@ -390,11 +395,16 @@ class TimedMachine(Machine):
             self.engines.execute(step)
         del self._due[step]
         self._disturbed |= step.operation.group in _POLLED
+        self._ender = step.operation
         for s, wait in self._awaiting.pop(step, ()):
             if wait.over():
                 self.end_wait(s, wait)
+        self._ender = None
         for later in self._after.pop(step, ()):
             if later.ready and not later.done and later not in self._due:
+                if later.operation.observed is None:
+                    # A commit passes on what held up the products before it.
+                    later.operation.observed = step.operation.observed
                 self._set_due(later, self.now)
 
     def _duration(self, step: Step, time: float) -> float:
@@ -413,18 +423,27 @@ class TimedMachine(Machine):
                 return time
             if not work.loads:
                 if kind is StepKind.READ_SHARED:
-                    return units.read_source(time, work)
-                self._note_store(time, work)
-                return units.store(time, work)
+                    served = done = units.read_source(time, work)
+                    unit = "copy engine"
+                else:
+                    self._note_store(time, work)
+                    done = units.store(time, work)
+                    served, unit = done - figures.store_latency, "HBM"
+                operation.observed = Passage(time, served, unit)
+                return done
             if kind is StepKind.READ:
                 self._note_load(operation.cta_key, work)
-                return units.load(time, work)
+                arrives = units.load(time, work)
+                operation.observed = Passage(time, *units.served)
+                return arrives
             if kind is StepKind.WRITE and len(work.targets) > 1:
                 return self._receive(time, work, operation)
             return time
         partition = operation.issuer.warp % figures.schedulers
         if operation.engine is Engine.LD:
-            return units.load_tensor(time, partition, step.nbytes or 0)
+            arrives = units.load_tensor(time, partition, step.nbytes or 0)
+            operation.observed = Passage(time, arrives - figures.tensor_latency, "tensor memory")
+            return arrives
         if operation.engine is Engine.CP:
             if kind is not StepKind.READ:
                 return time
@@ -446,7 +465,10 @@ class TimedMachine(Machine):
         cta = self.residency.live[operation.cta_key]
         if rank == cta.rank:
             return time
-        return self.units(cta.cluster.ctas[rank].multiprocessor).receive(time, copy)
+        received = self.units(cta.cluster.ctas[rank].multiprocessor).receive(time, copy)
+        if received > time and isinstance(operation.observed, Passage):
+            operation.observed = Passage(operation.observed.begun, received, "link")
+        return received
 
     def _place(self, key: tuple[int, int]) -> list[Multiprocessor]:
         """Return the multiprocessor of a CTA, then that of the other CTA of its pair."""
@@ -473,4 +495,5 @@ class TimedMachine(Machine):
         start = max(each.multiply_from(partition, start, interval) for each in units)
         read = max(each.serve(start, interval) for each in tensor)
         self._results[step.operation] = read + rest
+        step.operation.observed = Passage(time, read, "tensor")
         return read

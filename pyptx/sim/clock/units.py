@@ -52,6 +52,8 @@ class Units:
         self._ramps = [Share(limit, figures.credit, figures.start) for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
         self.copies, self.shared, self.link = Server(), Server(), Server()
+        #: When the last load was served, without its latency, and by which unit at last.
+        self.served = 0.0, ""
         self.l2 = Share(figures.l2 / sharers, figures.credit, figures.start)
         self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
         self.memory = Share(figures.memory / sharers * (1 - contention.uneven), figures.credit, figures.start)
@@ -104,15 +106,19 @@ class Units:
     def load(self, time: float, copy: Copy) -> float:
         """Return when the bytes of a load are in the multiprocessor that issued it."""
         figures = self.figures
-        asked = self.copies.serve(time, self._rows(copy))
         answered = copy.nbytes * self._own
-        linked, read = self.link.serve(time, answered / figures.link), self.l2.serve(time, answered)
-        arrived = max(asked, linked, read, self.fabric.serve(time, answered))
+        passed = [
+            (self.copies.serve(time, self._rows(copy)), "copy engine"),
+            (self.link.serve(time, answered / figures.link), "link"),
+            (self.l2.serve(time, answered), "L2"),
+            (self.fabric.serve(time, answered), "fabric"),
+        ]
         latency = figures.l2_latency
         if self._missing:
-            arrived = max(arrived, self.memory.serve(time, copy.nbytes * self._missing))
+            passed.append((self.memory.serve(time, copy.nbytes * self._missing), "HBM"))
             latency = figures.memory_latency
-        return arrived + latency - figures.wake
+        self.served = max(passed)
+        return self.served[0] + latency - figures.wake
 
     def receive(self, time: float, copy: Copy) -> float:
         """Return when the bytes that another multiprocessor loaded for this one are here."""

@@ -59,6 +59,8 @@ class Wait:
 
     #: True if an action outside of the waiting thread's cluster may end the wait.
     ends_elsewhere = False
+    #: Name of what the threads wait at, such as ``barrier 1``; empty if it has none.
+    label = ""
 
     @property
     def awaited(self) -> Awaited:
@@ -224,7 +226,7 @@ class StepsDone(Wait):
 class Condition(Wait):
     """Waits until a condition of the machine holds: a CTA barrier, free tensor memory."""
 
-    __slots__ = ("_awaited", "condition", "ends_elsewhere", "on_finish", "text")
+    __slots__ = ("_awaited", "condition", "ends_elsewhere", "label", "on_finish", "text")
 
     def __init__(
         self,
@@ -234,7 +236,9 @@ class Condition(Wait):
         *,
         awaited: Awaited,
         ends_elsewhere: bool = False,
+        label: str = "",
     ) -> None:
+        self.label = label
         self.condition, self.text, self.on_finish = condition, text, on_finish
         self.ends_elsewhere = ends_elsewhere
         self._awaited = awaited

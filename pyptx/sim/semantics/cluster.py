@@ -87,6 +87,7 @@ def wait(s: Split, op: Op, lanes: Array) -> Condition | None:
         lambda: f"waits at {op.name}: {barrier.missing()} threads have not arrived",
         leave,
         awaited=Awaited.CLUSTER_BARRIER,
+        label="cluster barrier",
     )
 
 

@@ -75,7 +75,8 @@ def _wait(s: Split, op: Op, lanes: Any, named: NamedBarrier, round_: Round, fini
         if finish is not None:
             finish()
 
-    return Condition(lambda: named.advance(round_), text, leave, awaited=Awaited.CTA_BARRIER)
+    label = f"barrier {named.number}"
+    return Condition(lambda: named.advance(round_), text, leave, awaited=Awaited.CTA_BARRIER, label=label)
 
 
 @executes("bar.sync", per="warp", yields=True, collective="warp")
