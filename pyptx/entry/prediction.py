@@ -7,8 +7,9 @@ microseconds, TFLOP/s, what bounds the kernel, and the lines where it waits.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
+from dataclasses import field, replace
+from difflib import get_close_matches
 from itertools import zip_longest
 from os import PathLike
 from typing import Any, Literal
@@ -20,16 +21,19 @@ from ..core.findings import Finding, Verdict
 from ..core.records import dataclass
 from ..dsl import Tile
 from ..sim.api.timing import LaunchTimer, Timing
-from ..sim.clock.stalls import Stall
+from ..sim.clock.freed import UNITS as _FREED
+from ..sim.clock.stalls import Stall, WarpGroup, grouped, merged
 from ..timing.clock import Activity, frequency
 from ..timing.constants import Gpu
 from ..timing.constants import gpu as gpu_of
 from .arguments import KernelArguments
 from .block_costs import block_costs
+from .bounds import bound_of, interval_of
 from .execute import request_of
+from .prediction_text import described, markdown, times
 from .specialize import KernelOptions, Specialization
 
-__all__ = ["Prediction", "Protocol", "predict_launch", "with_contents"]
+__all__ = ["UNITS", "Prediction", "Protocol", "predict_launch", "with_contents"]
 
 #: How a measurement runs the kernel: single launches with idle time between them, launches back to back for
 #: seconds, or the frequency in MHz at which the multiprocessors are locked.
@@ -39,41 +43,39 @@ _FASTEST = "sm.clock_max_mhz"
 #: Times at most so often, until the frequency and the activity at it agree as closely.
 _ROUNDS, _CLOSE = 4, 0.01
 
-#: The error that 80% of the scored predictions stay below.
-_ERROR = 0.13
-#: Units whose work takes time that nothing can hide, in the words of the result.
-_BOUNDS = {
-    "tensor": "tensor",
-    "L2": "L2",
-    "fabric": "fabric",
-    "HBM": "HBM",
-    "copy engine": "copy engine",
-    "issue": "issue",
-    "tensor memory": "tensor memory",
-    "shared memory": "shared memory",
-    "link": "link",
-}
-#: A unit that works less than this share of the time does not bound the kernel.
-_BINDING = 0.75
+#: What :meth:`Prediction.without` removes, and what a launch is like without it.
+UNITS: Mapping[str, str] = {**_FREED, "tail": "all places of the chip have as much work as the mean"}
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Prediction:
     """How long a launch takes on a GPU.
 
     Attributes:
         entry: the kernel's name.
-        gpu: the GPU's title.
+        constants: the GPU.
         clock: the protocol.
         timing: cycles, waits and the work of each unit, of the machine.
         mhz_interval: between which frequencies the clock law places the multiprocessors.
+        lifted: the unit that has no limit here (:meth:`without`), or empty.
+        timer: runs the launch again for other questions.
     """
 
     entry: str
-    gpu: str
+    constants: Gpu
     clock: Protocol
     timing: Timing
     mhz_interval: tuple[float, float]
+    timer: LaunchTimer
+    lifted: str = ""
+    _without: dict[str, Prediction] = field(default_factory=dict)
+
+    # --- figures ----------------------------------------------------------------------------------
+
+    @property
+    def gpu(self) -> str:
+        """The GPU's title."""
+        return self.constants.title
 
     @property
     def cycles(self) -> float:
@@ -94,15 +96,10 @@ class Prediction:
     def interval(self) -> tuple[float, float]:
         """Between which times in us the launch takes in about 80% of all cases.
 
-        The width joins that of the clock law's frequencies and the error of the machine, as scored on
-        published times (docs/clock.md).
+        :mod:`pyptx.entry.bounds` says what it joins.
         """
-        low, high = self.mhz_interval
-        slower, faster = self.mhz / low - 1, 1 - self.mhz / high
-        return (
-            self.microseconds * (1 - math.hypot(_ERROR, faster)),
-            self.microseconds * (1 + math.hypot(_ERROR, slower)),
-        )
+        low, high = interval_of(self.timing, self.constants, self.mhz_interval)
+        return low / 1000, high / 1000
 
     @property
     def tflops(self) -> float:
@@ -122,23 +119,11 @@ class Prediction:
 
     @property
     def bound(self) -> str:
-        """What bounds the kernel: a unit that works nearly always, ``tail``, or ``latency``.
+        """What bounds the kernel: a unit that works nearly always, ``launch``, ``tail`` or ``latency``.
 
         Empty without a prediction.
         """
-        if not self.busy:
-            return ""
-        name, share = max(((n, s) for n, s in self.busy.items() if n in _BOUNDS), key=lambda each: each[1])
-        if share >= _BINDING:
-            return _BOUNDS[name]
-        waves = self.timing.placement.waves
-        even = waves / -(-waves // 1)
-        return "tail" if share / even >= _BINDING else "latency"
-
-    @property
-    def waits(self) -> tuple[Stall, ...]:
-        """Where warps wait, longest first."""
-        return self.timing.stalls
+        return bound_of(self.timing, self.constants)
 
     @property
     def findings(self) -> tuple[Finding, ...]:
@@ -150,19 +135,76 @@ class Prediction:
         """``clean``, or why there is no prediction."""
         return self.timing.verdict
 
-    def __str__(self) -> str:
+    # --- waits ------------------------------------------------------------------------------------
+
+    @property
+    def stalls(self) -> tuple[Stall, ...]:
+        """Where each warp of a cluster waits, for what and at which barrier, longest first."""
+        return self.timing.stalls
+
+    @property
+    def waits(self) -> tuple[Stall, ...]:
+        """The same, with the waits of all warps at one line for one thing as one, longest first."""
+        return merged(self.timing.stalls)
+
+    @property
+    def warps(self) -> tuple[WarpGroup, ...]:
+        """The warps of a cluster, in groups that wait alike, and the share of their time that waits take."""
+        return grouped(self.timing.stalls, self.timing.lives)
+
+    # --- further questions ------------------------------------------------------------------------
+
+    def without(self, unit: str | None = None) -> Prediction:
+        """Return how long the launch would take if a unit had no limit, at the same frequency.
+
+        The launch runs again at the first call for a unit.
+
+        Args:
+            unit: a name of :data:`UNITS`; by default what bounds the launch.
+
+        Raises:
+            SpecError: there is no such unit, or no prediction.
+        """
+        name = self.bound if unit is None else unit
         if self.verdict is not Verdict.CLEAN:
-            return "\n".join([f"{self.entry} on {self.gpu}: {self.verdict}", *map(str, self.findings)])
-        lines = [
-            f"{self.entry} on {self.gpu} at {self.mhz:.0f} MHz: {self.microseconds:.1f} us "
-            f"({self.interval[0]:.1f} to {self.interval[1]:.1f}), "
-            f"{self.cycles:,.0f} cycles, {self.tflops:.0f} TFLOP/s, {self.gbps:.0f} GB/s from memory",
-            f"bound by: {self.bound}",
-            "busy: " + ", ".join(f"{n} {s:.0%}" for n, s in self.busy.items() if s >= 0.01),
-        ]
-        for wait in self.timing.stalls[:5]:
-            lines.append(f"waits {wait.cycles:,.0f} cycles in {wait.count}: {wait.name} at {wait.location}")
-        return "\n".join(lines)
+            raise SpecError(f"{self.entry} has no prediction: {self.verdict}")
+        if self.lifted:
+            raise SpecError(
+                f"{self.lifted} has no limit in this prediction already: one unit at a time is removed"
+            )
+        if name not in UNITS:
+            near = get_close_matches(str(name), UNITS, 1)
+            raise SpecError(
+                f"unit {name!r}: expected one of {', '.join(UNITS)}",
+                hint=f"did you mean {near[0]!r}?" if near else "",
+            )
+        found = self._without.get(name)
+        if found is None:
+            found = self._without[name] = replace(self, timing=self._freed(name), lifted=name, _without={})
+        return found
+
+    def _freed(self, unit: str) -> Timing:
+        if unit == "tail":
+            # The launch itself takes its time whatever the clusters do.
+            start = self.constants.value("launch.ns") * self.mhz / 1000
+            cycles = start + max(0.0, self.cycles - start) * self.timing.evenness
+            return replace(self.timing, cycles=cycles, evenness=1.0)
+        self.timer.restart()
+        return self.timer.at(self.mhz, without=unit)
+
+    # --- text -------------------------------------------------------------------------------------
+
+    def __repr__(self) -> str:
+        if self.verdict is not Verdict.CLEAN:
+            return f"<prediction of {self.entry} on {self.gpu}: {self.verdict}>"
+        return f"<prediction of {self.entry} on {self.gpu}: {times(self)}, bound by {self.bound}>"
+
+    def __str__(self) -> str:
+        return "\n".join(described(self))
+
+    def _repr_markdown_(self) -> str:
+        """Return what a notebook shows."""
+        return markdown(self)
 
 
 def with_contents(
@@ -251,4 +293,4 @@ def predict_launch(
         if abs(wanted / mhz - 1) < _CLOSE:
             break
         mhz = wanted
-    return Prediction(request.function.name, constants.title, clock, timing, (low, high))
+    return Prediction(request.function.name, constants, clock, timing, (low, high), timer)

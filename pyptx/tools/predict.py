@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import click
 
+from ..core.findings import Verdict
+from ..core.source import SourceLocation
 from ..entry import Kernel
-from ..entry.prediction import Prediction
+from ..entry.prediction import UNITS, Prediction
+from ..sim.clock.stalls import Stall
 from .load import load_target, parse_words
 from .user_output import user_output_to_stderr
 
@@ -36,13 +40,18 @@ def predicted(target: str, words: tuple[str, ...], gpu: str, clock: str, dims: t
 
 
 def row(prediction: Prediction) -> dict[str, Any]:
-    """Return the figures of a prediction for JSON."""
+    """Return a prediction for JSON: figures, and the waits of each group of warps."""
     low, high = prediction.interval
+    placement = prediction.timing.placement
     return {
         "kernel": prediction.entry,
         "gpu": prediction.gpu,
+        "clock": prediction.clock,
         "verdict": str(prediction.verdict),
+        "findings": [str(finding) for finding in prediction.findings],
         "mhz": prediction.mhz,
+        "mhz_low": prediction.mhz_interval[0],
+        "mhz_high": prediction.mhz_interval[1],
         "cycles": prediction.cycles,
         "microseconds": prediction.microseconds,
         "low": low,
@@ -51,7 +60,50 @@ def row(prediction: Prediction) -> dict[str, Any]:
         "gbps": prediction.gbps,
         "bound": prediction.bound,
         "busy": dict(prediction.busy),
+        "multiprocessors": placement.positions * placement.size,
+        "waves": placement.waves,
+        "warps": [
+            {
+                "warps": [place._asdict() for place in group.warps],
+                "running": group.running,
+                "stalls": [_stall(each) for each in group.stalls],
+            }
+            for group in prediction.warps
+        ],
     }
+
+
+def _stall(stall: Stall) -> dict[str, Any]:
+    name, location = stall.ended_by
+    return {
+        "instruction": stall.name,
+        "line": _line(stall.location),
+        "barrier": stall.barrier,
+        "role": stall.role,
+        "cause": stall.cause.value,
+        "share": stall.share,
+        "count": stall.count,
+        "cycles": stall.cycles,
+        "within": dict(stall.within),
+        "ended_by": {"instruction": name, "line": _line(location)} if name else None,
+    }
+
+
+def _line(location: SourceLocation | None) -> str | None:
+    return None if location is None else str(location)
+
+
+def removed(prediction: Prediction, units: Sequence[str]) -> dict[str, Prediction]:
+    """Return the predictions without a limit of units: ``bound`` is what bounds the launch, ``all`` is each."""
+    names = UNITS if "all" in units else [prediction.bound if each == "bound" else each for each in units]
+    return {name: prediction.without(name) for name in names}
+
+
+def _removed_text(prediction: Prediction, found: Mapping[str, Prediction]) -> Iterator[str]:
+    yield "without a limit of:"
+    for name, each in sorted(found.items(), key=lambda item: item[1].microseconds):
+        less = 1 - each.microseconds / prediction.microseconds
+        yield f"  {name}: {each.microseconds:.1f} us ({less:.1%} less), then bound by {each.bound}"
 
 
 @click.command()
@@ -60,9 +112,22 @@ def row(prediction: Prediction) -> dict[str, Any]:
 @click.option("--gpu", default="b200", show_default=True, help="b200, h200, or a file of constants.")
 @click.option("--clock", default="sustained", show_default=True, help="burst, sustained, or MHz.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=VALUE", help="A dim that a function leaves open.")
+@click.option(
+    "--what-if",
+    "units",
+    multiple=True,
+    type=click.Choice(["bound", "all", *UNITS]),
+    help="Predict it once more as if this unit had no limit: what bounds it, each one, or the one named.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
 def command(
-    target: str, words: tuple[str, ...], gpu: str, clock: str, dims: tuple[str, ...], as_json: bool
+    target: str,
+    words: tuple[str, ...],
+    gpu: str,
+    clock: str,
+    dims: tuple[str, ...],
+    units: tuple[str, ...],
+    as_json: bool,
 ) -> None:
     """Predict how long a kernel takes on a GPU.
 
@@ -74,6 +139,12 @@ def command(
     Exit status: 1 without a prediction, 2 if the command line is wrong.
     """
     prediction = predicted(target, words, gpu, clock, dims)
-    click.echo(json.dumps(row(prediction), indent=2) if as_json else str(prediction))
-    if str(prediction.verdict) != "clean":
+    clean = prediction.verdict is Verdict.CLEAN
+    found = removed(prediction, units) if units and clean else {}
+    if as_json:
+        without = {name: {"microseconds": e.microseconds, "bound": e.bound} for name, e in found.items()}
+        click.echo(json.dumps(row(prediction) | ({"without": without} if units else {}), indent=2))
+    else:
+        click.echo("\n".join([str(prediction), *(_removed_text(prediction, found) if found else ())]))
+    if not clean:
         raise SystemExit(1)

@@ -17,6 +17,7 @@ from ...core.records import dataclass
 from ...isa import Target
 from ...timing.constants import Gpu
 from ..clock.figures import Figures
+from ..clock.freed import costs_without, figures_without
 from ..clock.machine import Costs, TimedMachine
 from ..clock.placement import Placement, confine, place
 from ..clock.stalls import Place, Stall
@@ -41,6 +42,8 @@ _WORTHWHILE = 0.5
 _SPAN = 0.6
 #: Share of a tile that edges of the outputs may lack.
 _PARTIAL = 0.02
+#: Least mean work, over that of the busiest position, that stored bytes can show.
+_HALF = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class Timing:
         stored: bytes that all clusters store.
         flops: floating-point operations of the tensor cores, of all clusters.
         operands: bytes that the tensor core of a multiprocessor reads from shared memory, per cycle.
+        evenness: mean work of the places of clusters, over that of the busiest one.
         busy: share of the time in which each unit of the busiest multiprocessor worked.
         stalls: where each warp of a position waited, longest first.
         lives: for how many cycles each of them lived, in all clusters that ran.
@@ -68,6 +72,7 @@ class Timing:
     stored: float
     flops: float
     operands: float
+    evenness: float
     busy: Mapping[str, float]
     stalls: tuple[Stall, ...]
     lives: Mapping[Place, float]
@@ -139,12 +144,13 @@ class LaunchTimer:
         contention: Contention,
         probe: int | None,
         enough: Callable[[TimedMachine], bool] | None = None,
+        without: str | None = None,
     ) -> TimedMachine:
         return TimedMachine(
             self._program.target,
             self._options.limits,
             figures,
-            self._costs,
+            costs_without(self._costs, without),
             contention,
             probe=probe,
             enough=enough,
@@ -167,21 +173,26 @@ class LaunchTimer:
         kept, lost = (self._gpu.value(f"l2.{name}_capacity_bytes") for name in ("soft", "hard"))
         return traffic_of(self._first, loads, self._placement, self._sizes, kept, lost)
 
-    def at(self, mhz: float, *, rested: bool = True) -> Timing:
+    def restart(self) -> None:
+        """Let the timeout count from now on."""
+        self._began = time.monotonic()
+
+    def at(self, mhz: float, *, rested: bool = True, without: str | None = None) -> Timing:
         """Return the time of the launch if the multiprocessors run at ``mhz``.
 
         Args:
             mhz: their frequency.
             rested: True if the chip has been idle before the launch.
+            without: a unit of :data:`~pyptx.sim.clock.freed.UNITS` that has no limit.
         """
-        figures = Figures(self._gpu, mhz)
+        figures = figures_without(self._gpu, mhz, without)
         if self._fault is not None:
             nowhere = Placement(1, 1, 1, 1)
-            return Timing(0.0, mhz, nowhere, Traffic(0, 0), 0.0, 0.0, 0.0, {}, (), {}, (self._fault,))
+            return Timing(0.0, mhz, nowhere, Traffic(0, 0), 0.0, 0.0, 0.0, 1.0, {}, (), {}, (self._fault,))
         placement = self._placement
         while True:
             rest = _Rest(placement, self._sizes)
-            timed = self._machine(figures, self._contention(rested=rested), None, rest.follows)
+            timed = self._machine(figures, self._contention(rested=rested), None, rest.follows, without)
             confine(timed, placement.size)
             fill(timed, [self._request], [self._program], None)
             timed.hide(self._hidden)
@@ -203,6 +214,7 @@ class LaunchTimer:
             rest.stored(timed) * scale,
             timed.flops * rest.flops * scale,
             timed.operand_bytes / placement.size / timed.end,
+            rest.evenness(timed),
             timed.shares(timed.end),
             timed.stalls.stalls(),
             timed.stalls.lives,
@@ -259,16 +271,33 @@ class _Rest:
         """Return the bytes that the position stores in all."""
         return self._own if self.end else machine.stored
 
+    def evenness(self, machine: TimedMachine) -> float:
+        """Return the mean work of the places of clusters over that of the position's.
+
+        Of clusters that run one after the other, by their number. Of clusters that all run at once, by the
+        bytes that they store, if every byte of the outputs is stored once: if the mean comes out below a
+        half, several clusters store the same bytes.
+        """
+        waves = self._placement.waves
+        if waves > 1:
+            return waves / math.ceil(waves)
+        own = self.stored(machine) * self._placement.positions
+        mean = self._stored_arrays(machine) / own if own else 1.0
+        return mean if _HALF < mean < 1 else 1.0
+
     def _own_bytes(self, machine: TimedMachine, period: Period) -> float:
         """Return the bytes that the position stores in all."""
-        placement = self._placement
-        arrays = {self._bases[bisect_right(self._bases, place) - 1] for place in machine.store_places}
-        total = float(sum(self._sizes[base] for base in arrays))
+        placement, total = self._placement, self._stored_arrays(machine)
         if placement.clusters > placement.positions * placement.together:
             return total * len(placement.own) / placement.clusters
         if not period.nbytes:
             return total / placement.positions
         return math.ceil(total / period.nbytes / placement.positions - _PARTIAL) * period.nbytes
+
+    def _stored_arrays(self, machine: TimedMachine) -> float:
+        """Return the bytes of the arrays into which the position stores."""
+        arrays = {self._bases[bisect_right(self._bases, place) - 1] for place in machine.store_places}
+        return float(sum(self._sizes[base] for base in arrays))
 
 
 def _check_target(target: Target, gpu: Gpu) -> None:

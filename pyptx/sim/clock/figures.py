@@ -40,6 +40,7 @@ class Figures:
         credit: how long a multiprocessor may save up its share of the chip's rates.
         ramp: for how long :meth:`ramp_limit` holds after idle time.
         port: bytes of shared memory that a multiprocessor reads.
+        bank: cycles of a bank of shared memory for a word.
         shared_latency: of a load from shared memory.
         load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
         wake: from a completed phase to the next instruction of a waiting warp.
@@ -73,6 +74,7 @@ class Figures:
         self._ramp_share, self._ramp_busy = value("tensor.ramp_share"), value("tensor.ramp_busy")
         self.ramp = value("tensor.ramp_ns") * ghz
         self.port = value("mma.port_bytes_per_clk")
+        self.bank = 1.0
         self.shared_latency = value("lds.latency_clk")
         # These two were measured at the maximum clock.
         self.load_l2_latency = value("l2.latency_clk") / maximum * ghz

@@ -13,9 +13,9 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Protocol
 
-from ...timeline import Cause
 from ...isa import Target
 from ...isa.table import chapter_of
+from ...timeline import Cause
 from ..code.function import CodeBlock
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind

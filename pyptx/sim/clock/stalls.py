@@ -224,7 +224,11 @@ def _parts(passage: Passage, begin: float, end: float) -> Iterable[tuple[str, fl
     """Yield in which part of an operation's passage the time from ``begin`` to ``end`` was spent."""
     issued = min(max(passage.begun, begin), end)
     served = min(max(passage.served, issued), end)
-    for part, cycles in ((NOT_ISSUED, issued - begin), (passage.unit, served - issued), (LATENCY, end - served)):
+    for part, cycles in (
+        (NOT_ISSUED, issued - begin),
+        (passage.unit, served - issued),
+        (LATENCY, end - served),
+    ):
         if cycles > 0:
             yield part, cycles
 

@@ -141,7 +141,7 @@ class Units:
 
     def access_shared(self, time: float, cycles: float) -> float:
         """Return when shared memory has served an access that takes so many cycles."""
-        return self.shared.serve(time, cycles)
+        return self.shared.serve(time, cycles * self.figures.bank)
 
     def access_global(self, time: float, nbytes: float, *, loads: bool) -> float:
         """Return when the bytes of an access are in registers, or in L2."""

@@ -1,0 +1,134 @@
+"""What bounds a launch, and between which times it lies.
+
+Owns :func:`bound_of` and :func:`interval_of`. The interval joins, as squares, how far scored predictions of
+such launches were off (:mod:`pyptx.timing.scores`), the interval of the frequency, and the intervals of the
+constants that matter for this launch and that the scored launches did not depend on. A constant matters if
+its unit bounds the launch, or would do so at the slow end of the constant's interval.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+from ..sim.api.timing import Timing
+from ..timing.constants import Gpu
+from ..timing.scores import Score, score_of
+
+__all__ = ["bound_of", "interval_of", "stratum_of"]
+
+#: A unit that works less than this share of the time does not bound the kernel.
+_BINDING = 0.75
+#: A launch whose start and end take this share of its time is bound by them.
+_LAUNCH = 0.5
+#: The port bounds products if it works for this share of their time.
+_PORT = 0.9
+
+#: Units whose work takes time that nothing can hide, each with its stratum.
+_STRATA: Mapping[str, str] = {
+    "tensor": "tensor",
+    "port": "tensor",
+    "L2": "fabric",
+    "fabric": "fabric",
+    "link": "fabric",
+    "copy engine": "fabric",
+    "HBM": "HBM",
+    "issue": "issue",
+    "tensor memory": "issue",
+    "shared memory": "issue",
+}
+#: Constants that say how fast a unit is: beginnings of names, and +1 for a rate, -1 for a duration.
+_PACES: Mapping[str, tuple[tuple[str, int], ...]] = {
+    "tensor": (("mma.port_bytes", 1), ("mma.interval.", -1), ("wgmma.interval.per_n", -1)),
+    "L2": (("l2.bytes", 1),),
+    "fabric": (("l2.fabric_bytes", 1),),
+    "link": (("tma.sm_bytes", 1),),
+    "copy engine": (("tma.row_per", 1), ("tma.issue", -1)),
+    "HBM": (("hbm.read_bytes", 1),),
+    "issue": (("issue.per_clk", 1),),
+    "tensor memory": (("tmem.load_bytes_per_clk_warp", 1),),
+    "shared memory": (("lds.bytes", 1),),
+}
+#: Constants of ``mma.interval`` that are no pace of a whole pipe.
+_NO_PACES = ("mma.interval.floor_clk", "mma.interval.loop_clk", "mma.interval.g2_m256_ss.extra_clk")
+
+
+def _working(timing: Timing) -> dict[str, float]:
+    return {name: share for name, share in timing.busy.items() if name in _STRATA}
+
+
+def bound_of(timing: Timing, gpu: Gpu) -> str:
+    """Return what bounds a launch: a unit that works nearly always, ``launch``, ``tail`` or ``latency``.
+
+    Empty for a launch that has no time.
+    """
+    working = _working(timing)
+    if not working:
+        return ""
+    name = max(working, key=lambda each: working[each])
+    share = working[name]
+    if share >= _BINDING:
+        if name == "tensor" and timing.operands / gpu.value("mma.port_bytes_per_clk") >= _PORT * share:
+            return "port"
+        return name
+    if gpu.value("launch.ns") >= _LAUNCH * timing.nanoseconds:
+        return "launch"
+    return "tail" if share / timing.evenness >= _BINDING else "latency"
+
+
+def stratum_of(timing: Timing, gpu: Gpu) -> str:
+    """Return the stratum of scores to which a launch belongs, by its busiest unit if a tail bounds it."""
+    bound = bound_of(timing, gpu)
+    if bound == "tail":
+        working = _working(timing)
+        bound = max(working, key=lambda each: working[each])
+    return _STRATA.get(bound, "latency")
+
+
+def interval_of(timing: Timing, gpu: Gpu, mhz: tuple[float, float]) -> tuple[float, float]:
+    """Return between which times in ns a launch takes in about 80% of all cases.
+
+    Args:
+        timing: the launch at its frequency.
+        gpu: the constants.
+        mhz: the interval of the frequency.
+    """
+    score = score_of(gpu, stratum_of(timing, gpu))
+    changes = [(score.low - 1, score.high - 1), (timing.mhz / mhz[1] - 1, timing.mhz / mhz[0] - 1)]
+    changes += [*_of_units(timing, gpu, score), *_of_launch(timing, gpu, score)]
+    down = math.hypot(*(min(0.0, *each) for each in changes))
+    up = math.hypot(*(max(0.0, *each) for each in changes))
+    return timing.nanoseconds * max(0.0, 1 - down), timing.nanoseconds * (1 + up)
+
+
+def _of_units(timing: Timing, gpu: Gpu, score: Score) -> Iterator[tuple[float, float]]:
+    """Yield by which share the time changes at both ends of each unit's pace."""
+    working = _working(timing)
+    if not working:
+        return
+    most = max(working.values())
+    # What no unit fills would not pass faster with a faster unit.
+    bound = most >= _BINDING
+    for unit, paces in _PACES.items():
+        ends = []
+        for name, constant in gpu.constants.items():
+            exponent = next((sign for start, sign in paces if name.startswith(start)), 0)
+            value, low, high = constant.value, constant.low, constant.high
+            if not exponent or name in _NO_PACES or score.contains(name):
+                continue
+            if isinstance(value, tuple) or isinstance(low, tuple) or isinstance(high, tuple) or not value:
+                continue
+            ends += [(end / value) ** exponent for end in (low, high)]
+        for pace in (min(ends, default=1.0), max(ends, default=1.0)):
+            others = max((share for name, share in working.items() if name != unit), default=0.0)
+            changed = max(others, working.get(unit, 0.0) / pace) if pace else math.inf
+            yield (changed - most, 0.0) if bound else (max(0.0, changed - 1.0), 0.0)
+
+
+def _of_launch(timing: Timing, gpu: Gpu, score: Score) -> Iterator[tuple[float, float]]:
+    """Yield by which share the time changes at both ends of what starting a kernel takes."""
+    constant = gpu.constant("launch.ns")
+    value, low, high = constant.value, constant.low, constant.high
+    assert not (isinstance(value, tuple) or isinstance(low, tuple) or isinstance(high, tuple))
+    if not score.contains("launch.ns") and timing.nanoseconds:
+        yield (low - value) / timing.nanoseconds, (high - value) / timing.nanoseconds

@@ -1,0 +1,116 @@
+"""The figures of a GPU of which one unit has no limit: what removing a bound would give.
+
+Owns :data:`UNITS`, the names of what can be removed from a run, and :func:`figures_without` and
+:func:`costs_without`, which remove it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ...core.records import dataclass
+from ...timing.constants import Gpu
+from ..code.function import CodeBlock
+from ..engine.work import Product
+from .figures import Figures
+from .machine import BlockCost, Costs
+
+__all__ = ["UNITS", "costs_without", "figures_without"]
+
+#: What can be removed, and what a run is like without it.
+UNITS: Mapping[str, str] = {
+    "tensor": "products take only the time that their operands need to come from shared memory",
+    "port": "operands come from shared memory at once",
+    "copy engine": "copies take no time for rows, instructions or the bytes that they store",
+    "link": "the link of a multiprocessor passes any number of bytes at once",
+    "L2": "L2 reads any number of bytes at once",
+    "fabric": "the chip brings any number of bytes to its multiprocessors at once",
+    "HBM": "memory reads and writes any number of bytes at once",
+    "tensor memory": "loads and stores of tensor memory take no time of its port",
+    "shared memory": "accesses of threads to shared memory take no time of its banks",
+    "issue": "the code of threads takes no time",
+    "latency": "results arrive, and waiting warps go on, at once",
+    "launch": "the launch begins and ends at once, and a CTA follows another at once",
+}
+
+
+def figures_without(gpu: Gpu, mhz: float, unit: str | None) -> Figures:
+    """Return the figures of a GPU of which a unit of :data:`UNITS`, if any, has no limit."""
+    return Figures(gpu, mhz) if unit is None else _Freed(gpu, mhz, unit)
+
+
+class _Freed(Figures):
+    """Figures without one unit's limit."""
+
+    def __init__(self, gpu: Gpu, mhz: float, unit: str) -> None:
+        super().__init__(gpu, mhz)
+        assert unit in UNITS, unit
+        self._pace = Figures(_paced(gpu, unit), mhz)
+        self._at_once = unit == "latency"
+        if unit == "tensor":
+            self.product_issue = 0.0
+        elif unit == "port":
+            self.port = math.inf
+        elif unit == "copy engine":
+            self.copy_issue = self.copy_row = 0.0
+            self.store = math.inf
+        elif unit == "link":
+            self.link = self.link_received = math.inf
+        elif unit == "L2":
+            self.l2 = math.inf
+        elif unit == "fabric":
+            self.fabric = math.inf
+        elif unit == "HBM":
+            self.memory = math.inf
+        elif unit == "tensor memory":
+            self.tensor_load = self.tensor_store = math.inf
+        elif unit == "shared memory":
+            self.bank = 0.0
+        elif unit == "latency":
+            self._free_latencies()
+        elif unit == "launch":
+            self.start = self.finish = self.turnaround = 0.0
+
+    def _free_latencies(self) -> None:
+        self.l2_latency = self.memory_latency = self.store_latency = 0.0
+        self.load_l2_latency = self.load_memory_latency = self.shared_latency = 0.0
+        self.wake = self.arrive = self.test = self.barrier = self.cluster_barrier = 0.0
+        self.cancel = self.allocate = self.tensor_latency = 0.0
+
+    def product(self, product: Product) -> tuple[float, float]:
+        interval, _ = self._pace.product(product)
+        return interval, 0.0 if self._at_once else super().product(product)[1]
+
+
+def _paced(gpu: Gpu, unit: str) -> Gpu:
+    """Return the constants of the intervals of products without a unit."""
+    if unit == "tensor":
+        names = [name for name in gpu.constants if ".interval." in name and "_ss.extra_" not in name]
+        return gpu.with_values(dict.fromkeys(names, 0.0))
+    if unit == "port":
+        extra = [name for name in gpu.constants if "_ss.extra_" in name]
+        return gpu.with_values({"mma.port_bytes_per_clk": math.inf, **dict.fromkeys(extra, 0.0)})
+    return gpu
+
+
+@dataclass(frozen=True)
+class _NoCost:
+    cycles: float
+    issues: float
+    pipes: Mapping[str, float]
+
+
+_NOTHING = _NoCost(0.0, 0.0, {})
+
+
+def costs_without(costs: Costs, unit: str | None) -> Costs:
+    """Return the costs of blocks of code, which are zero without the unit ``issue``."""
+    if unit != "issue":
+        return costs
+
+    def cost(block: CodeBlock) -> BlockCost:
+        del block
+        return _NOTHING
+
+    return cost
