@@ -33,7 +33,7 @@ from .execute import request_of
 from .prediction_text import described, markdown, times
 from .specialize import KernelOptions, Specialization
 
-__all__ = ["UNITS", "Prediction", "Protocol", "predict_launch", "with_contents"]
+__all__ = ["UNITS", "Prediction", "Protocol", "overlaps", "predict_launch", "with_contents"]
 
 #: How a measurement runs the kernel: single launches with idle time between them, launches back to back for
 #: seconds, or the frequency in MHz at which the multiprocessors are locked.
@@ -205,6 +205,17 @@ class Prediction:
     def _repr_markdown_(self) -> str:
         """Return what a notebook shows."""
         return markdown(self)
+
+
+def overlaps(a: Prediction, b: Prediction) -> bool:
+    """True if two predictions do not tell which launch is faster: their intervals overlap.
+
+    A launch without a prediction overlaps with none.
+    """
+    if not a.verdict is b.verdict is Verdict.CLEAN:
+        return False
+    (low, high), (other_low, other_high) = a.interval, b.interval
+    return low <= other_high and other_low <= high
 
 
 def with_contents(

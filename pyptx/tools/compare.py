@@ -6,6 +6,9 @@ import json
 
 import click
 
+from ..core.findings import Verdict
+from ..entry.prediction import Prediction, overlaps
+from ..entry.prediction_text import times
 from .predict import predicted, row
 
 __all__ = ["command"]
@@ -31,16 +34,27 @@ def command(targets: tuple[str, ...], gpu: str, clock: str, dims: tuple[str, ...
     for target in targets:
         place, *words = target.split(",")
         found.append((target, predicted(place, tuple(words), gpu, clock, dims)))
-    found.sort(key=lambda each: each[1].microseconds)
+    # A kernel without a prediction has no time to be ranked by.
+    found.sort(key=lambda each: (each[1].verdict is not Verdict.CLEAN, each[1].microseconds))
     if as_json:
-        click.echo(json.dumps([{"target": target, **row(each)} for target, each in found], indent=2))
+        rows = [
+            {
+                "target": target,
+                "overlaps": [other for other, that in found if that is not each and overlaps(each, that)],
+                **row(each),
+            }
+            for target, each in found
+        ]
+        click.echo(json.dumps(rows, indent=2))
     else:
-        before = 0.0
+        before: Prediction | None = None
         for number, (target, each) in enumerate(found, 1):
-            low, high = each.interval
-            mark = ", not distinguishable from the one before" if number > 1 and low <= before else ""
-            time = f"{each.microseconds:.1f} us ({low:.1f} to {high:.1f})"
-            click.echo(f"{number}. {time}, {each.bound}{mark}: {target}")
-            before = high
-    if any(str(each.verdict) != "clean" for _, each in found):
+            if each.verdict is not Verdict.CLEAN:
+                click.echo(f"{number}. no prediction, {each.verdict}: {target}")
+                continue
+            tied = before is not None and overlaps(before, each)
+            mark = ", not distinguishable from the one before" if tied else ""
+            click.echo(f"{number}. {times(each)}, {each.bound}{mark}: {target}")
+            before = each
+    if any(each.verdict is not Verdict.CLEAN for _, each in found):
         raise SystemExit(1)

@@ -94,7 +94,7 @@ def _line(location: SourceLocation | None) -> str | None:
 
 
 def removed(prediction: Prediction, units: Sequence[str]) -> dict[str, Prediction]:
-    """Return the predictions without a limit of units: ``bound`` is what bounds the launch, ``all`` is each."""
+    """Return predictions without a limit of units; ``bound`` stands for what bounds the launch."""
     names = UNITS if "all" in units else [prediction.bound if each == "bound" else each for each in units]
     return {name: prediction.without(name) for name in names}
 
