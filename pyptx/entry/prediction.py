@@ -20,9 +20,11 @@ from ..core.errors import SpecError
 from ..core.findings import Finding, Verdict
 from ..core.records import dataclass
 from ..dsl import Tile
+from ..sim.api.timeline import DEFAULT_EVENTS
 from ..sim.api.timing import LaunchTimer, Timing
 from ..sim.clock.freed import UNITS as _FREED
 from ..sim.clock.stalls import Stall, WarpGroup, grouped, merged
+from ..timeline import Timeline
 from ..timing.clock import Activity, frequency
 from ..timing.constants import Gpu
 from ..timing.constants import gpu as gpu_of
@@ -190,7 +192,23 @@ class Prediction:
             cycles = start + max(0.0, self.cycles - start) * self.timing.evenness
             return replace(self.timing, cycles=cycles, evenness=1.0)
         self.timer.restart()
-        return self.timer.at(self.mhz, without=unit)
+        return self.timer.at(self.mhz, rested=_rested(self.clock), without=unit)
+
+    def timeline(self, events: int = DEFAULT_EVENTS) -> Timeline:
+        """Return what the clusters of one position of the chip do, with times in ns from the timed machine.
+
+        The launch runs again.
+
+        Args:
+            events: the most events that are kept; further ones are counted in ``dropped``.
+
+        Raises:
+            SpecError: the launch cannot run, or a unit has no limit in this prediction.
+        """
+        if self.lifted:
+            raise SpecError(f"there are timelines of real launches only: {self.lifted} has no limit here")
+        self.timer.restart()
+        return self.timer.timeline(self.mhz, events, rested=_rested(self.clock))
 
     # --- text -------------------------------------------------------------------------------------
 
@@ -261,6 +279,11 @@ def _shapes_of(options: KernelOptions, dims: Mapping[str, int]) -> list[tuple[in
     return [spec.shape(dict(dims)) for spec in specs if isinstance(spec, Tile)]
 
 
+def _rested(clock: Protocol) -> bool:
+    """True if the chip is idle before a launch of a measurement."""
+    return clock != "sustained"
+
+
 def _locked(clock: float, gpu: Gpu) -> float:
     """Return a frequency in MHz at which multiprocessors can be locked."""
     most = gpu.value(_FASTEST)
@@ -287,7 +310,7 @@ def predict_launch(
     mhz = constants.value(_FASTEST) if isinstance(clock, str) else _locked(float(clock), constants)
     low = high = mhz
     for _ in range(_ROUNDS):
-        timing = timer.at(mhz, rested=clock != "sustained")
+        timing = timer.at(mhz, rested=_rested(clock))
         if timing.verdict is not Verdict.CLEAN:
             break
         if not isinstance(clock, str):

@@ -1,14 +1,15 @@
 """The observer that makes a timeline of a run: what each warp, engine, barrier and stage of a ring does.
 
-Owns :class:`TimelineRecorder`.  The simulator has no time: the axis of the timeline is the number of events
-that the recorder has seen, in the order in which the schedule let them happen.
+Owns :class:`TimelineRecorder`.  Most machines have no time: the axis of the timeline is the number of events
+that the recorder has seen, in the order in which the schedule let them happen. A timed machine gives a
+:class:`Times`: then the axis is time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import field
-from typing import Any
+from typing import Any, Protocol
 
 from ...core.records import dataclass
 from ...core.source import SourceLocation
@@ -25,7 +26,7 @@ from ..machine.machine import Machine
 from ..memory.access import Access, AccessKind, StateSpace
 from ..memory.mbarrier import MBarrier
 
-__all__ = ["DEFAULT_EVENTS", "Initialized", "TimelineRecorder", "initialized"]
+__all__ = ["DEFAULT_EVENTS", "Initialized", "TimelineRecorder", "Times", "initialized"]
 
 #: Number of events that a timeline keeps, unless the caller says otherwise.
 DEFAULT_EVENTS = 200_000
@@ -139,17 +140,31 @@ def initialized(access: Access) -> Iterator[Initialized]:
         yield Initialized(key, offset, label, number, None if part is None else part.ring)
 
 
+class Times(Protocol):
+    """The times of a machine that has them, in ns."""
+
+    def now(self) -> float:
+        """Return when the event happens that the machine sends."""
+
+    def block_began(self) -> float:
+        """Return when the running warp began the block of code that it executes."""
+
+
 class TimelineRecorder(Observer):
     """Records a timeline of the run that it observes; at most ``limit`` events.
 
     Accesses, arrivals and fences of one warp at one line become one span, as long as the warp does nothing
-    else in between.
+    else in between. With ``times``, the spans of one block of code divide its time evenly.
     """
 
-    def __init__(self, machine: Machine, limit: int = DEFAULT_EVENTS) -> None:
+    def __init__(self, machine: Machine, limit: int = DEFAULT_EVENTS, times: Times | None = None) -> None:
         self._machine = machine
         self._limit = limit
-        self._order = 0
+        self._times = times
+        #: The place of the present event on the axis: its number, or its time.
+        self._order: float = 0
+        #: For each warp with times, when its block began, and the spans in it.
+        self._blocks: dict[tuple[_Cta, int], tuple[float, list[Event]]] = {}
         self._events: list[Event] = []
         self._dropped = 0
         self._tracks = _Tracks()
@@ -164,6 +179,13 @@ class TimelineRecorder(Observer):
         #: Waits that have timed out, by CTA, warp and lanes; the lanes may wait again for the same phase.
         self._timed_out: dict[tuple[_Cta, int, int], Event] = {}
 
+    def _tick(self) -> None:
+        """Go on to the next event of the machine."""
+        if self._times is None:
+            self._order += 1
+        else:
+            self._order = self._times.now()
+
     # --- events: threads --------------------------------------------------------------------------
 
     def access(self, access: Access) -> None:
@@ -174,16 +196,16 @@ class TimelineRecorder(Observer):
         actor: Any = access.actor
         if isinstance(actor, AsyncOperation):
             return  # cp.async: its engine's track shows the operation
-        self._order += 1
+        self._tick()
         name = actor.op.name if actor.op is not None else access.kind.value
         self._do(actor.cta_key, access.threads, name, actor.location)
 
     def fence(self, fence: Fence) -> None:
-        self._order += 1
+        self._tick()
         self._do(fence.cta, fence.threads, fence.name, fence.location)
 
     def sync(self, sync: Sync) -> None:
-        self._order += 1
+        self._tick()
         if len(sync.threads):
             self._do(sync.cta, sync.threads, sync.kind.value, sync.location)
         if sync.kind in _COUNTS:
@@ -199,14 +221,31 @@ class TimelineRecorder(Observer):
         first, last = int(threads[0]) >> 5, int(threads[-1]) >> 5
         warps = (first,) if first == last else sorted({int(thread) >> 5 for thread in threads})
         line = self._lines.add(location)
+        began = self._order - 1 if self._times is None else self._times.block_began()
         for warp in warps:
             doing = self._doing.get((cta, warp))
             if doing is not None and doing[1].line == line and doing[1].name == name:
-                doing[1].end = self._order
-                continue
-            track = self._warp(cta, warp)
-            event = Event(track, EventKind.SPAN, self._order - 1, self._order, name, line=line)
-            self._doing[cta, warp] = self._keep(event), event
+                event = doing[1]
+                event.end = self._order
+            else:
+                event = Event(self._warp(cta, warp), EventKind.SPAN, began, self._order, name, line=line)
+                self._doing[cta, warp] = self._keep(event), event
+            if self._times is not None:
+                self._divide((cta, warp), event, began)
+
+    def _divide(self, warp: tuple[_Cta, int], event: Event, began: float) -> None:
+        """Give each span of the block that a warp began at ``began`` an even part of the block's time."""
+        known = self._blocks.get(warp)
+        if known is None or known[0] != began:
+            known = self._blocks[warp] = began, []
+        spans = known[1]
+        if not spans or spans[-1] is not event:
+            spans.append(event)
+        part = max(0.0, self._order - began) / len(spans)
+        for number, each in enumerate(spans):
+            # The first one may go on from an earlier block.
+            each.begin = min(each.begin, began) if number == 0 else began + number * part
+            each.end = began + (number + 1) * part
 
     def _warp(self, cta: _Cta, warp: int) -> int:
         return self._tracks.of(TrackKind.WARP, cta, f"warp {warp}", warp)
@@ -214,7 +253,7 @@ class TimelineRecorder(Observer):
     # --- events: waits ----------------------------------------------------------------------------
 
     def waits(self, wait: ThreadWait) -> None:
-        self._order += 1
+        self._tick()
         event = self._waiting(wait)
         before = self._timed_out.pop((wait.cta, wait.warp, wait.mask), None)
         if before is not None and _same_wait(before, event):
@@ -225,6 +264,22 @@ class TimelineRecorder(Observer):
             self._keep(event)
         self._waits[id(wait)] = wait, event
         self._doing.pop((wait.cta, wait.warp), None)
+
+    def held(
+        self,
+        cta: _Cta,
+        warp: int,
+        name: str,
+        location: SourceLocation | None,
+        cause: Cause,
+        begin: float,
+        end: float,
+    ) -> None:
+        """Show that a warp could not go on from ``begin`` to ``end``, in ns, at no wait of its own."""
+        event = Event(self._warp(cta, warp), EventKind.WAIT, begin, end, name, cause)
+        event.line = self._lines.add(location)
+        self._keep(event)
+        self._doing.pop((cta, warp), None)
 
     def _waiting(self, wait: ThreadWait) -> Event:
         """Return the event of a wait that has begun."""
@@ -244,9 +299,9 @@ class TimelineRecorder(Observer):
         return event
 
     def resumes(self, wait: ThreadWait) -> None:
-        self._order += 1
+        self._tick()
         _, event = self._waits.pop(id(wait))
-        event.end, event.open = self._order, False
+        self._close(event)
         if not isinstance(wait.wait, BarrierPhase):
             return
         barrier = self._barriers.get(wait.wait.barrier.key)
@@ -270,7 +325,7 @@ class TimelineRecorder(Observer):
     # --- events: engines --------------------------------------------------------------------------
 
     def issue(self, operation: AsyncOperation, steps: Sequence[Step]) -> None:
-        self._order += 1
+        self._tick()
         threads = operation.issuing_threads()
         self._do(operation.cta_key, threads, operation.name, operation.location)
         known = self._operations.get(id(operation))
@@ -294,12 +349,12 @@ class TimelineRecorder(Observer):
                     known.event.barrier, known.event.stage = barrier.label, barrier.stage
 
     def happens(self, step: Step) -> None:
-        self._order += 1
+        self._tick()
         known = self._step_operation.get(step.serial)
         if known is None:
             return
         known.missing -= 1
-        known.event.end = self._order
+        known.event.end = max(known.event.begin, self._order)
         if step.signal is None:
             del self._step_operation[step.serial]
         if not known.missing:
@@ -349,8 +404,8 @@ class TimelineRecorder(Observer):
             return
         known.completed = known.last
         event, known.phase = known.phase, None
-        event.end, event.open, event.cause = self._order, False, known.last[1]
-        event.by = known.last[0]
+        self._close(event)
+        event.cause, event.by = known.last[1], known.last[0]
         if known.ring is not None:
             full = known.ring.side is RingSide.FULL
             self._state(known, FILLED if full else "", barrier.phase - 1)
@@ -365,7 +420,7 @@ class TimelineRecorder(Observer):
             track = self._tracks.of(TrackKind.STAGE, barrier.cta, name, (barrier.ring.ring, barrier.stage))
             stage = self._stages[key] = _Stage(track, barrier.stage)
         if stage.event is not None:
-            stage.event.end, stage.event.open = self._order, False
+            self._close(stage.event)
             stage.event = None
         if state:
             event = Event(stage.track, EventKind.SPAN, self._order, self._order, state, open=True)
@@ -398,7 +453,11 @@ class TimelineRecorder(Observer):
             del self._timed_out[waited]
         for event in ended:
             if event is not None:
-                event.end, event.open = self._order, False
+                self._close(event)
+
+    def _close(self, event: Event) -> None:
+        """End an event now. With times, events of different warps do not come in the order of their times."""
+        event.end, event.open = max(event.begin, self._order), False
 
     # --- the end ----------------------------------------------------------------------------------
 
@@ -413,7 +472,7 @@ class TimelineRecorder(Observer):
 
     def timeline(self, title: str, notes: Sequence[str]) -> Timeline:
         """Return the timeline, after the run has ended. What has not ended stays open."""
-        self._order += 1
+        self._tick()
         told = {id(wait.wait): event for wait, event in self._waits.values()}
         for each in blocked(self._machine):
             warp = each.split.warp
@@ -431,15 +490,18 @@ class TimelineRecorder(Observer):
                 event.cause = self._missing(each.wait.barrier)
             event.detail = each.text
             event.name = event.name or each.text
-        if self._waits or any(event.open and event.kind is EventKind.WAIT for event in self._events):
+        if self._times is not None:
+            self._order = max([self._order, *(event.end for event in self._events)])
+        elif self._waits or any(event.open and event.kind is EventKind.WAIT for event in self._events):
             # Without a tail, waits that begin at the very end and never end would be too short to be seen.
-            self._order += max(_TAIL, self._order // 8)
+            self._order += max(_TAIL, int(self._order) // 8)
         for event in self._events:
             if event.open:
                 event.end = self._order
         tracks, events = self._sorted()
         hangs, lines = self._machine.stuck, self._lines.found
-        return Timeline(title, "order", tracks, events, lines, self._dropped, list(notes), hangs=hangs)
+        unit = "order" if self._times is None else "ns"
+        return Timeline(title, unit, tracks, events, lines, self._dropped, list(notes), hangs=hangs)
 
     def _sorted(self) -> tuple[list[Track], list[Event]]:
         """Return the tracks, those of one CTA together and by kind, and the events with their new numbers."""

@@ -14,7 +14,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from ...core.errors import SpecError
 from ...core.findings import Finding, Verdict, verdict_of
 from ...core.records import dataclass
+from ...core.source import SourceLocation
 from ...isa import Target
+from ...timeline import Cause, Timeline
 from ...timing.constants import Gpu
 from ..clock.figures import Figures
 from ..clock.freed import costs_without, figures_without
@@ -25,8 +27,10 @@ from ..clock.steady import Period, find_period
 from ..clock.traffic import Traffic, merged_of, traffic_of
 from ..clock.units import Contention
 from ..engine.work import Copy
+from ..threads.warp import Split
 from .options import LaunchOptions
 from .runs import Request, fill, programs_of
+from .timeline import DEFAULT_EVENTS, TimelineRecorder
 
 __all__ = ["LaunchTimer", "Timing"]
 
@@ -191,13 +195,7 @@ class LaunchTimer:
             return Timing(0.0, mhz, nowhere, Traffic(0, 0), 0.0, 0.0, 0.0, 1.0, {}, (), {}, (self._fault,))
         placement = self._placement
         while True:
-            rest = _Rest(placement, self._sizes)
-            timed = self._machine(figures, self._contention(rested=rested), None, rest.follows, without)
-            confine(timed, placement.size)
-            fill(timed, [self._request], [self._program], None)
-            timed.hide(self._hidden)
-            timed.grids[0].waiting = list(placement.own)
-            timed.run()
+            timed, rest = self._run(figures, rested=rested, without=without)
             traffic = self._traffic(rest.loads_of(timed))
             wrong = abs(traffic.missing - self._missing)
             self._missing = traffic.missing
@@ -220,6 +218,78 @@ class LaunchTimer:
             timed.stalls.lives,
             tuple(timed.grids[0].account.findings),
         )
+
+    def timeline(self, mhz: float, events: int = DEFAULT_EVENTS, *, rested: bool = True) -> Timeline:
+        """Return what the clusters of one position do, with times in ns, if the frequency is ``mhz``.
+
+        Args:
+            mhz: frequency of the multiprocessors.
+            events: the most events that are kept.
+            rested: True if the chip has been idle before the launch.
+
+        Raises:
+            SpecError: the launch cannot run.
+        """
+        if self._fault is not None:
+            raise SpecError(f"there is no timeline: {self._fault}")
+        figures, name = Figures(self._gpu, mhz), self._request.function.name
+        recorders: list[TimelineRecorder] = []
+
+        def observed(machine: TimedMachine) -> None:
+            recorder = TimelineRecorder(machine, events, _Times(machine))
+            machine.observe(recorder)
+            ns = 1 / figures.ghz
+
+            def held(
+                s: Split, op: str, at: SourceLocation | None, cause: Cause, begin: float, end: float
+            ) -> None:
+                recorder.held(s.warp.cta.key, s.warp.index, op, at, cause, begin * ns, end * ns)
+
+            machine.stalls.told = held
+            recorders.append(recorder)
+
+        timed, rest = self._run(figures, rested=rested, observed=observed)
+        placement = self._placement
+        notes = [str(finding) for finding in timed.grids[0].account.findings]
+        if placement.positions > 1:
+            notes.append(f"one of {placement.positions} positions of the chip, which all do the same")
+        if rest.end:
+            notes.append(f"the launch goes on like this until {rest.end / figures.ghz / 1000:.1f} us")
+        return recorders[0].timeline(f"{name} on {self._gpu.title} at {mhz:.0f} MHz, predicted", notes)
+
+    def _run(
+        self,
+        figures: Figures,
+        *,
+        rested: bool,
+        without: str | None = None,
+        observed: Callable[[TimedMachine], None] | None = None,
+    ) -> tuple[TimedMachine, _Rest]:
+        """Run the clusters of one position; ``observed`` is called before with the machine."""
+        placement = self._placement
+        rest = _Rest(placement, self._sizes)
+        timed = self._machine(figures, self._contention(rested=rested), None, rest.follows, without)
+        if observed is not None:
+            observed(timed)
+        confine(timed, placement.size)
+        fill(timed, [self._request], [self._program], None)
+        timed.hide(self._hidden)
+        timed.grids[0].waiting = list(placement.own)
+        timed.run()
+        return timed, rest
+
+
+class _Times:
+    """The times of a timed machine in ns, for a timeline."""
+
+    def __init__(self, machine: TimedMachine) -> None:
+        self._machine, self._ghz = machine, machine.figures.ghz
+
+    def now(self) -> float:
+        return self._machine.moment / self._ghz
+
+    def block_began(self) -> float:
+        return self._machine.block_began / self._ghz
 
 
 class _Rest:

@@ -18,7 +18,7 @@ from ...isa.table import chapter_of
 from ...timeline import Cause
 from ..code.function import CodeBlock
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
-from ..engine.stream import GroupKind
+from ..engine.stream import GroupKind, Observer
 from ..engine.waits import Awaited, BarrierPhase, Wait
 from ..engine.work import Copy, Product
 from ..machine.machine import Machine
@@ -128,6 +128,8 @@ class TimedMachine(Machine):
         self.now = figures.start
         #: When the running warp is through its block; ``now`` outside of blocks.
         self._through = self.now
+        #: When the running warp began its block.
+        self.block_began = self.now
         self._numbers = count()
         self._events: list[tuple[float, int, Split | Step]] = []
         self._when: dict[Split, float] = {}
@@ -182,6 +184,15 @@ class TimedMachine(Machine):
     def hide(self, bases: frozenset[int]) -> None:
         """Take the contents of the arrays at these addresses as unknown."""
         self._unknown = Unknown(bases)
+
+    def observe(self, observer: Observer) -> None:
+        super().observe(observer)
+        self.memory.observers = [self._note, self.stream.access]
+
+    @property
+    def moment(self) -> float:
+        """When the event happens that the machine sends to observers now."""
+        return (self._through if self._running is not None else self.now) + self._latency
 
     # --- the units --------------------------------------------------------------------------------
 
@@ -296,7 +307,7 @@ class TimedMachine(Machine):
         cost = self._costs(block)
         self._disturbed |= _disturbs(block)
         units = self.units(s.warp.cta.multiprocessor)
-        begun = self._accesses.ready(s, block, self._through)
+        begun = self.block_began = self._accesses.ready(s, block, self._through)
         issued = units.issue(
             s.warp.index % self.figures.schedulers, begun, cost.cycles, cost.issues, cost.pipes
         )
@@ -324,6 +335,7 @@ class TimedMachine(Machine):
                 self._late[s] = wait
             return
         self.parked[s] = wait
+        self.tell_wait(s, wait)
         self._await(s, wait, steps)
 
     def _await(self, s: Split, wait: Wait, steps: list[Step]) -> None:
