@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import click
@@ -14,6 +15,7 @@ from ..entry import Kernel
 from ..entry.prediction import UNITS, Prediction
 from ..sim.clock.stalls import Stall
 from .load import load_target, parse_words
+from .timeline import check_timeline_name, write_timeline
 from .user_output import user_output_to_stderr
 
 __all__ = ["clock_of", "command", "predicted", "row"]
@@ -119,6 +121,12 @@ def _removed_text(prediction: Prediction, found: Mapping[str, Prediction]) -> It
     type=click.Choice(["bound", "all", *UNITS]),
     help="Predict it once more as if this unit had no limit: what bounds it, each one, or the one named.",
 )
+@click.option(
+    "--timeline",
+    type=click.Path(path_type=Path),
+    help="Write a timeline with times: a page (.html) or .json.",
+)
+@click.option("--overwrite", is_flag=True, help="Replace the file of --timeline.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
 def command(
     target: str,
@@ -127,6 +135,8 @@ def command(
     clock: str,
     dims: tuple[str, ...],
     units: tuple[str, ...],
+    timeline: Path | None,
+    overwrite: bool,
     as_json: bool,
 ) -> None:
     """Predict how long a kernel takes on a GPU.
@@ -138,7 +148,11 @@ def command(
 
     Exit status: 1 without a prediction, 2 if the command line is wrong.
     """
+    if timeline is not None:
+        check_timeline_name(timeline, overwrite)
     prediction = predicted(target, words, gpu, clock, dims)
+    if timeline is not None:
+        write_timeline(prediction.timeline(), timeline)
     clean = prediction.verdict is Verdict.CLEAN
     found = removed(prediction, units) if units and clean else {}
     if as_json:

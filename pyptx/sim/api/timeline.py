@@ -147,7 +147,7 @@ class Times(Protocol):
         """Return when the event happens that the machine sends."""
 
     def block_began(self) -> float:
-        """Return when the running warp began the block of code that it executes."""
+        """Return when the running warp began its block of code; while a wait ends, when its warp goes on."""
 
 
 class TimelineRecorder(Observer):
@@ -222,6 +222,8 @@ class TimelineRecorder(Observer):
         warps = (first,) if first == last else sorted({int(thread) >> 5 for thread in threads})
         line = self._lines.add(location)
         began = self._order - 1 if self._times is None else self._times.block_began()
+        if self._order <= began:
+            return  # the end of a wait, which is an event of its own
         for warp in warps:
             doing = self._doing.get((cta, warp))
             if doing is not None and doing[1].line == line and doing[1].name == name:

@@ -251,11 +251,12 @@ class LaunchTimer:
         timed, rest = self._run(figures, rested=rested, observed=observed)
         placement = self._placement
         notes = [str(finding) for finding in timed.grids[0].account.findings]
-        if placement.positions > 1:
-            notes.append(f"one of {placement.positions} positions of the chip, which all do the same")
         if rest.end:
             notes.append(f"the launch goes on like this until {rest.end / figures.ghz / 1000:.1f} us")
-        return recorders[0].timeline(f"{name} on {self._gpu.title} at {mhz:.0f} MHz, predicted", notes)
+        title = f"{name} on {self._gpu.title} at {mhz:.0f} MHz, predicted"
+        if placement.positions > 1:
+            title += f" for one of {placement.positions} equal positions"
+        return recorders[0].timeline(title, notes)
 
     def _run(
         self,

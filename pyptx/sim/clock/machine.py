@@ -128,7 +128,7 @@ class TimedMachine(Machine):
         self.now = figures.start
         #: When the running warp is through its block; ``now`` outside of blocks.
         self._through = self.now
-        #: When the running warp began its block.
+        #: When the running warp began its block; while a wait ends, when the waiting warp goes on.
         self.block_began = self.now
         self._numbers = count()
         self._events: list[tuple[float, int, Split | Step]] = []
@@ -375,7 +375,9 @@ class TimedMachine(Machine):
         phase = isinstance(wait, BarrierPhase) and self.completed
         self.stalls.waited(s, wait, self.completed[-1] if phase else self._ender, since, resumed)
         self.stalls.ran(s, since, resumed)
+        began, self.block_began = self.block_began, resumed
         super().end_wait(s, wait)
+        self.block_began = began
         self._latency = 0.0
 
     # --- steps ------------------------------------------------------------------------------------
