@@ -124,7 +124,7 @@ def _removed_text(prediction: Prediction, found: Mapping[str, Prediction]) -> It
 @click.option(
     "--timeline",
     type=click.Path(path_type=Path),
-    help="Write a timeline with times: a page (.html) or .json.",
+    help="Write a timeline with times, .html or .json.",
 )
 @click.option("--overwrite", is_flag=True, help="Replace the file of --timeline.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as one JSON object.")
