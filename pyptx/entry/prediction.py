@@ -35,7 +35,15 @@ from .execute import request_of
 from .prediction_text import described, markdown, times
 from .specialize import KernelOptions, Specialization
 
-__all__ = ["UNITS", "Prediction", "Protocol", "overlaps", "predict_launch", "with_contents"]
+__all__ = [
+    "UNITS",
+    "Prediction",
+    "Protocol",
+    "intervals_overlap",
+    "overlaps",
+    "predict_launch",
+    "with_contents",
+]
 
 #: How a measurement runs the kernel: single launches with idle time between them, launches back to back for
 #: seconds, or the frequency in MHz at which the multiprocessors are locked.
@@ -232,8 +240,12 @@ def overlaps(a: Prediction, b: Prediction) -> bool:
     """
     if not a.verdict is b.verdict is Verdict.CLEAN:
         return False
-    (low, high), (other_low, other_high) = a.interval, b.interval
-    return low <= other_high and other_low <= high
+    return intervals_overlap(a.interval, b.interval)
+
+
+def intervals_overlap(a: tuple[float, float], b: tuple[float, float]) -> bool:
+    """True if two intervals have a time in common: then predictions do not decide the order."""
+    return a[0] <= b[1] and b[0] <= a[1]
 
 
 def with_contents(

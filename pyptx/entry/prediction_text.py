@@ -104,8 +104,9 @@ def _ender(stall: Stall) -> str:
 
 
 def _mnemonic(name: str) -> str:
-    """Return the first two words of an instruction."""
-    return ".".join(name.split(".")[:2])
+    """Return the first words of an instruction: ``mbarrier.try_wait``, ``cp.async.bulk``."""
+    words = name.split("::")[0].split(".")
+    return ".".join(words[: 3 if words[:2] == ["cp", "async"] or words[0] == "barrier" else 2])
 
 
 def _line(location: SourceLocation | None) -> str:

@@ -277,6 +277,7 @@ class LaunchTimer:
         timed.hide(self._hidden)
         timed.grids[0].waiting = list(placement.own)
         timed.run()
+        timed.leave_waits()
         return timed, rest
 
 

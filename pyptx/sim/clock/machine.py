@@ -380,6 +380,13 @@ class TimedMachine(Machine):
         self.block_began = began
         self._latency = 0.0
 
+    def leave_waits(self) -> None:
+        """Note the waits that have not ended, when the run has ended."""
+        for s, wait in self.parked.items():
+            since = self._parked_since.get(s, self.end)
+            if self.end > since:
+                self.stalls.still_waits(s, wait, since, self.end)
+
     # --- steps ------------------------------------------------------------------------------------
 
     def put_in_flight(self, steps: list[Step]) -> None:

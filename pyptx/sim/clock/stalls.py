@@ -180,6 +180,17 @@ class StallLog:
         ender = name, ended_by.location
         row.enders[ender] = row.enders.get(ender, 0.0) + end - begin
 
+    def still_waits(self, s: Split, wait: Wait, begin: float, end: float) -> None:
+        """Note a wait that had not ended when the run ended. Its cause is that of earlier ones like it."""
+        barrier, role = _names(s, wait) if isinstance(wait, BarrierPhase) else (wait.label, "")
+        own = s.warp.cta.rank, s.warp.index, s.op.name if s.op is not None else "", s.location
+        like = [key for key in self._rows if (*key[:4], *key[5:]) == (*own, barrier, role)]
+        cause = max(like, key=lambda key: self._rows[key].cycles)[4] if like else cause_of_wait(wait.awaited)
+        row = self._row(s, (*own[2:], cause, barrier, role))
+        row.count += 1
+        row.cycles += end - begin
+        self.ran(s, begin, end)
+
     def _row(self, s: Split, what: tuple[Any, ...]) -> _Row:
         key = s.warp.cta.rank, s.warp.index, *what
         row = self._rows.get(key)

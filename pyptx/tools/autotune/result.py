@@ -7,6 +7,7 @@ from typing import Any
 
 from ...entry import Kernel
 from .candidates import Candidate, State
+from .predicted import Forecast
 from .space import Configuration, written
 
 __all__ = ["Tuning"]
@@ -21,7 +22,8 @@ class Tuning:
         kernel: the kernel of the best configuration.
         constants: the constants that a call of the kernel needs.
         measured: True if candidates were timed on a GPU, now or in an earlier process; False if they were
-            ranked by their resources.
+            ranked by predictions or by their resources.
+        predicted: True if they were ranked by predictions.
         where: name of the GPU, or of the target architecture.
         seconds: how long the tuning took.
         stages: seconds of each stage, if candidates were measured now.
@@ -41,6 +43,7 @@ class Tuning:
         restarts: int = 0,
         stored: bool = False,
         stages: Mapping[str, float] | None = None,
+        forecasts: Mapping[int, Forecast] | None = None,
     ) -> None:
         assert best.kernel is not None
         self.name = name
@@ -50,21 +53,37 @@ class Tuning:
         self.measured, self.where, self.seconds = measured, where, seconds
         self.restarts, self.stored = restarts, stored
         self.stages = dict(stages or {})
+        self.predicted = bool(forecasts)
+        self._forecasts = [(forecasts or {}).get(each.number) for each in candidates]
         self._rows = [(written(each.configuration), each.state, each.us, each.reason) for each in candidates]
 
     def __repr__(self) -> str:
-        how = "measured on" if self.measured else "ranked by resources for"
+        how = "measured on" if self.measured else f"ranked by {self._ranked_by} for"
         return f"<tuning of {self.name}: {written(self.configuration)}, {how} {self.where}>"
 
     def rows(self) -> list[dict[str, Any]]:
-        """Return a row for each candidate: ``configuration``, ``state``, ``us`` or None, ``reason``."""
+        """Return a row for each candidate.
+
+        It has ``configuration``, ``state``, ``us`` (the measured time, or None), ``reason`` and
+        ``predicted`` (us, low, high and what bounds it, or None).
+        """
         return [
-            {"configuration": configuration, "state": state.value, "us": us, "reason": reason}
-            for configuration, state, us, reason in self._rows
+            {
+                "configuration": configuration,
+                "state": state.value,
+                "us": us,
+                "reason": reason,
+                "predicted": None if forecast is None else forecast._asdict(),
+            }
+            for (configuration, state, us, reason), forecast in zip(self._rows, self._forecasts, strict=True)
         ]
 
+    @property
+    def _ranked_by(self) -> str:
+        return "predictions" if self.predicted else "resources"
+
     def __str__(self) -> str:
-        how = "measured on" if self.measured else "not measured, ranked by resources, for"
+        how = "measured on" if self.measured else f"not measured, ranked by {self._ranked_by}, for"
         kept = ", from the disk" if self.stored else ""
         again = f", {self.restarts} restarts of the worker" if self.restarts else ""
         stages = ", ".join(f"{stage} {seconds:.1f}" for stage, seconds in self.stages.items())

@@ -41,6 +41,7 @@ def autotune(
     rtol: float | None = None,
     atol: float | None = None,
     deadline: float | None = None,
+    budget: float | None = None,
 ) -> Callable[[Any], Any]:
     """Choose values of compile-time parameters by measuring; a decorator.
 
@@ -51,7 +52,7 @@ def autotune(
 
     On a GPU the candidates that fit are timed in a process of their own, which is started again after a
     candidate that hangs or breaks it. The result is kept on disk. With arrays in host memory the candidates
-    are ranked by their resources, with a warning.
+    are ranked by a prediction for the GPU of the kernel's target, with a warning.
 
     Args:
         names: the tuned names, with commas between them.
@@ -63,6 +64,8 @@ def autotune(
             Without it they must be those of the first candidate that runs clean.
         rtol, atol: tolerances of that run, as those of :meth:`.Kernel.simulate`.
         deadline: seconds after which a launch is taken to hang; 5 if None.
+        budget: seconds for all predictions together, 60 if None. Candidates that are not predicted in this
+            time rank behind the others, by their resources; 0 ranks all of them so.
 
     Raises:
         SpecError: the names or rows are not of this form, two decorators vary one name, or what is decorated
@@ -71,12 +74,14 @@ def autotune(
     found = axis(names, rows)
     if deadline is not None and not deadline > 0:
         raise SpecError(f"autotune: deadline is {deadline!r}: expected seconds, more than 0")
+    if budget is not None and not budget >= 0:
+        raise SpecError(f"autotune: budget is {budget!r}: expected seconds, at least 0")
     if check is None and reference is not None:
         raise SpecError(
             "autotune: reference= is for the run in the simulator, which needs check=",
             hint="pass check= with small sizes, such as check={'M': 256, 'N': 256}",
         )
-    settings = Settings(check, reference, rtol, atol, deadline)
+    settings = Settings(check, reference, rtol, atol, deadline, budget)
 
     def decorate(what: Any) -> Any:
         if isinstance(what, Tuned):

@@ -1,7 +1,7 @@
 """One tuning: from the configurations to the best candidate.
 
 Owns the order of the stages: record, look on the disk, assemble, drop what does not fit, simulate, measure;
-or rank by resources where nothing can be measured.
+or predict where nothing can be measured.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from . import store
 from .candidates import Candidate, Make, State, record
 from .jobs import Inputs
 from .lab import place_of
+from .predicted import Forecast, Ranking, drop_others, gpu_for, predict_all
 from .progress import Progress, progress
 from .race import race
 from .resources import assemble_all, drop_unfit, rank
@@ -42,6 +43,7 @@ class Settings:
     rtol: float | None = None
     atol: float | None = None
     deadline: float | None = None
+    budget: float | None = None
 
     def values(self) -> list[Any]:
         """Return what of the options a result depends on, as values of JSON."""
@@ -49,8 +51,8 @@ class Settings:
         return [sizes, store.code_of(self.reference), self.rtol, self.atol, self.deadline]
 
 
-#: Seconds of one request to the GPU if the author names none.
-_DEADLINE = 5.0
+#: Seconds of one request to the GPU, and of all predictions, if the author names none.
+_DEADLINE, _BUDGET = 5.0, 60.0
 
 
 @dataclass(frozen=True)
@@ -65,7 +67,7 @@ class Request:
         settings: the author's options.
         arrays: the inputs of the call.
         keywords: dims and constants of the call that are not tuned.
-        gpu: the GPU to measure on; None ranks by resources.
+        gpu: the GPU to measure on; None ranks by predictions.
     """
 
     name: str
@@ -89,10 +91,16 @@ def tune(request: Request) -> tuple[Tuning, list[Candidate]]:
         shown.stage("recording", len(request.configurations))
         candidates = record(request.make, request.configurations, request.arrays, request.keywords)
         if request.gpu is None:
-            best, where = _ranked(request, candidates, shown)
+            best, where, forecasts = _ranked(request, candidates, shown)
             shown.end()
             tuning = Tuning(
-                request.name, candidates, best, measured=False, where=where, seconds=shown.elapsed
+                request.name,
+                candidates,
+                best,
+                measured=False,
+                where=where,
+                seconds=shown.elapsed,
+                forecasts=forecasts,
             )
             return tuning, candidates
         _refuse_capture()
@@ -192,23 +200,57 @@ def _filtered(request: Request, candidates: list[Candidate], shown: Progress) ->
     return assembled
 
 
-def _ranked(request: Request, candidates: list[Candidate], shown: Progress) -> tuple[Candidate, str]:
-    """Choose by resources, and warn that it is no measurement."""
+def _ranked(
+    request: Request, candidates: list[Candidate], shown: Progress
+) -> tuple[Candidate, str, Mapping[int, Forecast]]:
+    """Choose by predictions, or by resources without any, and warn that it is no measurement.
+
+    Returns the best candidate, the GPU or the target, and the predictions by the candidates' numbers.
+    """
     assembled = _filtered(request, candidates, shown)
     ready = [each for each in candidates if each.ready]
     if not ready:
         raise _none_left(request, candidates)
-    best, *others = rank(ready) if assembled else ready
+    ordered = rank(ready) if assembled else ready
+    assert ordered[0].kernel is not None
+    arch = ordered[0].kernel.options.arch
+    budget = _BUDGET if request.settings.budget is None else request.settings.budget
+    on = gpu_for(arch)
+    if on is not None and budget and len(ordered) > 1:
+        shown.stage("predicting", len(ordered))
+        found = predict_all(ordered, on, request.arrays, request.keywords, budget, shown.step)
+        if found.forecasts:
+            best = found.order[0]
+            best.state, best.reason = State.BEST, f"predicted {found.forecasts[best.number]}"
+            drop_others(found)
+            _warn_once(request.name, _chosen(request.name, found, on.title, budget))
+            return best, on.title, found.forecasts
+    best, *others = ordered
     for place, candidate in enumerate(others, 2):
-        candidate.drop(State.SLOWER, f"rank {place} by resources" if assembled else "not ranked: no ptxas")
+        why = f"; {candidate.reason}" if candidate.reason else ""
+        ranked = f"rank {place} by resources" if assembled else "not ranked: no ptxas"
+        candidate.drop(State.SLOWER, ranked + why)
     best.state = State.BEST
-    assert best.kernel is not None
     how = "by registers, spills and occupancy" if assembled else "the first, since there is no ptxas"
     _warn_once(
         request.name,
         f"autotune has not measured {request.name}: the arrays are in host memory. It chose {best}, {how}",
     )
-    return best, best.kernel.options.arch
+    return best, arch, {}
+
+
+def _chosen(name: str, found: Ranking, gpu: str, budget: float) -> str:
+    """Return the warning about a choice by predictions."""
+    best, alike = found.order[0], len(found.alike())
+    left = len(found.order) - len(found.forecasts)
+    text = (
+        f"autotune has not measured {name}: the arrays are in host memory. It chose {best} by a prediction "
+        f"for the {gpu}: {found.forecasts[best.number]}"
+    )
+    if alike:
+        text += f"; not distinguishable from it: {alike} of {len(found.order) - 1} others"
+    text += f"; predictions took {found.seconds:.1f} s of {budget:g}"
+    return text + (f", and {left} candidates have none: they rank behind, by resources" if left else "")
 
 
 _warned: set[str] = set()
