@@ -232,6 +232,7 @@ class TimedMachine(Machine):
                 self._starts[cta.key] = base + self.figures.turnaround
             self._used.add(cta.multiprocessor.number)
         base = max(base, self._starts.get(cta.key, 0.0))
+        self.stalls.begins(cta.key, base)
         heappush(self._events, (base + self._latency, next(self._numbers), s))
         self._note_whole(s)
 
@@ -261,7 +262,8 @@ class TimedMachine(Machine):
             self.polled.touch(item.warp.issuer.cluster)
             self._running, self._through = item, self.now
             self.execute(item)
-            self.stalls.ran(item, self.now, self._through)
+            if not item.queued:
+                self.stalls.lived(item, self._through)
             self._running = None
             self._disturbed |= not item.queued and item not in self.parked
             self.end = max(self.end, self._through)
@@ -311,18 +313,23 @@ class TimedMachine(Machine):
         issued = units.issue(
             s.warp.index % self.figures.schedulers, begun, cost.cycles, cost.issues, cost.pipes
         )
-        _, op = block.ops[0] if block.ops else (None, None)
-        if op is not None:
-            self.stalls.held(s, op.name, op.location, Cause.MEMORY, self._through, begun)
-            self.stalls.held(s, op.name, op.location, Cause.ISSUE, begun + cost.cycles, issued)
+        if begun > self._through:
+            self._hold(s, block, Cause.MEMORY, self._through, begun)
+        if issued > begun + cost.cycles:
+            self._hold(s, block, Cause.ISSUE, begun + cost.cycles, issued)
         self._through = issued
         following = super().run_block(s, block)
         left = self._accesses.charge(s, block, units, begun)
-        if left > issued and op is not None:
-            self.stalls.held(s, op.name, op.location, Cause.SHARED, issued, left)
+        if left > issued:
+            self._hold(s, block, Cause.SHARED, issued, left)
         self._through = max(self._through, left)
         self.completed.clear()
         return following
+
+    def _hold(self, s: Split, block: CodeBlock, cause: Cause, begin: float, end: float) -> None:
+        if block.ops:
+            _, op = block.ops[0]
+            self.stalls.held(s, op.name, op.location, cause, begin, end)
 
     # --- waits ------------------------------------------------------------------------------------
 
@@ -374,7 +381,7 @@ class TimedMachine(Machine):
         resumed = base + self._latency
         phase = isinstance(wait, BarrierPhase) and self.completed
         self.stalls.waited(s, wait, self.completed[-1] if phase else self._ender, since, resumed)
-        self.stalls.ran(s, since, resumed)
+        self.stalls.lived(s, resumed)
         began, self.block_began = self.block_began, resumed
         super().end_wait(s, wait)
         self.block_began = began

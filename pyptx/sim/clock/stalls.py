@@ -128,20 +128,23 @@ class StallLog:
 
     def __init__(self) -> None:
         self._rows: dict[tuple[Any, ...], _Row] = {}
-        self._lives: dict[tuple[tuple[int, int], int], list[float]] = {}
+        #: When each CTA began, and until when each of its warps has lived.
+        self._begun: dict[tuple[int, int], float] = {}
+        self._ends: dict[tuple[tuple[int, int], int], float] = {}
         self._places: dict[tuple[tuple[int, int], int], Place] = {}
         self.told: Callable[[Split, str, SourceLocation | None, Cause, float, float], None] | None = None
 
-    def ran(self, s: Split, begin: float, end: float) -> None:
-        """Note that a warp was alive from ``begin`` to ``end``."""
+    def begins(self, cta: tuple[int, int], time: float) -> None:
+        """Note when the first warp of a CTA becomes ready; later calls for the CTA change nothing."""
+        self._begun.setdefault(cta, time)
+
+    def lived(self, s: Split, end: float) -> None:
+        """Note that a warp lives at ``end``."""
         warp = s.warp
         key = warp.cta.key, warp.index
-        life = self._lives.get(key)
-        if life is None:
-            self._lives[key] = [begin, end]
+        if end > self._ends.get(key, 0.0):
+            self._ends[key] = end
             self._places[key] = Place(warp.cta.rank, warp.index)
-        elif end > life[1]:
-            life[1] = end
 
     def held(
         self, s: Split, name: str, location: SourceLocation | None, cause: Cause, begin: float, end: float
@@ -189,7 +192,7 @@ class StallLog:
         row = self._row(s, (*own[2:], cause, barrier, role))
         row.count += 1
         row.cycles += end - begin
-        self.ran(s, begin, end)
+        self.lived(s, end)
 
     def _row(self, s: Split, what: tuple[Any, ...]) -> _Row:
         key = s.warp.cta.rank, s.warp.index, *what
@@ -204,9 +207,9 @@ class StallLog:
     def lives(self) -> dict[Place, float]:
         """For how many cycles each warp lived, in all clusters of the run."""
         found: dict[Place, float] = {}
-        for key, (begin, end) in self._lives.items():
+        for key, end in self._ends.items():
             place = self._places[key]
-            found[place] = found.get(place, 0.0) + end - begin
+            found[place] = found.get(place, 0.0) + end - self._begun[key[0]]
         return found
 
     def stalls(self) -> tuple[Stall, ...]:
