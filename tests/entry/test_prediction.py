@@ -13,6 +13,7 @@ from examples.blackwell.gemm_tiles import build_gemm_tiles
 from examples.blackwell.ladder import v2b, v4, v6
 from examples.hopper import attention, gemm_highperf_hopper, rmsnorm, vector_add
 from pyptx import SpecError, Tile, f32, kernel, ptx, u32
+from pyptx.entry.prediction import UNITS, intervals_overlap, overlaps
 from pyptx.sim.api import timing
 from pyptx.sim.numbers import multiply
 from pyptx.sim.tcgen05 import MmaOperation
@@ -186,3 +187,70 @@ def test_unknown_contents_are_not_multiplied_and_take_as_long(
     assert by_shape.cycles == by_content.cycles
     # Of all products along K only the first of a tile, which does not add, is computed.
     assert calls["products"] == few * k // 16
+
+
+# --- without a limit ------------------------------------------------------------------------------
+
+
+def test_without_a_unit_is_the_prediction_with_endless_rates() -> None:
+    slow = B200.with_values({"tma.sm_bytes_per_clk": 4.0, "tma.received_bytes_per_clk": 4.0})
+    fast = B200.with_values({"tma.sm_bytes_per_clk": math.inf, "tma.received_bytes_per_clk": math.inf})
+    gemm = build_gemm_tiles(256, 256, 1024)
+    found = gemm.predict(gpu=slow, clock=1300.0)
+    assert found.bound == "link"
+    without = found.without()
+    assert without.lifted == "link" and without is found.without("link")
+    assert without.cycles == gemm.predict(gpu=fast, clock=1300.0).cycles < found.cycles
+    assert "without a limit of link" in str(without)
+
+
+def test_without_any_unit_no_launch_is_slower() -> None:
+    found = build_gemm_tiles(256, 256, 1024).predict(gpu=B200, clock=1300.0)
+    times = {unit: found.without(unit).microseconds for unit in UNITS}
+    assert max(times.values()) <= 1.01 * found.microseconds
+    # A start that takes no time leaves the rest as it is.
+    launch = found.microseconds - B200.value("launch.ns") / 1000
+    assert times["launch"] == pytest.approx(launch, rel=0.01)
+    assert times["latency"] < times["link"]
+
+
+def test_a_tail_is_what_the_last_wave_leaves_empty() -> None:
+    @kernel(in_specs=(), out_specs=(Tile(444 * 1024, f32),), grid=444, block=1024, arch="sm_100a")
+    def fill(A):
+        ptx.store(A.at(ptx.special.ctaid.x() * 1024 + ptx.special.tid.x()), 1.0, f32)
+
+    found = fill.predict(gpu=B200, clock=1300.0)
+    # Two CTAs fit on each of 148 multiprocessors: a full wave, and a half one.
+    assert found.timing.evenness == 1.5 / 2
+    start = B200.value("launch.ns") * 1.3
+    assert found.without("tail").cycles == pytest.approx(start + (found.cycles - start) * 0.75)
+
+
+def test_questions_that_have_no_answer() -> None:
+    found = build_gemm_tiles(256, 256, 256).predict(gpu=B200, clock=1300.0)
+    with pytest.raises(SpecError, match="expected one of tensor"):
+        found.without("tensors")
+    with pytest.raises(SpecError, match="one unit at a time"):
+        found.without("link").without("tensor")
+    with pytest.raises(SpecError, match="timelines of real launches"):
+        found.without("link").timeline()
+
+
+# --- text and order -------------------------------------------------------------------------------
+
+
+def test_intervals_that_touch_are_not_told_apart() -> None:
+    assert intervals_overlap((1, 2), (2, 3)) and intervals_overlap((2, 3), (0, 9))
+    assert not intervals_overlap((1, 2), (2.1, 3))
+    found = build_gemm_tiles(256, 256, 256).predict(gpu=B200, clock=1300.0)
+    assert overlaps(found, found)
+
+
+def test_a_notebook_gets_a_table() -> None:
+    found = build_gemm_tiles(256, 256, 256).predict(gpu=B200, clock=1300.0)
+    assert repr(found).startswith("<prediction of gemm_tiles on NVIDIA B200: ")
+    shown = found._repr_markdown_().splitlines()
+    assert shown[0].startswith("**gemm_tiles on NVIDIA B200 at 1300 MHz**: ")
+    rows = [line for line in shown if line.startswith("| warp")]
+    assert len(rows) == len(found.warps) + 1
+    assert len({line.count("|") for line in rows}) == 1

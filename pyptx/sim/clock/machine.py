@@ -231,8 +231,8 @@ class TimedMachine(Machine):
             if cta.multiprocessor.number in self._used and self.now > self.figures.start:
                 self._starts[cta.key] = base + self.figures.turnaround
             self._used.add(cta.multiprocessor.number)
+            self.stalls.begins(cta.key, max(base, self._starts.get(cta.key, 0.0)))
         base = max(base, self._starts.get(cta.key, 0.0))
-        self.stalls.begins(cta.key, base)
         heappush(self._events, (base + self._latency, next(self._numbers), s))
         self._note_whole(s)
 

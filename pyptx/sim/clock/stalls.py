@@ -135,8 +135,8 @@ class StallLog:
         self.told: Callable[[Split, str, SourceLocation | None, Cause, float, float], None] | None = None
 
     def begins(self, cta: tuple[int, int], time: float) -> None:
-        """Note when the first warp of a CTA becomes ready; later calls for the CTA change nothing."""
-        self._begun.setdefault(cta, time)
+        """Note when the first warp of a CTA becomes ready."""
+        self._begun[cta] = time
 
     def lived(self, s: Split, end: float) -> None:
         """Note that a warp lives at ``end``."""
