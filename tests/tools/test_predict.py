@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 from click.testing import CliRunner, Result
 
+from pyptx.timeline import Timeline
 from pyptx.tools.cli import cli
 from tests.examples.loading import EXAMPLES
 
@@ -27,14 +29,65 @@ def test_figures_of_a_prediction() -> None:
     assert figures["microseconds"] * 1300 == figures["cycles"]
 
 
+def test_json_has_the_waits_of_each_group_of_warps() -> None:
+    target = f"{TILES}:build_gemm_tiles", "256", "256", "1024", "--clock", "1300"
+    figures = json.loads(run("predict", *target, "--json", "--what-if", "bound", "--what-if", "link").stdout)
+    places = [(place["rank"], place["warp"]) for group in figures["warps"] for place in group["warps"]]
+    assert sorted(places) == [(rank, warp) for rank in (0, 1) for warp in range(6)]
+    stalls = [stall for group in figures["warps"] for stall in group["stalls"]]
+    full = next(stall for stall in stalls if stall["barrier"] == "full")
+    assert full["cause"] == "bytes of copies" and full["role"] == "consumer"
+    assert "gemm_tiles.py:" in full["line"] and full["ended_by"]["instruction"].startswith("cp.async.bulk")
+    assert set(figures["without"]) == {figures["bound"], "link"}
+    assert all(each["microseconds"] <= figures["microseconds"] for each in figures["without"].values())
+
+
+def test_what_removing_a_unit_would_give_and_a_timeline(tmp_path: Path) -> None:
+    target = f"{TILES}:build_gemm_tiles", "256", "256", "512", "--clock", "1300"
+    page, data = tmp_path / "run.html", tmp_path / "run.json"
+    shown = run("predict", *target, "--what-if", "launch", "--timeline", str(page))
+    assert shown.exit_code == 0 and "<html" in page.read_text("utf-8")
+    (line,) = (line for line in shown.stdout.splitlines() if line.startswith("  launch: "))
+    assert "less), then bound by" in line
+    assert run("predict", *target, "--timeline", str(data)).exit_code == 0
+    assert Timeline.read(data).unit == "ns"
+    assert isinstance(run("predict", *target, "--timeline", str(data)).exception, Exception)  # it exists
+    assert run("predict", *target, "--what-if", "power").exit_code == 2
+
+
 def test_kernels_are_ranked() -> None:
-    slow, fast = (f"{TILES}:build_gemm_tiles,256,256,{k}" for k in (8192, 1024))
+    slow, fast = (f"{TILES}:build_gemm_tiles,256,256,{k}" for k in (3072, 512))
     shown = run("compare", slow, fast, "--clock", "1300").stdout.splitlines()
     assert [line[:2] for line in shown] == ["1.", "2."]
     assert shown[0].endswith(fast) and shown[1].endswith(slow)
     assert "not distinguishable" not in shown[1]
     twice = run("compare", fast, fast, "--clock", "1300").stdout.splitlines()
     assert "not distinguishable from the one before" in twice[1]
+    rows = json.loads(run("compare", slow, fast, fast, "--clock", "1300", "--json").stdout)
+    assert [row["target"] for row in rows] == [fast, fast, slow]
+    assert [row["overlaps"] for row in rows] == [[fast], [fast], []]
+
+
+def test_kernels_without_a_prediction_rank_last(tmp_path: Path) -> None:
+    file = tmp_path / "kernels.py"
+    file.write_text(
+        "from pyptx import Tile, f32, kernel, ptx, u32\n"
+        "def build(count):\n"
+        "    @kernel(in_specs=(Tile(32, u32),), out_specs=(Tile(32, f32),), block=32, arch='sm_100a')\n"
+        "    def fill(A, B):\n"
+        "        lane = ptx.special.laneid()\n"
+        "        if count < 0:\n"
+        "            with ptx.if_(ptx.load(u32, A.at(lane)) > 3):\n"
+        "                ptx.store(B.at(lane), 1.0, f32)\n"
+        "        with ptx.for_(0, abs(count)):\n"
+        "            ptx.store(B.at(lane), 1.0, f32)\n"
+        "    return fill\n"
+    )
+    shown = run("compare", f"{file}:build,-1", f"{file}:build,9")
+    first, second = shown.stdout.splitlines()
+    assert shown.exit_code == 1
+    assert first.startswith("1. ") and first.endswith("build,9")
+    assert second.startswith("2. no prediction, incomplete") and second.endswith("build,-1")
 
 
 @pytest.mark.full

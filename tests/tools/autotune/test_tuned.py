@@ -248,12 +248,12 @@ def test_without_a_gpu_it_ranks_and_says_so_once(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(tuning, "_warned", set())
     monkeypatch.setattr(tuning, "assemble_all", lambda candidates, step: False)
-    double = pyptx.autotune("block", [2048, 32, 64])(build_double)(1024)
+    double = pyptx.autotune("block", [2048, 32, 64], budget=0)(build_double)(1024)
     with pytest.warns(pyptx.PyptxWarning, match="has not measured build_double.*block=32.*no ptxas") as seen:
         assert double(X).tolist() == (2 * X).tolist()
     assert seen[0].filename == __file__ and len(seen) == 1
     (found,) = double.tunings
-    assert not found.measured and found.where == "sm_90a"
+    assert not found.measured and not found.predicted and found.where == "sm_90a"
     assert [row["state"] for row in found.rows()] == ["refused", "best", "slower"]
     assert "block 2048 is too large" in str(found)
     double.tune(X[:512].repeat(2))
