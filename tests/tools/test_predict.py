@@ -56,13 +56,17 @@ def test_what_removing_a_unit_would_give_and_a_timeline(tmp_path: Path) -> None:
 
 
 def test_kernels_are_ranked() -> None:
-    slow, fast = (f"{TILES}:build_gemm_tiles,256,256,{k}" for k in (3072, 512))
+    slow, fast = (f"{TILES}:build_gemm_tiles,256,256,{k}" for k in (2048, 256))
     shown = run("compare", slow, fast, "--clock", "1300").stdout.splitlines()
     assert [line[:2] for line in shown] == ["1.", "2."]
     assert shown[0].endswith(fast) and shown[1].endswith(slow)
     assert "not distinguishable" not in shown[1]
     twice = run("compare", fast, fast, "--clock", "1300").stdout.splitlines()
     assert "not distinguishable from the one before" in twice[1]
+
+
+def test_json_of_a_ranking_says_which_intervals_overlap() -> None:
+    slow, fast = (f"{TILES}:build_gemm_tiles,256,256,{k}" for k in (2048, 256))
     rows = json.loads(run("compare", slow, fast, fast, "--clock", "1300", "--json").stdout)
     assert [row["target"] for row in rows] == [fast, fast, slow]
     assert [row["overlaps"] for row in rows] == [[fast], [fast], []]

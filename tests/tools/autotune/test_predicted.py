@@ -13,7 +13,7 @@ from pyptx.timing.constants import gpu
 from pyptx.tools.autotune import predicted, tuning
 from pyptx.tools.autotune.predicted import gpu_for
 
-N = 1 << 14
+N = 1 << 12
 X = np.zeros(N, np.float32)
 
 
@@ -41,20 +41,20 @@ def ranks(found: Any) -> dict[int, str]:
 
 
 def test_the_fastest_prediction_is_chosen_and_its_interval_is_said() -> None:
-    tuned = pyptx.autotune("times", [20, 2, 150])(build_copies)()
+    tuned = pyptx.autotune("times", [20, 2, 80])(build_copies)()
     with pytest.warns(pyptx.PyptxWarning) as seen:
         found = tuned.tune(X)
     assert found.configuration == {"times": 2} and found.predicted and not found.measured
     assert found.where == "NVIDIA H200 SXM" and "ranked by predictions" in repr(found)
-    expected = {times: build_copies(times).predict((N,), gpu="h200") for times in (20, 2, 150)}
+    expected = {times: build_copies(times).predict((N,), gpu="h200") for times in (20, 2, 80)}
     for row in found.rows():
         times = int(row["configuration"].split("=")[1])
         low, high = expected[times].interval
         assert row["us"] is None
         assert row["predicted"]["us"] == pytest.approx(expected[times].microseconds)
         assert (row["predicted"]["low"], row["predicted"]["high"]) == pytest.approx((low, high))
-    assert ranks(found)[20].startswith("rank 2: predicted ") and ranks(found)[150].startswith("rank 3: ")
-    assert "not distinguishable" not in ranks(found)[150]
+    assert ranks(found)[20].startswith("rank 2: predicted ") and ranks(found)[80].startswith("rank 3: ")
+    assert "not distinguishable" not in ranks(found)[80]
     (warning,) = seen
     said = str(warning.message)
     assert f"{expected[2].microseconds:.2f} us" in said and "a prediction for the NVIDIA H200" in said
@@ -63,7 +63,7 @@ def test_the_fastest_prediction_is_chosen_and_its_interval_is_said() -> None:
 
 def test_intervals_that_overlap_are_not_told_apart() -> None:
     with pytest.warns(pyptx.PyptxWarning, match="not distinguishable from it: 1 of 2 others"):
-        found = pyptx.autotune("times", [2, 3, 150])(build_copies)().tune(X)
+        found = pyptx.autotune("times", [2, 3, 80])(build_copies)().tune(X)
     assert [times for times, why in ranks(found).items() if "not distinguishable from the best" in why] == [3]
 
 
