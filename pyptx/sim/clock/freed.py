@@ -22,6 +22,7 @@ __all__ = ["UNITS", "costs_without", "figures_without"]
 UNITS: Mapping[str, str] = {
     "tensor": "products take only the time that their operands need to come from shared memory",
     "port": "operands come from shared memory at once",
+    "ramp": "tensor cores run at their full rate right after idle time",
     "copy engine": "copies take no time for rows, instructions or the bytes that they store",
     "link": "the link of a multiprocessor passes any number of bytes at once",
     "L2": "L2 reads any number of bytes at once",
@@ -49,9 +50,11 @@ class _Freed(Figures):
         self._pace = Figures(_paced(gpu, unit), mhz)
         self._at_once = unit == "latency"
         if unit == "tensor":
-            self.product_issue = 0.0
+            self.product_issue = self.ramp = 0.0
         elif unit == "port":
             self.port = math.inf
+        elif unit == "ramp":
+            self.ramp = 0.0
         elif unit == "copy engine":
             self.copy_issue = self.copy_row = 0.0
             self.store = math.inf

@@ -320,7 +320,7 @@ class TimedMachine(Machine):
         self._through = issued
         following = super().run_block(s, block)
         left = self._accesses.charge(s, block, units, begun)
-        if left > issued:
+        if left > issued and s not in self.parked:  # a wait covers it
             self._hold(s, block, Cause.SHARED, issued, left)
         self._through = max(self._through, left)
         self.completed.clear()
