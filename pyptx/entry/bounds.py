@@ -1,7 +1,8 @@
 """What bounds a launch, and between which times it lies.
 
-Owns :func:`bound_of` and :func:`interval_of`. The interval joins, as squares, how far scored predictions of
-such launches were off (:mod:`pyptx.timing.scores`), the interval of the frequency, and the intervals of the
+Owns :func:`bound_of`, :func:`interval_of`, and :class:`Estimate`, whose instances say whether predictions
+tell two launches apart. The interval joins, as squares, how far scored predictions of such launches were off
+(:mod:`pyptx.timing.scores`), the interval of the frequency, and the intervals of the
 constants that matter for this launch and that the scored launches did not depend on. A constant matters if
 its unit bounds the launch, or would do so at the slow end of the constant's interval.
 """
@@ -11,11 +12,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 
+from ..core.records import dataclass
 from ..sim.api.timing import Timing
 from ..timing.constants import Gpu
 from ..timing.scores import Score, score_of
 
-__all__ = ["bound_of", "interval_of", "stratum_of"]
+__all__ = ["Estimate", "bound_of", "interval_of", "stratum_of"]
 
 #: A unit that works less than this share of the time does not bound the kernel.
 _BINDING = 0.75
@@ -51,6 +53,40 @@ _PACES: Mapping[str, tuple[tuple[str, int], ...]] = {
 }
 #: Constants of ``mma.interval`` that are no pace of a whole pipe.
 _NO_PACES = ("mma.interval.floor_clk", "mma.interval.loop_clk", "mma.interval.g2_m256_ss.extra_clk")
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A predicted time.
+
+    Attributes:
+        us: the time in us, with its interval ``low`` to ``high``.
+        low, high: the interval.
+        bound: what bounds the launch.
+        apart: share by which the time of another launch must differ, on the same GPU under the same protocol,
+            for the order to be known; None if only intervals decide.
+        conditions: the GPU and the protocol.
+    """
+
+    us: float
+    low: float
+    high: float
+    bound: str
+    apart: float | None
+    conditions: tuple[str, str | float]
+
+    def __str__(self) -> str:
+        return f"{self.us:.2f} us ({self.low:.2f} to {self.high:.2f}), bound by {self.bound}"
+
+    def overlaps(self, other: Estimate) -> bool:
+        """True if the predictions do not tell which launch is faster.
+
+        Errors of two predictions under the same conditions are alike, so that scored pairs decide if there
+        are any. Otherwise the intervals must have no time in common.
+        """
+        if self.conditions == other.conditions and self.apart is not None and other.apart is not None:
+            return max(self.us, other.us) < min(self.us, other.us) * (1 + max(self.apart, other.apart))
+        return self.low <= other.high and other.low <= self.high
 
 
 def _working(timing: Timing) -> dict[str, float]:

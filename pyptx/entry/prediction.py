@@ -28,9 +28,10 @@ from ..timeline import Timeline
 from ..timing.clock import Activity, frequency
 from ..timing.constants import Gpu
 from ..timing.constants import gpu as gpu_of
+from ..timing.scores import score_of
 from .arguments import KernelArguments
 from .block_costs import block_costs
-from .bounds import bound_of, interval_of
+from .bounds import Estimate, bound_of, interval_of, stratum_of
 from .execute import request_of
 from .prediction_text import described, markdown, times
 from .specialize import KernelOptions, Specialization
@@ -39,8 +40,6 @@ __all__ = [
     "UNITS",
     "Prediction",
     "Protocol",
-    "intervals_overlap",
-    "overlaps",
     "predict_launch",
     "with_contents",
 ]
@@ -110,6 +109,13 @@ class Prediction:
         """
         low, high = interval_of(self.timing, self.constants, self.mhz_interval)
         return low / 1000, high / 1000
+
+    @property
+    def estimate(self) -> Estimate:
+        """The time with its interval, to compare with others: ``estimate.overlaps(other.estimate)``."""
+        low, high = self.interval
+        apart = score_of(self.constants, stratum_of(self.timing, self.constants)).apart
+        return Estimate(self.microseconds, low, high, self.bound, apart, (self.gpu, self.clock))
 
     @property
     def tflops(self) -> float:
@@ -231,21 +237,6 @@ class Prediction:
     def _repr_markdown_(self) -> str:
         """Return what a notebook shows."""
         return markdown(self)
-
-
-def overlaps(a: Prediction, b: Prediction) -> bool:
-    """True if two predictions do not tell which launch is faster: their intervals overlap.
-
-    A launch without a prediction overlaps with none.
-    """
-    if not a.verdict is b.verdict is Verdict.CLEAN:
-        return False
-    return intervals_overlap(a.interval, b.interval)
-
-
-def intervals_overlap(a: tuple[float, float], b: tuple[float, float]) -> bool:
-    """True if two intervals have a time in common: then predictions do not decide the order."""
-    return a[0] <= b[1] and b[0] <= a[1]
 
 
 def with_contents(

@@ -1,8 +1,9 @@
 """How far predictions were from measured times, by what bounds the kernel.
 
 Owns ``scores.json``: for each target and stratum the interval of the ratio of measured to predicted time that
-held 80% of the scored launches. Whoever scores predictions replaces the entry of a stratum: quantiles of the
-ratios at 10% and 90%, the number of launches, and the source.
+held 80% of the scored launches. An author who scores predictions replaces the entry of a stratum: quantiles
+of the ratios at 10% and 90%, the number of launches, how far apart two launches must be for their order to be
+known, and the source.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ __all__ = ["STRATA", "Score", "score_of"]
 STRATA = ("tensor", "fabric", "HBM", "issue", "latency")
 
 _FILE = Path(__file__).resolve().parent / "scores.json"
-_FIELDS = {"low", "high", "rows", "covers", "source", "date"}
+_FIELDS = {"low", "high", "rows", "apart", "covers", "source", "date"}
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,8 @@ class Score:
         low: the ratio of measured to predicted time that 10% of the scored launches stay below.
         high: the ratio that 10% are above.
         rows: number of scored launches; 0 for an estimate.
+        apart: of scored pairs of launches on one GPU under one protocol whose predicted times differ by this
+            share or more, 98% were in order; None if no pairs were scored.
         covers: beginnings of the names of constants whose uncertainty the ratios contain, since the scored
             launches depend on them.
         source: what was scored, or ``estimate:`` and its reason.
@@ -41,6 +44,7 @@ class Score:
     low: float
     high: float
     rows: int
+    apart: float | None
     covers: tuple[str, ...]
     source: str
     date: str

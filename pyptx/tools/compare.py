@@ -7,11 +7,16 @@ import json
 import click
 
 from ..core.findings import Verdict
-from ..entry.prediction import Prediction, overlaps
+from ..entry.prediction import Prediction
 from ..entry.prediction_text import times
 from .predict import predicted, row
 
 __all__ = ["command"]
+
+
+def _overlap(a: Prediction, b: Prediction) -> bool:
+    """True if both launches have a prediction, and these do not tell which is faster."""
+    return a.verdict is b.verdict is Verdict.CLEAN and a.estimate.overlaps(b.estimate)
 
 
 @click.command()
@@ -40,7 +45,7 @@ def command(targets: tuple[str, ...], gpu: str, clock: str, dims: tuple[str, ...
         rows = [
             {
                 "target": target,
-                "overlaps": [other for other, that in found if that is not each and overlaps(each, that)],
+                "overlaps": [other for other, that in found if that is not each and _overlap(each, that)],
                 **row(each),
             }
             for target, each in found
@@ -52,7 +57,7 @@ def command(targets: tuple[str, ...], gpu: str, clock: str, dims: tuple[str, ...
             if each.verdict is not Verdict.CLEAN:
                 click.echo(f"{number}. no prediction, {each.verdict}: {target}")
                 continue
-            tied = before is not None and overlaps(before, each)
+            tied = before is not None and _overlap(before, each)
             mark = ", not distinguishable from the one before" if tied else ""
             click.echo(f"{number}. {times(each)}, {each.bound}{mark}: {target}")
             before = each

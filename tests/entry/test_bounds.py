@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from pyptx.entry.bounds import bound_of, interval_of, stratum_of
+from pyptx.entry.bounds import Estimate, bound_of, interval_of, stratum_of
 from pyptx.sim.api.timing import Timing
 from pyptx.sim.clock.placement import Placement
 from pyptx.sim.clock.traffic import Traffic
@@ -53,7 +53,7 @@ def interval(
     covers: tuple[str, ...],
 ) -> tuple[float, float]:
     """Return the interval as shares of the time, if scored times are 0.9 to 1.2 times the predicted."""
-    score = Score(0.9, 1.2, 10, covers, "a test", "2026-11-24")
+    score = Score(0.9, 1.2, 10, None, covers, "a test", "2026-11-24")
     monkeypatch.setattr("pyptx.entry.bounds.score_of", lambda *_: score)
     low, high = interval_of(timing, on, mhz)
     return low / timing.nanoseconds, high / timing.nanoseconds
@@ -87,3 +87,22 @@ def test_short_launches_have_wide_intervals(monkeypatch: pytest.MonkeyPatch) -> 
     rest = tuple(name for name in EVERY if name != "launch.")
     low, high = interval(monkeypatch, timed({"issue": 0.3}, ns=10_000), on, (1000, 1000), rest)
     assert (low, high) == pytest.approx((1 - math.hypot(0.1, 0.1), 1 + math.hypot(0.2, 0.2)))
+
+
+def estimate(us: float, low: float, high: float, apart: float | None = None, clock: float = 1300) -> Estimate:
+    return Estimate(us, low, high, "tensor", apart, ("NVIDIA B200", clock))
+
+
+def test_intervals_that_touch_are_not_told_apart() -> None:
+    assert estimate(1, 0.9, 2).overlaps(estimate(2.5, 2, 3))
+    assert estimate(2.5, 2, 3).overlaps(estimate(5, 0, 9))
+    assert not estimate(1, 0.9, 2).overlaps(estimate(2.5, 2.1, 3))
+
+
+def test_scored_pairs_decide_under_the_same_conditions() -> None:
+    one, other = estimate(100, 80, 120, 0.06), estimate(107, 85, 130, 0.05)
+    assert not one.overlaps(other) and not other.overlaps(one)  # 7% apart, and 6% suffice
+    assert one.overlaps(estimate(105.5, 85, 130, 0.05))
+    assert one.overlaps(estimate(107, 85, 130, 0.08))
+    # Another frequency, or pairs that were not scored: the intervals decide.
+    assert one.overlaps(estimate(107, 85, 130, 0.05, clock=1400)) and one.overlaps(estimate(107, 85, 130))

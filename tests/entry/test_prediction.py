@@ -13,7 +13,7 @@ from examples.blackwell.gemm_tiles import build_gemm_tiles
 from examples.blackwell.ladder import v2b, v4, v6
 from examples.hopper import attention, gemm_highperf_hopper, rmsnorm, vector_add
 from pyptx import SpecError, Tile, f32, kernel, ptx, u32
-from pyptx.entry.prediction import UNITS, intervals_overlap, overlaps
+from pyptx.entry.prediction import UNITS
 from pyptx.sim.api import timing
 from pyptx.sim.numbers import multiply
 from pyptx.sim.tcgen05 import MmaOperation
@@ -239,11 +239,11 @@ def test_questions_that_have_no_answer() -> None:
 # --- text and order -------------------------------------------------------------------------------
 
 
-def test_intervals_that_touch_are_not_told_apart() -> None:
-    assert intervals_overlap((1, 2), (2, 3)) and intervals_overlap((2, 3), (0, 9))
-    assert not intervals_overlap((1, 2), (2.1, 3))
+def test_an_estimate_of_a_prediction() -> None:
     found = build_gemm_tiles(256, 256, 256).predict(gpu=B200, clock=1300.0)
-    assert overlaps(found, found)
+    estimate = found.estimate
+    assert (estimate.us, estimate.low, estimate.high) == (found.microseconds, *found.interval)
+    assert estimate.conditions == ("NVIDIA B200", 1300.0) and estimate.overlaps(estimate)
 
 
 def test_a_notebook_gets_a_table() -> None:

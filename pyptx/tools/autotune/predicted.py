@@ -15,29 +15,17 @@ from ...core.arrays import describe, is_array
 from ...core.errors import PyptxError
 from ...core.findings import Verdict
 from ...core.records import dataclass
-from ...core.tuples import NamedTuple
-from ...entry.prediction import Prediction, intervals_overlap
+from ...entry.bounds import Estimate
+from ...entry.prediction import Prediction
 from ...isa import target
 from ...timing.constants import Gpu, gpu, gpus
 from .candidates import Candidate, State
 from .jobs import is_random
 
-__all__ = ["Forecast", "Ranking", "drop_others", "gpu_for", "predict_all"]
+__all__ = ["Ranking", "drop_others", "gpu_for", "predict_all"]
 
 #: A candidate may take so many times its part of the time that is left.
 _GENEROUS = 4.0
-
-
-class Forecast(NamedTuple):
-    """A candidate's predicted time in us, its interval, and what bounds it."""
-
-    us: float
-    low: float
-    high: float
-    bound: str
-
-    def __str__(self) -> str:
-        return f"{self.us:.2f} us ({self.low:.2f} to {self.high:.2f}), bound by {self.bound}"
 
 
 @dataclass(frozen=True)
@@ -51,7 +39,7 @@ class Ranking:
     """
 
     order: tuple[Candidate, ...]
-    forecasts: Mapping[int, Forecast]
+    forecasts: Mapping[int, Estimate]
     seconds: float
 
     def alike(self) -> list[Candidate]:
@@ -62,8 +50,7 @@ class Ranking:
         return [
             each
             for each in self.order[1:]
-            if (its := self.forecasts.get(each.number)) is not None
-            and intervals_overlap((best.low, best.high), (its.low, its.high))
+            if (its := self.forecasts.get(each.number)) is not None and best.overlaps(its)
         ]
 
 
@@ -92,7 +79,7 @@ def predict_all(
         step: called after each candidate.
     """
     began = time.monotonic()
-    forecasts: dict[int, Forecast] = {}
+    forecasts: dict[int, Estimate] = {}
     for place, candidate in enumerate(candidates):
         left = budget - (time.monotonic() - began)
         if left <= 0:
@@ -107,8 +94,7 @@ def predict_all(
             candidate.reason = f"no prediction: {error.summary}"
         else:
             if found.verdict is Verdict.CLEAN:
-                low, high = found.interval
-                forecasts[candidate.number] = Forecast(found.microseconds, low, high, found.bound)
+                forecasts[candidate.number] = found.estimate
             else:
                 candidate.reason = f"no prediction: {str(found.findings[0]).splitlines()[0]}"
         step(candidate)

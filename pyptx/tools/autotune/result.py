@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ...entry import Kernel
+from ...entry.bounds import Estimate
 from .candidates import Candidate, State
-from .predicted import Forecast
 from .space import Configuration, written
 
 __all__ = ["Tuning"]
@@ -43,7 +43,7 @@ class Tuning:
         restarts: int = 0,
         stored: bool = False,
         stages: Mapping[str, float] | None = None,
-        forecasts: Mapping[int, Forecast] | None = None,
+        forecasts: Mapping[int, Estimate] | None = None,
     ) -> None:
         assert best.kernel is not None
         self.name = name
@@ -73,7 +73,7 @@ class Tuning:
                 "state": state.value,
                 "us": us,
                 "reason": reason,
-                "predicted": None if forecast is None else forecast._asdict(),
+                "predicted": None if forecast is None else _figures(forecast),
             }
             for (configuration, state, us, reason), forecast in zip(self._rows, self._forecasts, strict=True)
         ]
@@ -102,3 +102,7 @@ class Tuning:
     def show(self) -> None:
         """Print the table."""
         print(self)
+
+
+def _figures(forecast: Estimate) -> dict[str, Any]:
+    return {"us": forecast.us, "low": forecast.low, "high": forecast.high, "bound": forecast.bound}

@@ -18,13 +18,14 @@ from ...core.errors import PyptxWarning, SpecError
 from ...core.records import dataclass
 from ...core.source import author_location
 from ...dsl import Tile
+from ...entry.bounds import Estimate
 from ...runtime.driver import device_info
 from ...runtime.machine_code import keep
 from . import store
 from .candidates import Candidate, Make, State, record
 from .jobs import Inputs
 from .lab import place_of
-from .predicted import Forecast, Ranking, drop_others, gpu_for, predict_all
+from .predicted import Ranking, drop_others, gpu_for, predict_all
 from .progress import Progress, progress
 from .race import race
 from .resources import assemble_all, drop_unfit, rank
@@ -202,7 +203,7 @@ def _filtered(request: Request, candidates: list[Candidate], shown: Progress) ->
 
 def _ranked(
     request: Request, candidates: list[Candidate], shown: Progress
-) -> tuple[Candidate, str, Mapping[int, Forecast]]:
+) -> tuple[Candidate, str, Mapping[int, Estimate]]:
     """Choose by predictions, or by resources without any, and warn that it is no measurement.
 
     Returns the best candidate, the GPU or the target, and the predictions by the candidates' numbers.
