@@ -110,7 +110,10 @@ def _mnemonic(name: str) -> str:
 
 
 def _line(location: SourceLocation | None) -> str:
-    return location.short if location is not None else "an unknown line"
+    """Return the line, and the one that called its function: ``gemm.py:322 via gemm.py:388``."""
+    if location is None:
+        return "an unknown line"
+    return location.short if location.caller is None else f"{location.short} via {location.caller.short}"
 
 
 def _warps(places: Sequence[Place]) -> str:

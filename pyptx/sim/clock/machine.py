@@ -309,14 +309,16 @@ class TimedMachine(Machine):
         cost = self._costs(block)
         self._disturbed |= _disturbs(block)
         units = self.units(s.warp.cta.multiprocessor)
-        begun = self.block_began = self._accesses.ready(s, block, self._through)
+        begun = self._accesses.ready(s, block, self._through)
         issued = units.issue(
             s.warp.index % self.figures.schedulers, begun, cost.cycles, cost.issues, cost.pipes
         )
         if begun > self._through:
             self._hold(s, block, Cause.MEMORY, self._through, begun)
-        if issued > begun + cost.cycles:
-            self._hold(s, block, Cause.ISSUE, begun + cost.cycles, issued)
+        # Slots that others take lie anywhere among the block's: for the eye, before them.
+        self.block_began = max(begun, issued - cost.cycles)
+        if self.block_began > begun:
+            self._hold(s, block, Cause.ISSUE, begun, self.block_began)
         self._through = issued
         following = super().run_block(s, block)
         left = self._accesses.charge(s, block, units, begun)

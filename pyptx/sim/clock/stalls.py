@@ -28,7 +28,7 @@ NOT_ISSUED, LATENCY = "not issued", "latency"
 
 _ROLES = {RingSide.FULL: "consumer", RingSide.EMPTY: "producer"}
 #: Warps whose waits have the same keys, leaving out those below this share of their time, form a group.
-_NOTABLE = 0.05
+_NOTABLE = 0.1
 
 
 class Passage(NamedTuple):
