@@ -50,6 +50,8 @@ _COUNTS = frozenset(
 #: Accesses to these are not shown: parameters and constants, and registers that were spilled.
 _HIDDEN = frozenset({StateSpace.PARAM, StateSpace.CONST, StateSpace.LOCAL})
 
+#: Decimal places of a time in ns.
+_PLACES = 3
 #: Least number of steps by which the axis goes on after the last event, if waits never end.
 _TAIL = 8
 
@@ -500,6 +502,9 @@ class TimelineRecorder(Observer):
         for event in self._events:
             if event.open:
                 event.end = self._order
+            if self._times is not None:
+                # Events that follow each other must not overlap by the last bits of their times.
+                event.begin, event.end = round(event.begin, _PLACES), round(event.end, _PLACES)
         tracks, events = self._sorted()
         hangs, lines = self._machine.stuck, self._lines.found
         unit = "order" if self._times is None else "ns"

@@ -51,7 +51,8 @@
   });
   const openWaits = [];
   if (D.hangs) for (let e = 0; e < COUNT; e++) if (E.open[e] && E.kind[e] === WAIT) { openWaits.push(e); tracks[E.track[e]].owner.waits++; }
-  const simulated = tracks.some((track) => track.kind !== "warp");
+  // Marks of a kernel are spans and instants of warps alone.
+  const simulated = tracks.some((track) => track.kind !== "warp") || E.kind.includes(WAIT);
   let room = simulated ? 30 : 80;
   for (const group of groups) { group.open = room > 0 || (group.waits > 0 && room > -80); room -= group.open ? group.tracks.length : 0; }
 
