@@ -7,7 +7,7 @@ microseconds, TFLOP/s, what bounds the kernel, and the lines where it waits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import field, replace
 from difflib import get_close_matches
 from itertools import zip_longest
@@ -164,6 +164,22 @@ class Prediction:
         return merged(self.timing.stalls)
 
     @property
+    def lines(self) -> dict[str, float]:
+        """Cycles that the warps of a cluster wait at each line, in all; the line with the most first.
+
+        A line is ``path:number``, whatever calls led to it.
+        """
+        return _sums((str(each.location), each.cycles) for each in self.stalls if each.location)
+
+    @property
+    def barriers(self) -> dict[str, float]:
+        """Cycles that the warps of a cluster wait at each barrier, in all; the barrier with the most first.
+
+        An mbarrier goes by the name of the buffer that holds it: all stages of a ring are one.
+        """
+        return _sums((each.barrier, each.cycles) for each in self.stalls if each.barrier)
+
+    @property
     def warps(self) -> tuple[WarpGroup, ...]:
         """The warps of a cluster, in groups that wait alike, and the share of their time that waits take."""
         return grouped(self.timing.stalls, self.timing.lives)
@@ -237,6 +253,14 @@ class Prediction:
     def _repr_markdown_(self) -> str:
         """Return what a notebook shows."""
         return markdown(self)
+
+
+def _sums(rows: Iterable[tuple[str, float]]) -> dict[str, float]:
+    """Return the sum of the numbers of each key, the largest first."""
+    found: dict[str, float] = {}
+    for key, number in rows:
+        found[key] = found.get(key, 0.0) + number
+    return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
 def with_contents(

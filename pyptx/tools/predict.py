@@ -64,6 +64,8 @@ def row(prediction: Prediction) -> dict[str, Any]:
         "busy": dict(prediction.busy),
         "multiprocessors": placement.positions * placement.size,
         "waves": placement.waves,
+        "lines": prediction.lines,
+        "barriers": prediction.barriers,
         "warps": [
             {
                 "warps": [place._asdict() for place in group.warps],

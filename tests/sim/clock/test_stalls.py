@@ -110,6 +110,16 @@ def test_waiting_and_running_are_the_life_of_a_warp() -> None:
         assert sum(each.share for each in group.stalls) + group.running == pytest.approx(1)
 
 
+def test_lines_and_barriers_add_up() -> None:
+    found = predicted(H200)
+    assert sum(found.lines.values()) == pytest.approx(sum(each.cycles for each in found.stalls))
+    assert list(found.lines.values()) == sorted(found.lines.values(), reverse=True)
+    assert set(found.barriers) == {"arrived", "barrier 1"}
+    # Warp 0 comes to the barrier last, and does not wait there.
+    (own,) = (each for each in found.stalls if each.barrier == "barrier 1")
+    assert own.warps == (Place(0, 1),) and found.barriers["barrier 1"] == own.cycles
+
+
 def test_a_group_of_one_warp_has_its_role() -> None:
     from examples.blackwell.gemm_tiles import build_gemm_tiles
 
