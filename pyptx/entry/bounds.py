@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from ..core.records import dataclass
 from ..sim.api.timing import Timing
+from ..sim.clock.freed import PIPES
 from ..timing.constants import Gpu
 from ..timing.scores import Score, score_of
 
@@ -38,6 +39,7 @@ _STRATA: Mapping[str, str] = {
     "issue": "issue",
     "tensor memory": "issue",
     "shared memory": "issue",
+    **dict.fromkeys(PIPES, "issue"),
 }
 #: Constants that say how fast a unit is: beginnings of names, and +1 for a rate, -1 for a duration.
 _PACES: Mapping[str, tuple[tuple[str, int], ...]] = {

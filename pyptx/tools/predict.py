@@ -13,6 +13,7 @@ from ..core.findings import Verdict
 from ..core.source import SourceLocation
 from ..entry import Kernel
 from ..entry.prediction import UNITS, Prediction
+from ..sim.clock.freed import PIPES
 from ..sim.clock.stalls import Stall
 from .load import load_target, parse_words
 from .timeline import check_timeline_name, write_timeline
@@ -99,7 +100,10 @@ def _line(location: SourceLocation | None) -> str | None:
 
 def removed(prediction: Prediction, units: Sequence[str]) -> dict[str, Prediction]:
     """Return predictions without a limit of units; ``bound`` stands for what bounds the launch."""
-    names = UNITS if "all" in units else [prediction.bound if each == "bound" else each for each in units]
+    names = [prediction.bound if each == "bound" else each for each in units]
+    if "all" in units:
+        # Without a pipe that the kernel does not use, it takes as long.
+        names = [name for name in UNITS if name not in PIPES or prediction.busy.get(name)]
     return {name: prediction.without(name) for name in names}
 
 

@@ -16,7 +16,10 @@ from ..engine.work import Product
 from .figures import Figures
 from .machine import BlockCost, Costs
 
-__all__ = ["UNITS", "costs_without", "figures_without"]
+__all__ = ["PIPES", "UNITS", "costs_without", "figures_without"]
+
+#: Pipes of the parts of a multiprocessor, as costs of blocks name them.
+PIPES = ("fma", "alu", "mufu", "cvt", "fp64", "shfl", "hmma", "uniform")
 
 #: What can be removed, and what a run is like without it.
 UNITS: Mapping[str, str] = {
@@ -32,6 +35,7 @@ UNITS: Mapping[str, str] = {
     "shared memory": "accesses of threads to shared memory take no time of its banks",
     "issue": "the code of threads takes no time",
     "latency": "results arrive, and waiting warps go on, at once",
+    **{name: f"the {name} pipe takes any number of instructions at once" for name in PIPES},
     "launch": "the launch begins and ends at once, and a CTA follows another at once",
 }
 
@@ -98,22 +102,30 @@ def _paced(gpu: Gpu, unit: str) -> Gpu:
 
 
 @dataclass(frozen=True)
-class _NoCost:
+class _Cost:
     cycles: float
     issues: float
     pipes: Mapping[str, float]
 
 
-_NOTHING = _NoCost(0.0, 0.0, {})
-
-
 def costs_without(costs: Costs, unit: str | None) -> Costs:
-    """Return the costs of blocks of code, which are zero without the unit ``issue``."""
-    if unit != "issue":
+    """Return the costs of blocks without a pipe, or with no cost at all without the unit ``issue``."""
+    if unit == "issue":
+        return _nothing
+    if unit not in PIPES:
         return costs
 
     def cost(block: CodeBlock) -> BlockCost:
-        del block
-        return _NOTHING
+        found = costs(block)
+        if unit not in found.pipes:
+            return found
+        left = {name: cycles for name, cycles in found.pipes.items() if name != unit}
+        return _Cost(found.cycles, found.issues, left)
 
     return cost
+
+
+def _nothing(block: CodeBlock) -> BlockCost:
+    # In a loop time must go on: what the loop polls may change later.
+    again = block.taken is not None and block.taken <= block.index
+    return _Cost(float(again), 0.0, {})
