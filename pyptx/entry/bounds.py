@@ -24,6 +24,8 @@ __all__ = ["Estimate", "bound_of", "interval_of", "stratum_of"]
 _BINDING = 0.75
 #: A launch whose start and end take this share of its time is bound by them.
 _LAUNCH = 0.5
+#: The ramp of the tensor cores limits them if products take so many times their own time in it.
+_RAMP = 1.05
 #: The port bounds products if it works for this share of their time.
 _PORT = 0.9
 
@@ -31,6 +33,7 @@ _PORT = 0.9
 _STRATA: Mapping[str, str] = {
     "tensor": "tensor",
     "port": "tensor",
+    "ramp": "tensor",
     "L2": "fabric",
     "fabric": "fabric",
     "link": "fabric",
@@ -44,6 +47,7 @@ _STRATA: Mapping[str, str] = {
 #: Constants that say how fast a unit is: beginnings of names, and +1 for a rate, -1 for a duration.
 _PACES: Mapping[str, tuple[tuple[str, int], ...]] = {
     "tensor": (("mma.port_bytes", 1), ("mma.interval.", -1), ("wgmma.interval.per_n", -1)),
+    "ramp": (("tensor.ramp_share", 1),),
     "L2": (("l2.bytes", 1),),
     "fabric": (("l2.fabric_bytes", 1),),
     "link": (("tma.sm_bytes", 1),),
@@ -92,7 +96,11 @@ class Estimate:
 
 
 def _working(timing: Timing) -> dict[str, float]:
-    return {name: share for name, share in timing.busy.items() if name in _STRATA}
+    """Return the units that may bound a launch; the ramp only if it limits the tensor cores."""
+    found = {name: share for name, share in timing.busy.items() if name in _STRATA}
+    if found.get("ramp", 0.0) <= _RAMP * found.get("tensor", 0.0):
+        found.pop("ramp", None)
+    return found
 
 
 def bound_of(timing: Timing, gpu: Gpu) -> str:

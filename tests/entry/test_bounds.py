@@ -27,6 +27,8 @@ def timed(busy: dict[str, float], *, ns: float = 1e6, operands: float = 0.0, eve
     [
         (timed({"tensor": 0.9, "link": 0.5}), "tensor", "tensor"),
         (timed({"tensor": 0.9, "link": 0.5}, operands=0.89 * 128), "port", "tensor"),
+        (timed({"tensor": 0.76, "ramp": 0.95, "fabric": 0.8}), "ramp", "tensor"),
+        (timed({"tensor": 0.9, "ramp": 0.91}), "tensor", "tensor"),
         (timed({"tensor": 0.6, "copy engine": 0.8}), "copy engine", "fabric"),
         (timed({"tensor": 0.6, "HBM": 0.8}), "HBM", "HBM"),
         (timed({"issue": 0.6, "HBM": 0.3}), "latency", "latency"),

@@ -215,6 +215,15 @@ def test_without_any_unit_no_launch_is_slower() -> None:
     assert times["latency"] < times["link"]
 
 
+@pytest.mark.full
+def test_tensor_cores_bound_a_short_launch_after_idle_time_by_their_ramp() -> None:
+    gemm = build_gemm_tiles(4096, 4096, 2048)
+    burst, sustained = (gemm.predict(gpu=B200, clock=clock) for clock in ("burst", "sustained"))
+    assert burst.bound == "ramp" and burst.busy["ramp"] > burst.busy["tensor"]
+    assert burst.without().microseconds < 0.95 * burst.microseconds
+    assert sustained.busy["ramp"] == 0.0 and sustained.without("ramp").cycles == sustained.cycles
+
+
 def test_a_tail_is_what_the_last_wave_leaves_empty() -> None:
     @kernel(in_specs=(), out_specs=(Tile(444 * 1024, f32),), grid=444, block=1024, arch="sm_100a")
     def fill(A):

@@ -63,6 +63,8 @@ class Units:
         found = {
             "issue": max(each.busy for each in self.schedulers),
             "tensor": max(each.busy for each in self.tensor),
+            # How long the products of the time after idle time take at the limited rate.
+            "ramp": max(each.busy for each in self._ramps),
             "tensor memory": max(each.busy for each in self.tensor_port),
             "copy engine": self.copies.busy,
             "shared memory": self.shared.busy,
