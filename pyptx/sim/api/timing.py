@@ -174,8 +174,8 @@ class LaunchTimer:
         )
 
     def _traffic(self, loads: Iterable[tuple[Copy, float]]) -> Traffic:
-        kept, lost = (self._gpu.value(f"l2.{name}_capacity_bytes") for name in ("soft", "hard"))
-        return traffic_of(self._first, loads, self._placement, self._sizes, kept, lost)
+        capacity = self._gpu.value("l2.soft_capacity_bytes")
+        return traffic_of(self._first, loads, self._placement, self._sizes, capacity)
 
     def restart(self) -> None:
         """Let the timeout count from now on."""

@@ -69,7 +69,6 @@ class Figures:
         # Memory serves reads and writes in equal parts at another rate than reads alone.
         self.memory = value("hbm.read_bytes_per_ns") / ghz
         self.write_cost = 2 * value("hbm.read_bytes_per_ns") / value("hbm.mixed_bytes_per_ns") - 1
-        self.capacity = value("l2.soft_capacity_bytes")
         self.credit = _CREDIT * ghz
         self._ramp_share, self._ramp_busy = value("tensor.ramp_share"), value("tensor.ramp_busy")
         self.ramp = value("tensor.ramp_ns") * ghz

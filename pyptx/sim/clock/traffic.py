@@ -7,6 +7,7 @@ several clusters load at about the same time comes from memory once. Later waves
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 
@@ -15,6 +16,9 @@ from ..engine.work import Copy
 from .placement import Placement
 
 __all__ = ["Traffic", "merged_of", "traffic_of"]
+
+#: Rounds in which the share that a cache loses settles.
+_ROUNDS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +44,7 @@ def traffic_of(
     own: Iterable[tuple[Copy, float]],
     placement: Placement,
     sizes: Mapping[int, int],
-    kept: float,
-    lost: float,
+    capacity: float,
 ) -> Traffic:
     """Return the traffic of a launch.
 
@@ -50,8 +53,7 @@ def traffic_of(
         own: the loads of the clusters of one position, and how often the position does each.
         placement: how the launch lies on the chip.
         sizes: bytes of each array, by its address.
-        kept: L2 still has what is used again before so many other bytes have passed it.
-        lost: L2 has nothing of what is used again after so many; in between, a share.
+        capacity: bytes that L2 keeps.
     """
     bases = sorted(sizes)
 
@@ -85,9 +87,19 @@ def traffic_of(
     for unique, of_array_asked in found:
         # L2 is asked for the array so many times, and for everything else in between.
         distance = min(once, asked * unique / of_array_asked)
-        missing = min(1.0, max(0.0, (distance - kept) / (lost - kept)))
-        fetched += unique + (of_array_asked - unique) * missing
+        fetched += unique + (of_array_asked - unique) * _lost(distance / capacity)
     return Traffic(loaded, fetched)
+
+
+def _lost(passed: float) -> float:
+    """Return the share of a cache that is gone when ``passed`` times its capacity has been asked for.
+
+    Each byte that misses replaces some other one: of what was there, ``exp(-misses)`` is left.
+    """
+    lost = 1.0 if passed > 1.0 else 0.0
+    for _ in range(_ROUNDS):
+        lost = 1.0 - math.exp(-lost * passed)
+    return lost
 
 
 def merged_of(loads: Sequence[Copy], loaders: Sequence[int]) -> float:

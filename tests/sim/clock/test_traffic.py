@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from pyptx.sim.clock.placement import Placement
@@ -21,31 +23,34 @@ def test_what_a_wave_shares_is_fetched_once() -> None:
     first = [copy for position in range(4) for copy in (load(0, 0), load(1 << 40, position))]
     own = [(copy, 1.0) for copy in (load(0, 0), load(1 << 40, 0), load(0, 1), load(1 << 40, 4))]
     sizes = {0: 2 * MIB, 1 << 40: 8 * MIB}
-    large = traffic_of(first, own, placement, sizes, kept=1e12, lost=2e12)
+    large = traffic_of(first, own, placement, sizes, capacity=1e12)
     assert large.loaded == 16 * MIB
     assert large.fetched == 10 * MIB
     # L2 that holds nothing from one wave to the next: the same here, since no wave loads a byte again.
-    assert traffic_of(first, own, placement, sizes, kept=0.25 * MIB, lost=0.5 * MIB).fetched == 10 * MIB
+    assert traffic_of(first, own, placement, sizes, capacity=0.05 * MIB).fetched == 10 * MIB
 
 
 def test_what_l2_does_not_keep_is_fetched_for_each_wave() -> None:
     placement = Placement(clusters=8, positions=4, together=1, size=1)
     first = [load(0, position) for position in range(4)]
     own = [(load(0, 0), 2.0)]
-    assert traffic_of(first, own, placement, {0: 4 * MIB}, kept=1e12, lost=2e12).fetched == 4 * MIB
-    assert traffic_of(first, own, placement, {0: 4 * MIB}, kept=0.5 * MIB, lost=MIB).fetched == 8 * MIB
+    assert traffic_of(first, own, placement, {0: 4 * MIB}, capacity=1e12).fetched == 4 * MIB
+    assert traffic_of(first, own, placement, {0: 4 * MIB}, capacity=0.05 * MIB).fetched == 8 * MIB
 
 
-@pytest.mark.parametrize(("kept", "lost", "share"), [(4, 8, 0.0), (2, 6, 0.5), (1, 4, 1.0)])
-def test_l2_keeps_what_is_used_again_soon(kept: int, lost: int, share: float) -> None:
-    # A lies between two uses of itself, B is used once: 4 MiB pass L2 between two uses of a part of A.
+@pytest.mark.parametrize("capacity", [16.0, 5.0, 3.0, 1.0])
+def test_l2_keeps_what_is_used_again_soon(capacity: float) -> None:
+    # A is used again and again, B once: 4 MiB and a little pass L2 between two uses of a part of A.
     placement = Placement(clusters=4, positions=4, together=1, size=1)
     first = [copy for position in range(4) for copy in (load(0, position), load(1 << 40, position))]
     own = [(load(0, 0), 100.0), (load(1 << 40, 0), 1.0)]
     sizes = {0: 4 * MIB, 1 << 40: 4 * MIB}
-    found = traffic_of(first, own, placement, sizes, kept * MIB, lost * MIB)
+    found = traffic_of(first, own, placement, sizes, capacity * MIB)
     assert found.loaded == 404 * MIB
-    assert found.fetched == pytest.approx((8 + 396 * share) * MIB, rel=0.02)
+    share = (found.fetched / MIB - 8) / 396
+    # Random replacement: what is left of a part is what the misses of one turn have not replaced.
+    assert 1 - share == pytest.approx(math.exp(-share * 4.04 / capacity), abs=1e-3)
+    assert share < 1e-3 if capacity > 4.04 else share > 0.3
 
 
 @pytest.mark.parametrize(("loaders", "share"), [((0, 1), 1.0), ((1, 2), 0.0), ((0, 0), 0.0)])
