@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..core.records import dataclass
+from .graph import EXIT, post_dominators
 
-__all__ = ["Loop", "dominates", "dominators", "natural_loops", "reachable"]
+__all__ = ["Loop", "dominates", "dominators", "equally_often", "innermost", "natural_loops", "reachable"]
 
 
 @dataclass(frozen=True)
@@ -119,3 +120,65 @@ def natural_loops(edges: Sequence[Sequence[int]]) -> list[Loop]:
                 pending += sources[node]
         found.append(Loop(head, frozenset(nodes), frozenset(latches)))
     return sorted(found, key=lambda loop: (-len(loop.nodes), loop.head))
+
+
+def innermost(loops: Sequence[Loop]) -> dict[int, int]:
+    """Return for each node in a loop the number of the innermost one; outer loops come first in ``loops``."""
+    return {node: number for number, loop in enumerate(loops) for node in loop.nodes}
+
+
+def equally_often(
+    edges: Sequence[Sequence[int]], loops: Sequence[Loop], ends: frozenset[int]
+) -> dict[int, int]:
+    """Return for each node that the entry reaches the first of the nodes that run equally often.
+
+    These are the nodes that every path comes to from one of them, within the same loops. A path that leaves
+    the loop is no path: the test at a loop's head and the loop's body count as equal.
+
+    Args:
+        edges: the successors of each node.
+        loops: its loops.
+        ends: the nodes behind which a path may end, although they have successors; others need not be named.
+    """
+    immediate = dominators(edges)
+    level = innermost(loops)
+    meets: dict[int | None, tuple[int, ...]] = {None: _meets(edges, frozenset(immediate), None, ends)}
+    for number, loop in enumerate(loops):
+        meets[number] = _meets(edges, loop.nodes, loop.head, ends)
+    found: dict[int, int] = {}
+    for node in sorted(immediate, key=lambda each: _depth(immediate, each)):
+        own, above = level.get(node), immediate[node]
+        while level.get(above) != own and above != immediate[above]:
+            above = immediate[above]
+        found[node] = node
+        if above != node and level.get(above) == own and _comes_to(meets[own], above, node):
+            found[node] = found[above]
+    return found
+
+
+def _meets(
+    edges: Sequence[Sequence[int]], nodes: frozenset[int], head: int | None, ends: frozenset[int]
+) -> tuple[int, ...]:
+    """Return the immediate post-dominators within a loop, whose rounds end before its head."""
+    inside: list[tuple[int, ...]] = []
+    for node, targets in enumerate(edges):
+        if node not in nodes:
+            inside.append(())
+        elif head is None:
+            inside.append((*targets, EXIT) if node in ends or not targets else tuple(targets))
+        else:
+            inside.append(tuple(EXIT if t == head else t for t in targets if t in nodes))
+    return post_dominators(inside)
+
+
+def _comes_to(meets: Sequence[int], start: int, end: int) -> bool:
+    while start not in (end, EXIT):
+        start = meets[start]
+    return start == end
+
+
+def _depth(immediate: dict[int, int], node: int) -> int:
+    depth = 0
+    while immediate[node] != node:
+        node, depth = immediate[node], depth + 1
+    return depth

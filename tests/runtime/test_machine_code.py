@@ -46,8 +46,8 @@ class Ptxas:
         if self.refuses:
             raise AssembleError("ptxas refused the text")
         text = printed if isinstance(printed, str) else printed.text
-        messages = ("info: 4 registers",)
-        return SimpleNamespace(cubin=cubin_of(text), ptxas=ptxas, report=SimpleNamespace(messages=messages))
+        report = ToolReport((Message("info", "4 registers"),))
+        return Assembly(cubin_of(text), report, ptxas, target)
 
 
 def cubin_of(text: str) -> bytes:

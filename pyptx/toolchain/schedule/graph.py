@@ -58,6 +58,15 @@ class MachineGraph:
         return frozenset(reachable(self.edges))
 
     @cached_property
+    def ends(self) -> frozenset[int]:
+        """The blocks behind which threads may end."""
+        return frozenset(
+            block.index
+            for block in self.blocks
+            if block.instructions and base_of(block.instructions[-1].opcode) in ("EXIT", "KILL")
+        )
+
+    @cached_property
     def loops(self) -> list[Loop]:
         """The loops among active blocks, outer ones first."""
         return natural_loops(self.edges)

@@ -24,7 +24,7 @@ from statistics import median_low, multimode
 from ...core.records import dataclass
 from ...flow import Graph, control_flow
 from ...flow.graph import EXIT, post_dominators
-from ...flow.loops import dominates, dominators, natural_loops
+from ...flow.loops import Loop, dominates, dominators, equally_often, innermost, natural_loops
 from ...ir import Function, Instruction
 from ...timing.expansions import expansion
 from .graph import MachineBlock, MachineGraph, base_of, is_guarded
@@ -36,6 +36,8 @@ __all__ = ["PtxFlow", "Share", "shares"]
 _OUTSIDE = -1
 #: A home has copies of a block if it has this part of the statements that another home has.
 _COPIED = 0.5
+#: Fewest instructions that say where a PTX block runs.
+_WHOLE = 3
 #: PTX opcodes that end blocks: their branches are no part of another statement's expansion.
 _BRANCHES = frozenset({"bra", "brx", "ret", "exit", "call", "trap"})
 #: PTX opcodes that say nothing about copies: branches, and moves, which become any number of instructions.
@@ -168,30 +170,18 @@ class _FunctionFlow:
             )
             for number, loop in enumerate(loops)
         ]
-        innermost: dict[int, PtxLoop] = {}
-        for loop, made in zip(loops, found, strict=True):
-            innermost.update(dict.fromkeys(loop.nodes, made))
-        immediate = dominators(edges)
-        equal: dict[int, int] = {}
-        for block in graph.blocks:
-            above, own = block.index, block.index
-            while above in immediate and immediate[above] != above:
-                above = immediate[above]
-                if innermost.get(above) == innermost.get(own) and _meets(graph, above, own):
-                    equal[own] = equal.get(above, above)
-                    break
-            equal.setdefault(own, own)
+        level = innermost(loops)
+        ends = frozenset(block.index for block in graph.blocks if EXIT in block.successors)
+        equal = equally_often(edges, loops, ends)
         self.blocks = [
-            PtxBlock(function.name, block.index, innermost.get(block.index), equal[block.index])
+            PtxBlock(
+                function.name,
+                block.index,
+                found[level[block.index]] if block.index in level else None,
+                equal.get(block.index, block.index),
+            )
             for block in graph.blocks
         ]
-
-
-def _meets(graph: Graph, start: int, end: int) -> bool:
-    """True if every path from ``start`` comes to ``end``."""
-    while start not in (end, EXIT):
-        start = graph.ipdom[start]
-    return start == end
 
 
 def _waits(graph: Graph, nodes: frozenset[int]) -> bool:
@@ -301,13 +291,18 @@ class _Attribution:
         """Return the number of the innermost loop around a block that is not the code of one statement."""
         home = _OUTSIDE
         for number, loop in enumerate(self._graph.loops):
-            if index in loop.nodes and not self._is_expansion(loop.nodes):
+            if index in loop.nodes and not self._is_expansion(loop):
                 home = number
         return home
 
-    def _is_expansion(self, nodes: frozenset[int]) -> bool:
-        statements = {each for node in nodes for each in self._statements[node]} - {None}
-        return len(statements) == 1
+    def _is_expansion(self, loop: Loop) -> bool:
+        """True if the branch back, and most of the loop, are code of one statement that is no branch."""
+        back = {self._statements[latch][-1] for latch in loop.latches}
+        inside = [each for node in loop.nodes for each in self._statements[node]]
+        own = next(iter(back))
+        if len(back) > 1 or own is None or self._flow.instruction(own).opcode in _BRANCHES:
+            return False
+        return 2 * inside.count(own) > len(inside)
 
     def _matched(self, home: int) -> PtxLoop | None:
         """Return the PTX loop that a loop of machine code came from."""
@@ -424,8 +419,8 @@ class _Attribution:
         found: dict[int, tuple[Share | None, ...]] = {}
         last: dict[int, Statement] = {}
         without: list[int] = []
-        for index, block, statements in self._active():
-            owned = self._owned(index, block, statements)
+        for index, _, statements in self._active():
+            owned = self._owned(index, statements)
             if owned:
                 found[index] = tuple(self._share(index, owned, n) for n in range(len(statements)))
                 last[self._home[index]] = owned[max(owned)]
@@ -442,80 +437,94 @@ class _Attribution:
             found[index] = (None,) * len(self._statements[index])
         return found
 
-    def _owned(
-        self, index: int, block: MachineBlock, statements: tuple[Statement | None, ...]
-    ) -> dict[int, Statement]:
+    def _owned(self, index: int, statements: tuple[Statement | None, ...]) -> dict[int, Statement]:
         """Return the positions whose statements run as often as this block of machine code."""
-        home = self._home[index]
-        candidates: dict[PtxBlock, list[int]] = {}
-        for position, statement in enumerate(statements):
-            ptx = self._block(statement)
-            if ptx is not None and home in self._native[ptx]:
-                candidates.setdefault(ptx, []).append(position)
-        chosen: list[PtxBlock] = []
-        # Copies of a loop that ptxas peeled or unrolled completely are beside the code around it.
-        for loop in dict.fromkeys(ptx.loop for ptx in candidates):
-            groups: dict[tuple[str, int], list[PtxBlock]] = defaultdict(list)
-            for ptx in candidates:
-                if ptx.loop == loop:
-                    groups[ptx.function, ptx.equal].append(ptx)
-            shown = set(groups)
-            if len(groups) > 1:
-                shown &= self._evident(block, statements, candidates)
-                shown = shown or {self._likely(groups, candidates)}
-            chosen += [ptx for key in shown for ptx in groups[key]]
+        owners = self._owners[self._equal[index]]
         return {
             position: statement
-            for ptx in chosen
-            for position in candidates[ptx]
-            if (statement := statements[position]) is not None
+            for position, statement in enumerate(statements)
+            if statement is not None and self._block(statement) in owners
         }
 
-    def _evident(
-        self,
-        block: MachineBlock,
-        statements: tuple[Statement | None, ...],
-        candidates: Mapping[PtxBlock, list[int]],
-    ) -> set[tuple[str, int]]:
-        """Return which PTX blocks certainly run when a block of machine code does.
+    @cached_property
+    def _equal(self) -> dict[int, int]:
+        return equally_often(self._graph.edges, self._graph.loops, self._graph.ends)
 
-        Stores, barriers and branches without a guard show it.
+    @cached_property
+    def _owners(self) -> dict[int, frozenset[PtxBlock]]:
+        """The PTX blocks that run as often as blocks of machine code that run equally often."""
+        together: dict[int, list[int]] = defaultdict(list)
+        for index, _, _ in self._active():
+            together[self._equal[index]].append(index)
+        return {first: self._owners_of(indices) for first, indices in together.items()}
+
+    def _owners_of(self, indices: list[int]) -> frozenset[PtxBlock]:
+        held: Counter[PtxBlock] = Counter()
+        for index in indices:
+            for statement in self._statements[index]:
+                ptx = self._block(statement)
+                if ptx is not None and self._home[index] in self._native[ptx]:
+                    held[ptx] += 1
+        certain, branching = self._evident(indices)
+        owners: set[PtxBlock] = set()
+        # Copies of a loop that ptxas peeled or unrolled completely are beside the code around it.
+        for loop in dict.fromkeys(ptx.loop for ptx in held):
+            groups: dict[tuple[str, int], list[PtxBlock]] = defaultdict(list)
+            for ptx in held:
+                if ptx.loop == loop:
+                    groups[ptx.function, ptx.equal].append(ptx)
+            shown = groups.keys() & certain
+            if not shown:
+                shown = {self._likely(groups, held, branching)}
+            owners.update(ptx for key in shown for ptx in groups[key])
+        return frozenset(owners)
+
+    def _evident(self, indices: list[int]) -> tuple[set[tuple[str, int]], set[tuple[str, int]]]:
+        """Return which PTX blocks certainly run when blocks of machine code do, and which probably.
+
+        Stores and barriers without a guard are certain. A branch is not, since ptxas joins the conditions of
+        two branches in one.
         """
-        shown = set()
-        for position, (instruction, statement) in enumerate(zip(block.instructions, statements, strict=True)):
-            ptx = self._block(statement)
-            if ptx is None or ptx not in candidates or statement is None:
-                continue
-            opcode = base_of(instruction.opcode)
-            branches = len(block.successors) != 1 and position == len(statements) - 1
-            if branches and self._flow.instruction(statement).opcode in _BRANCHES:
-                shown.add((ptx.function, ptx.equal))
-            if opcode in _STORES and not is_guarded(instruction):
-                shown.add((ptx.function, ptx.equal))
-        return shown
+        certain: set[tuple[str, int]] = set()
+        probable: set[tuple[str, int]] = set()
+        for index in indices:
+            block, statements = self._graph.blocks[index], self._statements[index]
+            for instruction, statement in zip(block.instructions, statements, strict=True):
+                ptx = self._block(statement)
+                if ptx is None or statement is None:
+                    continue
+                if base_of(instruction.opcode) in _STORES and not is_guarded(instruction):
+                    certain.add((ptx.function, ptx.equal))
+                last = instruction is block.instructions[-1] and len(block.successors) != 1
+                if last and self._flow.instruction(statement).opcode in _BRANCHES:
+                    probable.add((ptx.function, ptx.equal))
+        return certain, probable
 
     def _likely(
         self,
         groups: Mapping[tuple[str, int], list[PtxBlock]],
-        candidates: Mapping[PtxBlock, list[int]],
+        held: Mapping[PtxBlock, int],
+        branching: set[tuple[str, int]],
     ) -> tuple[str, int]:
-        """Return which of several PTX blocks runs as often as a block of machine code that shows none.
+        """Return which PTX blocks run as often as machine code without a store.
 
-        A block that is here as a whole does; the first of several, since the code of a branch that became
-        predicates follows the code in front of it. Else the one with most instructions does.
+        Those that are there as a whole do; the first of several, since the code of a branch that became
+        predicates follows the code in front of it. Else those whose branch is there, or the largest part.
         """
+        size = {key: sum(held[ptx] for ptx in blocks) for key, blocks in groups.items()}
         whole = [
             key
             for key, blocks in groups.items()
-            if all(self._is_whole(ptx, candidates[ptx]) for ptx in blocks)
+            if size[key] >= _WHOLE and all(self._is_whole(ptx, held[ptx]) for ptx in blocks)
         ]
         if whole:
             return min(whole, key=lambda key: key[1])
-        return max(groups, key=lambda key: sum(len(candidates[ptx]) for ptx in groups[key]))
+        branches = groups.keys() & branching
+        return max(branches or groups, key=lambda key: size[key])
 
-    def _is_whole(self, ptx: PtxBlock, positions: list[int]) -> bool:
-        """True if all machine instructions of a PTX block are at these positions."""
-        return len(positions) == sum(
+    def _is_whole(self, ptx: PtxBlock, number: int) -> bool:
+        """True if a PTX block has no more than this number of machine instructions."""
+        return number == sum(
             counter.total() for statements in self._found[ptx].values() for counter in statements.values()
         )
 
