@@ -23,6 +23,9 @@ if TYPE_CHECKING:
 
 __all__ = ["BlockCosts", "Schedule"]
 
+#: Cycles that ptxas 13 leaves between an instruction that writes a predicate and a branch or a guarded
+#: instruction that reads it, and behind a branch, in code for sm_90a and sm_100a.
+_PREDICATE, _BRANCH = 13.0, 5.0
 #: Where costs come from: ptxas's schedule of the machine code, or the default expansion.
 Schedule = Literal["ptxas", "default"]
 
@@ -88,10 +91,14 @@ class BlockCosts:
                 # Equal instructions are parts of one wide one, others need each other's results.
                 again = position > 0 and opcode == opcodes[position - 1] and opcode[0] != "D"
                 done += 1.0 if again else max(1.0, pipes.latency(opcode), pipes.held(opcode))
+                if opcode in ("BRA", "EXIT"):
+                    done += _BRANCH - 1.0
                 found.issues += 1.0
                 for name, cycles in pipes.occupied(opcode).items():
                     found.pipes[name] = found.pipes.get(name, 0.0) + cycles
-            arrives.update(dict.fromkeys((register.name for register in writes), done))
+            for register in writes:
+                late = _PREDICATE - pipes.latency(opcodes[-1]) if opcodes and register.type.bits == 1 else 0.0
+                arrives[register.name] = done + max(0.0, late)
             found.cycles = max(found.cycles, done)
         found.cycles = max(found.cycles, found.issues, *found.pipes.values())
         return found

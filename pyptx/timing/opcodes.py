@@ -64,6 +64,7 @@ _KINDS = {
     "control": OpcodeClass(latency="alu.latency_clk"),
     "elsewhere": OpcodeClass(elsewhere=True),
     "tensor": OpcodeClass("hmma", latency="shfl.latency_clk"),
+    "texture": OpcodeClass(latency="l2.latency_clk"),
     "syncs": OpcodeClass(latency="mbarrier.arrive_clk"),
     "warpsync": OpcodeClass(holds="bar.warp_sync_clk"),
     "setmaxnreg": OpcodeClass(holds="sm.setmaxnreg_clk"),
@@ -100,7 +101,8 @@ elsewhere: BAR LD LDG LDGMC LDGSTS LDS LDSM STSM ST STG STS STAS ATOM ATOMG ATOM
     UGETNEXTWORKID UMEMSETS UTCATOMSWS UTCBAR UTCCP UTCHMMA UTCIMMA UTCMXQMMA UTCOMMA UTCQMMA UTCSHIFT
     LDTM STTM LDT STT BGMMA HGMMA IGMMA QGMMA
 tensor: HMMA IMMA DMMA BMMA QMMA OMMA
-syncs: SYNCS SYNCSU
+texture: TEX TLD TLD4 TMML TXD TXQ SUATOM SULD SURED SUST
+syncs: SYNCS SYNCSU ARRIVES
 warpsync: WARPSYNC
 setmaxnreg: USETMAXREG
 membar: MEMBAR

@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from pyptx.core.errors import AssembleError, LaunchError, SharedMemoryError
 from pyptx.runtime import machine_code
 from pyptx.runtime.loader import LoadedKernel, load
-from pyptx.toolchain import Tool, cache
+from pyptx.toolchain import Assembly, Message, Tool, ToolReport, cache
 from pyptx.toolchain.cache import CachedCubin, CubinCache, CubinSource
 from tests.runtime.fake_driver import STATUS, FakeDriver, installed
 
