@@ -17,8 +17,8 @@ def test_dominators() -> None:
 
 def test_loops_are_found_outer_ones_first() -> None:
     outer, inner = natural_loops(NESTED)
-    assert (outer.head, outer.nodes, outer.latches) == (1, {1, 2, 3, 4, 5}, {5})
-    assert (inner.head, inner.nodes, inner.latches) == (4, {4}, {4})
+    assert (outer.head, outer.nodes, outer.latches) == (1, frozenset({1, 2, 3, 4, 5}), frozenset({5}))
+    assert (inner.head, inner.nodes, inner.latches) == (4, frozenset({4}), frozenset({4}))
 
 
 def test_unreached_nodes() -> None:
