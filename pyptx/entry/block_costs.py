@@ -1,32 +1,115 @@
-"""What the code of a kernel costs on a GPU, block by block."""
+"""What the code of a kernel costs on a GPU, block by block.
+
+By ptxas's schedule where there is ptxas and nvdisasm, and by a default expansion of each instruction
+elsewhere, or for a text that ptxas refuses for the target of the GPU.
+"""
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Literal
+
+from ..core.errors import AssembleError, TargetError, ToolNotFoundError
 from ..core.records import dataclass
-from ..sim.clock.machine import Costs
+from ..flow import accesses
+from ..ir import Instruction
 from ..sim.code.function import CodeBlock
 from ..timing.constants import Gpu
+from ..timing.expansions import expansion
+from ..timing.opcodes import Pipes
 from .specialize import Specialization
 
-__all__ = ["block_costs"]
+if TYPE_CHECKING:
+    from ..toolchain.schedule.costs import StatementCost
+
+__all__ = ["BlockCosts", "Schedule"]
+
+#: Cycles that ptxas 13 leaves between an instruction that writes a predicate and a branch or a guarded
+#: instruction that reads it, and behind a branch, in code for sm_90a and sm_100a.
+_PREDICATE, _BRANCH = 13.0, 5.0
+#: Where costs come from: ptxas's schedule of the machine code, or the default expansion.
+Schedule = Literal["ptxas", "default"]
 
 
-@dataclass(frozen=True)
+@dataclass(slots=True)
 class _Cost:
     cycles: float
     issues: float
     pipes: dict[str, float]
 
 
-def block_costs(special: Specialization, gpu: Gpu) -> Costs:
-    """Return the cost of each block of a kernel's code."""
-    known: dict[CodeBlock, _Cost] = {}
+class BlockCosts:
+    """The cost of each block of a kernel's code. Calling it returns the cost of a block.
 
-    def cost(block: CodeBlock) -> _Cost:
-        found = known.get(block)
+    Attributes:
+        schedule: where the costs come from.
+        reason: why they do not come from ptxas; empty if they do.
+    """
+
+    def __init__(self, special: Specialization, gpu: Gpu) -> None:
+        self._pipes = Pipes(gpu)
+        self._known: dict[CodeBlock, _Cost] = {}
+        self.schedule: Schedule = "ptxas"
+        self.reason = ""
+        self._statements: dict[tuple[str, int], StatementCost] = {}
+        try:
+            self._statements = _scheduled(special, gpu, self._pipes)
+        except (AssembleError, TargetError, ToolNotFoundError) as error:
+            self.schedule, self.reason = "default", str(error).partition("\n")[0]
+
+    def __call__(self, block: CodeBlock) -> _Cost:
+        found = self._known.get(block)
         if found is None:
-            steps = max(1, block.steps)
-            found = known[block] = _Cost(2.0 * steps, float(steps), {})
+            made = self._default(block) if self.schedule == "default" else self._from_machine_code(block)
+            if block.taken is not None and block.taken <= block.index:
+                made.cycles = max(1.0, made.cycles)  # time goes on in every loop
+            found = self._known[block] = made
         return found
 
-    return cost
+    def _from_machine_code(self, block: CodeBlock) -> _Cost:
+        found = _Cost(0.0, 0.0, {})
+        for number in block.statements:
+            cost = self._statements.get((block.code.function.name, number))
+            if cost is not None:
+                found.cycles += cost.cycles
+                found.issues += cost.issues
+                for name, cycles in cost.pipes.items():
+                    found.pipes[name] = found.pipes.get(name, 0.0) + cycles
+        return found
+
+    def _default(self, block: CodeBlock) -> _Cost:
+        """Return the cost of a block whose instructions are issued as soon as their operands are there."""
+        pipes, body = self._pipes, block.code.function.body
+        found = _Cost(0.0, 0.0, {})
+        arrives: dict[str, float] = {}
+        for number in block.statements:
+            instruction = body[number]
+            assert isinstance(instruction, Instruction)
+            opcodes = expansion(instruction.opcode, instruction.modifiers)
+            reads, writes = accesses(instruction)
+            done = max((arrives.get(register.name, 0.0) for register in reads), default=0.0)
+            for position, opcode in enumerate(opcodes):
+                # Equal instructions are parts of one wide one, others need each other's results.
+                again = position > 0 and opcode == opcodes[position - 1] and opcode[0] != "D"
+                done += 1.0 if again else max(1.0, pipes.latency(opcode), pipes.held(opcode))
+                if opcode in ("BRA", "EXIT"):
+                    done += _BRANCH - 1.0
+                found.issues += 1.0
+                for name, cycles in pipes.occupied(opcode).items():
+                    found.pipes[name] = found.pipes.get(name, 0.0) + cycles
+            for register in writes:
+                late = _PREDICATE - pipes.latency(opcodes[-1]) if opcodes and register.type.bits == 1 else 0.0
+                arrives[register.name] = done + max(0.0, late)
+            found.cycles = max(found.cycles, done)
+        found.cycles = max(found.cycles, found.issues, *found.pipes.values())
+        return found
+
+
+def _scheduled(special: Specialization, gpu: Gpu, pipes: Pipes) -> dict[tuple[str, int], StatementCost]:
+    from ..toolchain.schedule.costs import statement_costs
+    from ..toolchain.schedule.statements import statement_code
+
+    key = "statements", gpu.target
+    code = special.loaded.get(key)
+    if code is None:
+        code = special.loaded[key] = statement_code(special.module, gpu.target, special.entry)
+    return statement_costs(code, special.module, pipes)

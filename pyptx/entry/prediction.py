@@ -30,7 +30,7 @@ from ..timing.constants import Gpu
 from ..timing.constants import gpu as gpu_of
 from ..timing.scores import score_of
 from .arguments import KernelArguments
-from .block_costs import block_costs
+from .block_costs import BlockCosts, Schedule
 from .bounds import Estimate, bound_of, interval_of, stratum_of
 from .execute import request_of
 from .prediction_text import described, markdown, times
@@ -68,6 +68,9 @@ class Prediction:
         mhz_interval: between which frequencies the clock law places the multiprocessors.
         lifted: the unit that has no limit here (:meth:`without`), or empty.
         timer: runs the launch again for other questions.
+        schedule: ``"ptxas"`` if the code of threads costs what ptxas's schedule of the machine code says;
+            ``"default"`` if it costs a default expansion of each instruction.
+        schedule_reason: why the costs are not those of ptxas; empty if they are.
     """
 
     entry: str
@@ -76,6 +79,8 @@ class Prediction:
     timing: Timing
     mhz_interval: tuple[float, float]
     timer: LaunchTimer
+    schedule: Schedule
+    schedule_reason: str
     lifted: str = ""
     _without: dict[str, Prediction] = field(default_factory=dict)
 
@@ -333,7 +338,8 @@ def predict_launch(
     """Return the prediction of a launch. Arguments and errors are those of :meth:`.Kernel.predict`."""
     constants = gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu))
     request, _ = request_of(special, options, arguments, poison=False)
-    timer = LaunchTimer(request, constants, block_costs(special, constants), unknown=unknown, timeout=timeout)
+    costs = BlockCosts(special, constants)
+    timer = LaunchTimer(request, constants, costs, unknown=unknown, timeout=timeout)
     mhz = constants.value(_FASTEST) if isinstance(clock, str) else _locked(float(clock), constants)
     low = high = mhz
     for _ in range(_ROUNDS):
@@ -354,4 +360,13 @@ def predict_launch(
         if abs(wanted / mhz - 1) < _CLOSE:
             break
         mhz = wanted
-    return Prediction(request.function.name, constants, clock, timing, (low, high), timer)
+    return Prediction(
+        request.function.name,
+        constants,
+        clock,
+        timing,
+        (low, high),
+        timer,
+        costs.schedule,
+        costs.reason,
+    )

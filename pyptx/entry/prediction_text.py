@@ -36,6 +36,8 @@ def described(prediction: Prediction) -> Iterator[str]:
     yield f"{_head(prediction)}{without}: {times(prediction)}, {_figures(prediction)}"
     yield f"bound by: {prediction.bound}"
     yield "busy: " + _shares(prediction.busy.items(), _BUSY)
+    if prediction.schedule == "default":
+        yield f"code costs a default expansion, not ptxas's schedule: {prediction.schedule_reason}"
     placement, sms = prediction.timing.placement, int(prediction.constants.value("sm.count"))
     used = placement.positions * placement.size
     if used < sms or placement.waves > 1:

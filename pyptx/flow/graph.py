@@ -12,7 +12,7 @@ from ..core.errors import TraceError
 from ..core.records import dataclass
 from ..ir import Function, Instruction, LabelStatement, Raw, TargetList
 
-__all__ = ["EXIT", "Block", "Graph", "control_flow", "reconvergence"]
+__all__ = ["EXIT", "Block", "Graph", "control_flow", "post_dominators", "reconvergence"]
 
 #: The number that stands for the end of the function in place of a block's index.
 EXIT = -1
@@ -107,7 +107,7 @@ def control_flow(
             if end.guard is None:
                 fallthrough = None
         blocks.append(Block(number, tuple(group), taken, fallthrough, table))
-    return Graph(tuple(blocks), _post_dominators([block.successors for block in blocks]))
+    return Graph(tuple(blocks), post_dominators([block.successors for block in blocks]))
 
 
 def reconvergence(graph: Graph, ends: Callable[[Instruction], bool]) -> tuple[int, ...]:
@@ -127,14 +127,14 @@ def reconvergence(graph: Graph, ends: Callable[[Instruction], bool]) -> tuple[in
     for block in blocks:
         stay = [t for t in block.successors if t not in final and not (t == EXIT and ending[block.index])]
         staying.append(tuple(stay) or block.successors)
-    met = list(_post_dominators(staying))
+    met = list(post_dominators(staying))
     sinks = [n for n, targets in enumerate(staying) if targets == (EXIT,) and ending[n]]
     for sink in sinks[: -_MOST_SINKS - 1 : -1]:
         if len(sinks) == 1 or all(met[n] != EXIT or len(staying[n]) == 1 for n in range(len(blocks))):
             break
         # Post-dominators of the graph without the other blocks that end threads.
         alone = [() if n in sinks and n != sink else targets for n, targets in enumerate(staying)]
-        met = [a if a != EXIT else b for a, b in zip(met, _post_dominators(alone), strict=True)]
+        met = [a if a != EXIT else b for a, b in zip(met, post_dominators(alone), strict=True)]
     return tuple(a if a != EXIT else b for a, b in zip(met, graph.ipdom, strict=True))
 
 
@@ -144,8 +144,11 @@ def _labeled(name: str, labels: dict[str, int], instruction: Instruction) -> int
     return labels[name]
 
 
-def _post_dominators(edges: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
-    """Return each block's immediate post-dominator (Cooper, Harvey and Kennedy on the reversed graph)."""
+def post_dominators(edges: Sequence[tuple[int, ...]]) -> tuple[int, ...]:
+    """Return each block's immediate post-dominator, or EXIT: Cooper, Harvey and Kennedy, graph reversed.
+
+    ``edges`` has the successors of each block, among them EXIT.
+    """
     count = len(edges)
     end = count
     successors = [[end if s == EXIT else s for s in targets] for targets in edges]

@@ -56,7 +56,7 @@ def cubins(
     tool = None if cache is None else _ptxas(device)
     source = CubinSource(entry, text, target, _WITH_LINES)
     if cache is not None and tool is not None:
-        found = cache.find(source, _name(tool))
+        found = cache.find(source, tool.label)
         if found is not None:
             _log.info("%s: machine code of %s from the user's cache", entry, found.tool)
             yield _candidate(found, cache, source)
@@ -89,20 +89,13 @@ def keep(printed: PrintedModule, entry: str, assembly: Assembly) -> None:
     """Put what ptxas has made of a text with lines into the user's cache, where a launch will find it."""
     cache = user_cache()
     if cache is not None:
-        cache.store(
-            CubinSource(entry, printed.text, assembly.target, _WITH_LINES), _kept(assembly, assembly.ptxas)
-        )
-
-
-def _kept(assembly: Assembly, tool: Tool) -> CachedCubin:
-    log = "\n".join(map(str, assembly.report.messages))
-    return CachedCubin(assembly.cubin, _name(tool), log)
+        cache.store(CubinSource(entry, printed.text, assembly.target, _WITH_LINES), assembly.kept)
 
 
 def _assembled(printed: PrintedModule | str, target: str, tool: Tool) -> CachedCubin:
     from ..toolchain import assemble
 
-    return _kept(assemble(printed, target, ptxas=tool), tool)
+    return assemble(printed, target, ptxas=tool).kept
 
 
 def _ptxas(device: DeviceInfo) -> Tool | None:
@@ -112,10 +105,6 @@ def _ptxas(device: DeviceInfo) -> Tool | None:
     except ToolNotFoundError:
         return None
     return tool if tool.version[0] <= device.driver_version[0] else None
-
-
-def _name(tool: Tool) -> str:
-    return f"ptxas-{tool.version_text}"
 
 
 def _candidate(cubin: CachedCubin, cache: CubinCache, source: CubinSource) -> Candidate:

@@ -47,6 +47,11 @@ class Tool:
         """The version as text, such as ``"13.5.37"``."""
         return ".".join(map(str, self.version))
 
+    @property
+    def label(self) -> str:
+        """Name and version, such as ``"ptxas-13.5.37"``: the name of its folders in the cache of cubins."""
+        return f"{self.name}-{self.version_text}"
+
     def __str__(self) -> str:
         return f"{self.name} {self.version_text} ({self.found}: {self.path})"
 

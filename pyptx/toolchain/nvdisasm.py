@@ -30,6 +30,8 @@ _INSTRUCTION = re.compile(
     r"(?P<indent>\s*)/\*(?P<address>[0-9a-f]+)\*/\s+"
     r"(?P<text>\{?\s*(?:@!?U?P\w+\s+)?(?P<opcode>[A-Z][\w.]*)[^;]*;\s*\}?)"
 )
+#: A label in front of an instruction, or the name of a routine.
+_LABEL = re.compile(r"(?P<label>[.$\w]+):\s*$")
 #: One of the two words of an instruction, at the end of a line; the lower one is on the instruction's line.
 _WORD = re.compile(r"\s*/\* 0x(?P<word>[0-9a-f]{16}) \*/\s*$")
 _ENCODED = "--print-instruction-encoding"
@@ -46,6 +48,7 @@ class MachineInstruction:
         text: the instruction with guard and operands.
         control: when it is issued, and what it waits for.
         location: the author's line, or None.
+        labels: the labels that stand in front of it.
     """
 
     function: str
@@ -54,6 +57,7 @@ class MachineInstruction:
     text: str
     control: ControlCode
     location: SourceLocation | None
+    labels: tuple[str, ...] = ()
 
 
 def machine_instructions(
@@ -66,14 +70,18 @@ def machine_instructions(
     printed = _printed(cubin, nvdisasm, ("--print-code", "--print-line-info-inline", _ENCODED), 300.0)
     found: list[MachineInstruction] = []
     function = ""
+    labels: tuple[str, ...] = ()
     for location, text, control in _controlled(_located(printed.splitlines())):
         if section := _SECTION.match(text):
-            function = section["function"]
+            function, labels = section["function"], ()
+        elif label := _LABEL.match(text):
+            labels += (label["label"],)
         elif control is not None and (instruction := _INSTRUCTION.match(text)):
             address, words = int(instruction["address"], 16), " ".join(instruction["text"].split())
             found.append(
-                MachineInstruction(function, address, instruction["opcode"], words, control, location)
+                MachineInstruction(function, address, instruction["opcode"], words, control, location, labels)
             )
+            labels = ()
     return found
 
 

@@ -12,6 +12,7 @@ from pathlib import Path
 from ..core.errors import TargetError
 from ..core.records import dataclass
 from ..ir.printer import PrintedModule
+from .cache import CachedCubin
 from .find import Tool, find_ptxas
 from .messages import Message, Resources, ToolReport, read_report
 from .rejections import located, rejection
@@ -68,6 +69,11 @@ class Assembly:
     def notes(self) -> tuple[Message, ...]:
         """Notes such as C7508 (setmaxnreg ignored) or C7517 (wgmma wait inserted): the code is slower."""
         return self.report.notes
+
+    @property
+    def kept(self) -> CachedCubin:
+        """What a cache of cubins keeps of it."""
+        return CachedCubin(self.cubin, self.ptxas.label, "\n".join(map(str, self.report.messages)))
 
 
 def assemble(

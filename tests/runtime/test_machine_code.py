@@ -6,7 +6,6 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,7 +13,7 @@ import pytest
 from pyptx.core.errors import AssembleError, LaunchError, SharedMemoryError
 from pyptx.runtime import machine_code
 from pyptx.runtime.loader import LoadedKernel, load
-from pyptx.toolchain import Tool, cache
+from pyptx.toolchain import Assembly, Message, Tool, ToolReport, cache
 from pyptx.toolchain.cache import CachedCubin, CubinCache, CubinSource
 from tests.runtime.fake_driver import STATUS, FakeDriver, installed
 
@@ -46,8 +45,8 @@ class Ptxas:
         if self.refuses:
             raise AssembleError("ptxas refused the text")
         text = printed if isinstance(printed, str) else printed.text
-        messages = ("info: 4 registers",)
-        return SimpleNamespace(cubin=cubin_of(text), ptxas=ptxas, report=SimpleNamespace(messages=messages))
+        report = ToolReport((Message("info", "4 registers"),))
+        return Assembly(cubin_of(text), report, ptxas, target)
 
 
 def cubin_of(text: str) -> bytes:

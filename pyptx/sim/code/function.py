@@ -129,6 +129,9 @@ class CodeBlock:
     #: Lines of the block's first and last instruction.
     lines: tuple[SourceLocation | None, SourceLocation | None] = (None, None)
     steps: int = 0
+    #: Numbers of its instructions in the function's body. A guarded instruction that has a block of its own
+    #: belongs to the block with the guard, which all lanes run.
+    statements: tuple[int, ...] = ()
     wide: Callable[..., Any] | None = None
     masked: Callable[..., Any] | None = None
     lane: Callable[..., Any] | None = None
@@ -439,12 +442,16 @@ class FunctionCode:
         if end is not None and alone:
             # Lanes whose guard is true go to a block of their own; the others skip it.
             guard = self._guard(end[1])
-            self._append(CodeBlock(self, number, [], number + 1, following, rpc, end[1], guard, team=True))
+            guarded = CodeBlock(self, number, [], number + 1, following, rpc, end[1], guard, team=True)
+            guarded.statements = (end[0],)
+            self._append(guarded)
             number += 1
         if end is not None and end[0] in calls:
             assert following is not None
             site = self._site(end[1], bindings[end[0]])
-            self._append(CodeBlock(self, number, [], None, following, rpc, call=site, steps=1))
+            called = CodeBlock(self, number, [], None, following, rpc, call=site, steps=1)
+            called.statements = () if alone else (end[0],)
+            self._append(called)
             return
         ops = [
             (replace(i, guard=None) if alone else i, self._op(index, i, bindings[index], meanings[index]))
@@ -452,6 +459,7 @@ class FunctionCode:
             if index in meanings
         ]
         made = CodeBlock(self, number, ops, taken, following, rpc, steps=len(block.instructions))
+        made.statements = () if alone else tuple(index for index, _ in block.instructions)
         if end is not None:
             if block.table:
                 made.table = tuple(

@@ -1,0 +1,218 @@
+"""Which pipe a machine instruction occupies for how long, and when its result is there.
+
+Owns the classes of the opcodes of sm_90 and sm_100 (CUDA Binary Utilities, tables of the instruction sets of
+Hopper and Blackwell) and the constants of a GPU that each class reads. ptxas writes the latency of most
+instructions into the code, as stalls; a class has a latency where the end of the instruction is signalled by
+a scoreboard barrier. Instructions whose waits the timed machine models, such as loads and ``SYNCS``, have
+none: ``elsewhere``.
+
+Two latencies stand for others that no source gives: results of S2R, fp64 and of opcodes that are not listed
+take as long as those of MUFU, if a barrier signals them. Opcodes that are not listed occupy the ALU.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+
+from ..core.records import dataclass
+from .constants import Gpu
+
+__all__ = ["OpcodeClass", "Pipes", "class_of", "is_known"]
+
+#: Lanes of a warp.
+_LANES = 32
+
+
+@dataclass(frozen=True, slots=True)
+class OpcodeClass:
+    """How machine instructions of a kind are executed.
+
+    Attributes:
+        pipe: the pipe of an SM sub-partition that they occupy; empty for none beside the issue slot.
+        lanes: the constant with the lanes that all pipes of an SM take in a cycle.
+        latency: the constant with the cycles until a barrier signals the result.
+        elsewhere: whether the timed machine models the wait for the result, so that it takes no time here.
+        holds: the constant with the cycles for which the warp issues nothing else; empty for none.
+        passes: how often the instruction goes through its pipe.
+    """
+
+    pipe: str = ""
+    lanes: str = ""
+    latency: str = "mufu.latency_clk"
+    elsewhere: bool = False
+    holds: str = ""
+    passes: float = 1.0
+
+
+_KINDS = {
+    "fma": OpcodeClass("fma", "fma.lanes_per_clk", "fma.latency_clk"),
+    # Two results a lane.
+    "fma_pair": OpcodeClass("fma", "fma.lanes_per_clk", "fma.latency_clk", passes=2.0),
+    # Half of the FMA pipe multiplies integers.
+    "imad": OpcodeClass("fma", "alu.lanes_per_clk", "alu.latency_clk"),
+    "alu": OpcodeClass("alu", "alu.lanes_per_clk", "alu.latency_clk"),
+    "mufu": OpcodeClass("mufu", "mufu.lanes_per_clk", "mufu.latency_clk"),
+    "cvt": OpcodeClass("cvt", "cvt.lanes_per_clk", "mufu.latency_clk"),
+    "fp64": OpcodeClass("fp64", "fp64.lanes_per_clk"),
+    "shfl": OpcodeClass("shfl", "shfl.lanes_per_clk", "shfl.latency_clk"),
+    "uniform": OpcodeClass("uniform", "alu.lanes_per_clk", "alu.latency_clk"),
+    "special": OpcodeClass(),
+    "constant": OpcodeClass(latency="lds.latency_clk"),
+    "local": OpcodeClass(latency="ldg.latency_l1_clk"),
+    "control": OpcodeClass(latency="alu.latency_clk"),
+    "elsewhere": OpcodeClass(elsewhere=True),
+    "tensor": OpcodeClass("hmma", latency="shfl.latency_clk"),
+    "texture": OpcodeClass(latency="l2.latency_clk"),
+    "syncs": OpcodeClass(latency="mbarrier.arrive_clk"),
+    "warpsync": OpcodeClass(holds="bar.warp_sync_clk"),
+    "setmaxnreg": OpcodeClass(holds="sm.setmaxnreg_clk"),
+    "membar": OpcodeClass(latency=""),
+    "fence": OpcodeClass(latency="fence.proxy_async_all_clk"),
+}
+_UNLISTED = OpcodeClass("alu", "alu.lanes_per_clk")
+#: The opcodes of each kind.
+_OPCODES = """
+fma: FADD FADD32I FFMA FFMA32I FMUL FMUL32I FSWZADD HADD2 HADD2_32I HFMA2 HFMA2_32I HMUL2 HMUL2_32I FHADD
+    FHFMA
+fma_pair: FADD2 FFMA2 FMUL2
+imad: IMAD IMUL IMUL32I IDP IDP4A
+alu: FCHK FMNMX FMNMX3 FSEL FSET FSETP HMNMX2 HSET2 HSETP2 VHMNMX BMSK IABS IADD IADD2 IADD3 IADD32I
+    IADD64 IMNMX ISCADD ISCADD32I ISETP LEA LOP LOP3 LOP32I SHF SHL SHR VABSDIFF VABSDIFF4 VIADD VIADD2
+    VIADDMNMX VIMNMX VIMNMX3 MOV MOV32I MOV64IUR PRMT SEL SEL64 SGXT PLOP3 PSETP P2R R2P VOTE CS2R I2FP
+    I2I I2IP LEPC ELECT RPCMOV BMOV MOVM
+mufu: MUFU BREV FLO POPC
+cvt: F2F F2FP F2I F2IP FRND I2F
+fp64: DADD DFMA DMUL DSETP DMNMX
+shfl: SHFL MATCH REDUX CREDUX
+uniform: R2UR UBMSK UBREV UCLEA UFADD UFFMA UFMUL UFMNMX UFSEL UFSET UFSETP UF2F UF2FP UF2I UF2IP UFRND
+    UI2F UI2FP UI2I UI2IP UIABS UFLO UIADD3 UIMAD UIMNMX UISETP ULEA ULEPC ULOP ULOP3 ULOP32I UMOV UP2UR
+    UPLOP3 UPOPC UPRMT UPSETP UR2UP UR2R USEL USGXT USHF USHL USHR UVIADD UVIMNMX UVIMNMX3 VOTEU UIADD64
+    USEL64
+special: S2R S2UR B2R R2B GETLMEMBASE SETLMEMBASE SETCTAID QSPC PMTRIG UVIRTCOUNT
+constant: LDC LDCU ULDC
+local: LDL
+control: BPT BRA BREAK BRX BRXU BSSY BSYNC CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL NANOSLEEP NOP PREEXIT
+    RET YIELD DEPBAR LDGDEPBAR ACQBULK ACQSHMINIT STL UCGABAR_ARV UCGABAR_WAIT WARPGROUP WARPGROUPSET
+    USETSHMSZ ERRBAR CGAERRBAR CCTL CCTLL CCTLT
+elsewhere: BAR LD LDG LDGMC LDGSTS LDS LDSM STSM ST STG STS STAS ATOM ATOMG ATOMS RED REDG REDAS UREDGR
+    USTGR UBLKCP UBLKPF UBLKRED UTMACCTL UTMACMDFLUSH UTMALDG UTMALST UTMAPF UTMAREDG UTMASTG
+    UGETNEXTWORKID UMEMSETS UTCATOMSWS UTCBAR UTCCP UTCHMMA UTCIMMA UTCMXQMMA UTCOMMA UTCQMMA UTCSHIFT
+    LDTM STTM LDT STT BGMMA HGMMA IGMMA QGMMA
+tensor: HMMA IMMA DMMA BMMA QMMA OMMA
+texture: TEX TLD TLD4 TMML TXD TXQ SUATOM SULD SURED SUST
+syncs: SYNCS SYNCSU ARRIVES
+warpsync: WARPSYNC
+setmaxnreg: USETMAXREG
+membar: MEMBAR
+fence: FENCE
+"""
+
+
+def _listed() -> dict[str, OpcodeClass]:
+    found: dict[str, OpcodeClass] = {}
+    kind = _UNLISTED
+    for word in _OPCODES.split():
+        if word.endswith(":"):
+            kind = _KINDS[word[:-1]]
+        else:
+            found[word] = kind
+    return found
+
+
+_CLASSES = _listed()
+#: Opcodes whose modifiers change the class: a pattern of the whole opcode, and the class.
+_SPECIAL_CASES: tuple[tuple[re.Pattern[str], OpcodeClass], ...] = (
+    # Conversions from and to 64 bits.
+    (
+        re.compile(r"(F2F|F2I|I2F|FRND)\..*64"),
+        OpcodeClass("cvt", "mufu.lanes_per_clk", "mufu.latency_clk"),
+    ),
+    (re.compile(r"SYNCS\.PHASECHK"), OpcodeClass(latency="mbarrier.test_clk")),
+    (re.compile(r"MEMBAR\..*(GPU|SYS|VC)"), OpcodeClass(latency="fence.gpu_clk")),
+    (re.compile(r"FENCE\.VIEW\.ASYNC\.[ST]"), OpcodeClass(latency="fence.proxy_async_clk")),
+)
+#: Shape of an mma as two or three numbers in the opcode, with the operands' type: HMMA.16816.F32.BF16.
+_SHAPE = re.compile(r"\.(8|16)x?(8)x?(\d{1,3})\b")
+
+
+@cache
+def class_of(opcode: str) -> OpcodeClass:
+    """Return the class of an opcode with its modifiers, such as ``MUFU.EX2``."""
+    for pattern, found in _SPECIAL_CASES:
+        if pattern.match(opcode):
+            return found
+    return _CLASSES.get(opcode.partition(".")[0], _UNLISTED)
+
+
+def is_known(opcode: str) -> bool:
+    """True if the opcode is listed."""
+    return opcode.partition(".")[0] in _CLASSES
+
+
+def _mma_flops(opcode: str) -> float:
+    """Return the operations of an mma that its opcode spells, in 16-bit operations of the same rate.
+
+    A tensor core takes as many bytes of A and B in a cycle, whatever their type.
+    """
+    shape = _SHAPE.search(opcode)
+    if shape is None:
+        return 2.0 * 16 * 8 * 16
+    operations = 2.0 * int(shape[1]) * int(shape[2]) * int(shape[3])
+    if ".SP" in opcode:  # half of A is zero, and takes no time
+        operations /= 2
+    return operations * _bits_of(opcode) / 16
+
+
+def _bits_of(opcode: str) -> int:
+    """Return the size of the operands' type of an mma."""
+    name, _, modifiers = opcode.partition(".")
+    if name == "DMMA":
+        return 64
+    if name == "BMMA":
+        return 1
+    if "TF32" in modifiers:
+        return 32
+    if re.search(r"[SU]4\b", modifiers) or name == "OMMA":
+        return 4
+    return 8 if name in ("IMMA", "QMMA") else 16
+
+
+class Pipes:
+    """The pipes of a sub-partition of one GPU: for how long instructions occupy them, and their latencies.
+
+    Args:
+        gpu: the constants.
+    """
+
+    def __init__(self, gpu: Gpu) -> None:
+        self._gpu = gpu
+        self._parts = gpu.value("sm.schedulers")
+        self._occupied: dict[str, Mapping[str, float]] = {}
+
+    def occupied(self, opcode: str) -> Mapping[str, float]:
+        """Return the cycles of the pipe that an instruction of a warp occupies; empty if it occupies none."""
+        found = self._occupied.get(opcode)
+        if found is None:
+            found = self._occupied[opcode] = self._occupy(opcode)
+        return found
+
+    def _occupy(self, opcode: str) -> Mapping[str, float]:
+        kind = class_of(opcode)
+        if kind.pipe == "hmma":
+            rate = self._gpu.value("hmma.flops_per_clk_16bit") / self._parts
+            return {kind.pipe: _mma_flops(opcode) / rate}
+        if not kind.pipe:
+            return {}
+        return {kind.pipe: kind.passes * _LANES * self._parts / self._gpu.value(kind.lanes)}
+
+    def latency(self, opcode: str) -> float:
+        """Return the cycles from the issue of an instruction to the signal of its barrier."""
+        kind = class_of(opcode)
+        return 0.0 if kind.elsewhere or not kind.latency else self._gpu.value(kind.latency)
+
+    def held(self, opcode: str) -> float:
+        """Return the cycles for which the warp issues nothing else, beyond the stall in the code."""
+        kind = class_of(opcode)
+        return self._gpu.value(kind.holds) if kind.holds else 0.0

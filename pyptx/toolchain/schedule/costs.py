@@ -1,0 +1,55 @@
+"""What an execution of each PTX statement costs, by ptxas's schedule."""
+
+from __future__ import annotations
+
+from ...core.records import dataclass
+from ...ir import Module
+from ...timing.opcodes import Pipes
+from .graph import machine_graph
+from .shares import PtxFlow, shares
+from .statements import StatementCode
+from .warp import issue_costs
+
+__all__ = ["StatementCost", "statement_costs"]
+
+
+@dataclass(slots=True)
+class StatementCost:
+    """What one execution of a statement costs a warp.
+
+    Attributes:
+        cycles: cycles of the warp alone.
+        issues: machine instructions that are issued.
+        pipes: cycles of each pipe of the warp's sub-partition.
+    """
+
+    cycles: float
+    issues: float
+    pipes: dict[str, float]
+
+
+def statement_costs(
+    code: StatementCode, module: Module, pipes: Pipes
+) -> dict[tuple[str, int], StatementCost]:
+    """Return the cost of each statement that has machine code or pays for that of others: function, number.
+
+    Args:
+        code: the machine code of ``module``.
+        module: the module.
+        pipes: the pipes of the GPU.
+    """
+    flow = PtxFlow(module.functions)
+    found: dict[tuple[str, int], StatementCost] = {}
+    for instructions in code.values():
+        graph = machine_graph(instructions)
+        costs = issue_costs(graph, pipes)
+        for index, each in shares(graph, flow).items():
+            for cost, share in zip(costs[index], each, strict=True):
+                if share is None:
+                    continue
+                total = found.setdefault(share.statement, StatementCost(0.0, 0.0, {}))
+                total.cycles += cost.cycles * share.part
+                total.issues += cost.issues * share.part
+                for name, cycles in cost.pipes.items():
+                    total.pipes[name] = total.pipes.get(name, 0.0) + cycles * share.part
+    return found

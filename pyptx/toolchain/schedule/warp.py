@@ -1,0 +1,145 @@
+"""When a warp that runs alone issues each machine instruction.
+
+Owns the walk through the blocks of a function in which the stalls and scoreboard barriers of the control
+codes decide: an instruction is issued when the stall of the one before is over, its barriers are free and its
+pipe can take it. What is pending at the end of a block (barriers, busy pipes) goes on into the next one. At
+the head of a loop, what the loop's own end left counts, not the way into the loop.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+
+from ...core.records import dataclass
+from ...timing.opcodes import Pipes
+from .graph import MachineBlock, MachineGraph
+
+__all__ = ["IssueCost", "issue_costs"]
+
+#: Walks through the blocks: what is pending settles after as many rounds as loops are nested.
+_ROUNDS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class IssueCost:
+    """What one machine instruction costs, a routine that it calls included.
+
+    Attributes:
+        cycles: from when the warp could issue it, but for barriers and pipes, to when it can issue the next.
+        issues: issue slots.
+        pipes: cycles of each pipe.
+    """
+
+    cycles: float
+    issues: float
+    pipes: Mapping[str, float]
+
+
+class _Pending:
+    """What a warp leaves behind: when barriers are free, and pipes, in cycles from the next issue on."""
+
+    __slots__ = ("barriers", "pipes")
+
+    def __init__(self, barriers: Mapping[int, float], pipes: Mapping[str, float]) -> None:
+        self.barriers, self.pipes = barriers, pipes
+
+    @staticmethod
+    def latest(states: Iterable[_Pending]) -> _Pending:
+        barriers: dict[int, float] = {}
+        pipes: dict[str, float] = {}
+        for state in states:
+            for barrier, time in state.barriers.items():
+                barriers[barrier] = max(time, barriers.get(barrier, 0.0))
+            for pipe, time in state.pipes.items():
+                pipes[pipe] = max(time, pipes.get(pipe, 0.0))
+        return _Pending(barriers, pipes)
+
+
+_NOTHING = _Pending({}, {})
+
+
+def issue_costs(graph: MachineGraph, pipes: Pipes) -> dict[int, tuple[IssueCost, ...]]:
+    """Return the costs of the instructions of each active block."""
+    routines: dict[int, IssueCost] = {}
+
+    def routine(first: int) -> IssueCost:
+        if first not in routines:
+            routines[first] = IssueCost(0.0, 0.0, {})  # a routine that calls itself
+            routines[first] = _routine(graph, first, pipes, routine)
+        return routines[first]
+
+    inside: dict[int, set[int]] = {loop.head: set(loop.latches) for loop in graph.loops}
+    left: dict[int, _Pending] = {}
+    found: dict[int, tuple[IssueCost, ...]] = {}
+    order = sorted(graph.active)
+    for _ in range(_ROUNDS):
+        for index in order:
+            sources = inside.get(index) or graph.sources[index]
+            entered = _Pending.latest(left[source] for source in sources if source in left)
+            found[index], left[index] = _walk(graph.blocks[index], entered, pipes, routine)
+    return found
+
+
+def _walk(
+    block: MachineBlock, entered: _Pending, pipes: Pipes, routine: Callable[[int], IssueCost]
+) -> tuple[tuple[IssueCost, ...], _Pending]:
+    """Return the costs of a block's instructions, and what is pending behind it."""
+    barriers, busy = dict(entered.barriers), dict(entered.pipes)
+    calls = dict(block.calls)
+    costs = []
+    ready = 0.0
+    for position, instruction in enumerate(block.instructions):
+        control, opcode = instruction.control, instruction.opcode
+        occupied = pipes.occupied(opcode)
+        issued = ready
+        for barrier in control.waits:
+            issued = max(issued, barriers.get(barrier, 0.0))
+        for pipe in occupied:
+            issued = max(issued, busy.get(pipe, 0.0))
+        for pipe, cycles in occupied.items():
+            busy[pipe] = issued + cycles
+        if control.write_barrier is not None:
+            done = issued + pipes.latency(opcode)
+            barriers[control.write_barrier] = max(done, barriers.get(control.write_barrier, 0.0))
+        following = issued + max(1.0, control.stall, pipes.held(opcode))
+        issues = 1.0
+        if position in calls:
+            called = routine(calls[position])
+            following += called.cycles
+            issues += called.issues
+            occupied = _sum(occupied, called.pipes)
+        costs.append(IssueCost(following - ready, issues, occupied))
+        ready = following
+    return tuple(costs), _Pending(
+        {barrier: time - ready for barrier, time in barriers.items() if time > ready},
+        {pipe: time - ready for pipe, time in busy.items() if time > ready},
+    )
+
+
+def _routine(graph: MachineGraph, first: int, pipes: Pipes, routine: Callable[[int], IssueCost]) -> IssueCost:
+    """Return the cost of the path through a routine with the fewest instructions."""
+    best: dict[int, tuple[int, tuple[int, ...]]] = {first: (len(graph.blocks[first].instructions), (first,))}
+    pending = [first]
+    ends: list[tuple[int, tuple[int, ...]]] = []
+    while pending:
+        index = pending.pop(0)
+        length, path = best[index]
+        if not graph.edges[index]:
+            ends.append(best[index])
+        for target in graph.edges[index]:
+            longer = length + len(graph.blocks[target].instructions)
+            if target not in best or longer < best[target][0]:
+                best[target] = longer, (*path, target)
+                pending.append(target)
+    cycles = issues = 0.0
+    occupied: Mapping[str, float] = {}
+    state = _NOTHING
+    for index in min(ends)[1] if ends else ():
+        costs, state = _walk(graph.blocks[index], state, pipes, routine)
+        for cost in costs:
+            cycles, issues, occupied = cycles + cost.cycles, issues + cost.issues, _sum(occupied, cost.pipes)
+    return IssueCost(cycles, issues, occupied)
+
+
+def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> Mapping[str, float]:
+    return {name: a.get(name, 0.0) + b.get(name, 0.0) for name in {**a, **b}}

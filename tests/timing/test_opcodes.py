@@ -1,0 +1,89 @@
+"""Pipes and latencies of machine instructions, by the constants of a GPU, and default expansions."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyptx.isa import all_forms
+from pyptx.timing.constants import gpu
+from pyptx.timing.expansions import expansion
+from pyptx.timing.opcodes import Pipes, class_of, is_known
+
+H200, B200 = gpu("h200"), gpu("b200")
+
+
+@pytest.mark.parametrize(
+    ("opcode", "pipe", "lanes"),
+    [
+        ("FFMA.FTZ", "fma", 128),
+        ("IADD3.X", "alu", 64),
+        ("IMAD.MOV.U32", "fma", 64),
+        ("MUFU.EX2", "mufu", 16),
+        ("F2FP.BF16.F32.PACK_AB", "cvt", 64),
+        ("SHFL.BFLY", "shfl", 32),
+        ("DFMA", "fp64", 64),
+    ],
+)
+def test_a_warp_occupies_a_pipe_for_its_lanes(opcode: str, pipe: str, lanes: int) -> None:
+    # An SM has four equal parts: 32 lanes of a warp, over a quarter of the lanes of the SM.
+    assert Pipes(H200).occupied(opcode) == {pipe: pytest.approx(32 / (lanes / 4))}
+
+
+def test_a_packed_instruction_takes_two_passes() -> None:
+    pipes = Pipes(B200)
+    assert pipes.occupied("FFMA2")["fma"] == 2 * pipes.occupied("FFMA")["fma"]
+
+
+@pytest.mark.parametrize(
+    ("opcode", "m", "n", "k", "bits"),
+    [
+        ("HMMA.16816.F32.BF16", 16, 8, 16, 16),
+        ("HMMA.1688.F32.TF32", 16, 8, 8, 32),
+        ("IMMA.16832.S8.S8", 16, 8, 32, 8),
+        ("HMMA.SP.16832.F32", 16, 8, 16, 16),  # half of K is zero
+    ],
+)
+def test_mma_occupies_the_tensor_core_by_its_shape(opcode: str, m: int, n: int, k: int, bits: int) -> None:
+    rate = H200.value("hmma.flops_per_clk_16bit") / 4 * 16 / bits
+    assert Pipes(H200).occupied(opcode) == {"hmma": pytest.approx(2 * m * n * k / rate)}
+
+
+def test_latencies() -> None:
+    pipes = Pipes(H200)
+    assert pipes.latency("MUFU.RCP") == H200.value("mufu.latency_clk")
+    assert pipes.latency("SYNCS.PHASECHK.TRANS64.TRYWAIT") == H200.value("mbarrier.test_clk")
+    assert pipes.latency("LDG.E.128") == pipes.latency("LDS") == 0  # the timed machine has them
+    assert pipes.held("USETMAXREG.DEALLOC.CTAPOOL") == H200.value("sm.setmaxnreg_clk")
+    assert pipes.held("FFMA") == 0
+
+
+def test_an_opcode_that_is_not_listed_occupies_the_alu() -> None:
+    assert not is_known("NEWOP.X")
+    assert class_of("NEWOP.X").pipe == "alu"
+    assert Pipes(H200).latency("NEWOP.X") == H200.value("mufu.latency_clk")
+
+
+def test_every_expansion_has_listed_opcodes() -> None:
+    opcodes = {o for form in all_forms() for o in expansion(form.opcode, form.id.split(".")[1:])}
+    assert len(opcodes) > 40
+    assert [opcode for opcode in sorted(opcodes) if not is_known(opcode)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("fma.rn.f32", ("FFMA",)),
+        ("fma.rn.f16x2", ("HFMA2",)),
+        ("add.s64", ("IADD3", "IADD3")),
+        ("mul.wide.u32", ("IMAD.WIDE",)),
+        ("ex2.approx.ftz.f32", ("MUFU",)),
+        ("cvt.rn.bf16x2.f32", ("F2FP",)),
+        ("cvt.rzi.s32.f32", ("F2I",)),
+        ("ld.shared.v4.b32", ("LDS",)),
+        ("mbarrier.try_wait.parity.shared::cta.b64", ("SYNCS.PHASECHK",)),
+        ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", ("HMMA.16816",)),
+    ],
+)
+def test_expansions(name: str, expected: tuple[str, ...]) -> None:
+    opcode, *modifiers = name.split(".")
+    assert expansion(opcode, modifiers) == expected

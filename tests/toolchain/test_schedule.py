@@ -1,0 +1,172 @@
+"""What PTX statements cost by ptxas's schedule: stalls, pipes, copies of loops, moved code, expansions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import pytest
+
+from pyptx.ir import Module, parse_module, print_module
+from pyptx.timing.constants import Gpu, gpu
+from pyptx.timing.opcodes import Pipes
+from pyptx.toolchain import Tool, assemble, machine_instructions
+from pyptx.toolchain.schedule.costs import StatementCost, statement_costs
+from pyptx.toolchain.schedule.graph import machine_graph
+from pyptx.toolchain.schedule.statements import statement_code, statement_of
+
+GPUS = pytest.mark.parametrize("where", [gpu("h200"), gpu("b200")], ids=["h200", "b200"])
+
+
+def module(body: str, target: str) -> Module:
+    """Return an entry that runs ``body`` with two f32 of memory, their address, and a number of rounds."""
+    return parse_module(
+        f".version 8.7\n.target {target}\n.address_size 64\n"
+        ".visible .entry f(.param .u64 p, .param .u32 n) {\n"
+        ".reg .b64 %a<9>; .reg .f32 %f<99>; .reg .b32 %r<9>; .reg .pred %p<9>;\n"
+        "ld.param.u64 %a0, [p]; ld.param.u32 %r0, [n];\n"
+        "ld.global.f32 %f0, [%a0]; ld.global.f32 %f1, [%a0+4];\n"
+        f"{body}\nst.global.f32 [%a0], %f0;\nret;\n}}\n"
+    )
+
+
+def costs(body: str, where: Gpu) -> dict[str, list[StatementCost]]:
+    """Return the costs of the statements of ``body``, by PTX opcode."""
+    made = module(body, where.target)
+    found = statement_costs(statement_code(made, where.target, "f"), made, Pipes(where))
+    named: dict[str, list[StatementCost]] = {}
+    for (_, number), cost in found.items():
+        named.setdefault(made.functions[0].body[number].opcode, []).append(cost)  # type: ignore[union-attr]
+    return named
+
+
+def loop(body: str, *, unrolled: bool) -> str:
+    """Return a loop of n rounds."""
+    pragma = "" if unrolled else '.pragma "nounroll";'
+    test = "add.u32 %r1, %r1, 1; setp.lt.u32 %p0, %r1, %r0; @%p0 bra again;"
+    return f"mov.u32 %r1, 0;\nagain: {pragma}\n{body}\n{test}"
+
+
+def total(found: dict[str, list[StatementCost]], *opcodes: str) -> tuple[float, float]:
+    """Return cycles and issues of the statements with these opcodes; of all without any."""
+    each: Iterable[StatementCost] = [
+        c for name, cs in found.items() if not opcodes or name in opcodes for c in cs
+    ]
+    return sum(cost.cycles for cost in each), sum(cost.issues for cost in each)
+
+
+@GPUS
+def test_each_statement_may_have_a_line_of_its_own(where: Gpu, ptxas: Tool, nvdisasm: Tool) -> None:
+    made = module(loop("fma.rn.f32 %f0, %f0, %f1, %f1;", unrolled=True), where.target)
+    plain = assemble(print_module(made), ptxas=ptxas).cubin
+    named = statement_code(made, where.target, "f")["f"]
+    assert [(i.text, i.control) for i in named] == [
+        (i.text, i.control) for i in machine_instructions(plain, nvdisasm=nvdisasm)
+    ]
+    fused = {statement_of(i) for i in named if i.opcode == "FFMA"}
+    assert {made.functions[0].body[s.number].opcode for s in fused if s} == {"fma"}  # type: ignore[union-attr]
+
+
+@GPUS
+def test_dependent_arithmetic_takes_its_latency(where: Gpu, nvdisasm: Tool) -> None:
+    fused = costs("fma.rn.f32 %f0, %f0, %f1, %f1;\n" * 32, where)["fma"]
+    assert len(fused) == 32
+    assert {cost.issues for cost in fused} == {1.0}
+    # The store that reads the last result may take it a cycle later.
+    assert sum(cost.cycles for cost in fused) == pytest.approx(32 * where.value("fma.latency_clk"), abs=2)
+
+
+@GPUS
+def test_independent_arithmetic_is_issued_without_waiting(where: Gpu, nvdisasm: Tool) -> None:
+    chains = 16
+    start = "".join(f"add.f32 %f{n}, %f0, 0f{0x3F800000 + n:08x};\n" for n in range(2, 2 + chains))
+    round_ = "".join(f"fma.rn.f32 %f{n}, %f{n}, %f1, %f1;\n" for n in range(2, 2 + chains))
+    end = "".join(f"add.f32 %f0, %f0, %f{n};\n" for n in range(2, 2 + chains))
+    fused = costs(start + round_ * 8 + end, where)["fma"]
+    assert sum(cost.pipes["fma"] for cost in fused) == 8 * chains
+    assert 8 * chains <= sum(cost.cycles for cost in fused) <= 2.5 * 8 * chains
+
+
+@GPUS
+@pytest.mark.parametrize("unrolled", [False, True])
+def test_a_loop_of_exponentials_takes_the_pipe_and_the_latency(
+    where: Gpu, unrolled: bool, nvdisasm: Tool
+) -> None:
+    found = costs(
+        loop("ex2.approx.ftz.f32 %f0, %f0;\nadd.f32 %f0, %f0, %f1;", unrolled=unrolled),
+        where,
+    )
+    (exponential,) = found["ex2"]
+    assert exponential.pipes["mufu"] == pytest.approx(32 / (where.value("mufu.lanes_per_clk") / 4))
+    assert exponential.issues == 1
+    # One round: the result of MUFU, then the sum. What is beyond them is the loop's own code.
+    least = where.value("mufu.latency_clk") + where.value("fma.latency_clk")
+    round_ = total(found, "ex2", "add", "setp", "bra")[0]
+    assert least - 1 <= round_ <= least + 25
+
+
+@GPUS
+def test_an_unrolled_loop_costs_as_much_for_each_round(where: Gpu, nvdisasm: Tool) -> None:
+    body = "ex2.approx.ftz.f32 %f0, %f0;\nadd.f32 %f0, %f0, %f1;\n" * 4
+    code = statement_code(module(loop(body, unrolled=True), where.target), where.target, "f")["f"]
+    assert sum(each.opcode.startswith("MUFU") for each in code) > 4  # ptxas has copied the loop
+    rolled, copied = (costs(loop(body, unrolled=unrolled), where) for unrolled in (False, True))
+    cycles = [total(found, "ex2", "add", "setp", "bra")[0] for found in (rolled, copied)]
+    assert cycles[1] == pytest.approx(cycles[0], rel=0.05)
+    assert total(copied, "ex2")[1] == total(rolled, "ex2")[1] == 4
+
+
+@GPUS
+def test_code_without_loops_pays_for_every_instruction(where: Gpu, nvdisasm: Tool) -> None:
+    body = (
+        "setp.gt.f32 %p1, %f0, %f1;\n@%p1 bra other;\nmul.f32 %f0, %f0, %f1;\nbra end;\n"
+        "other: ex2.approx.ftz.f32 %f0, %f0;\nst.global.f32 [%a0+8], %f0;\nend: add.f32 %f0, %f0, %f1;"
+    )
+    made = module(body, where.target)
+    code = statement_code(made, where.target, "f")
+    graph = machine_graph(code["f"])
+    instructions = sum(len(graph.blocks[index].instructions) for index in graph.active)
+    found = statement_costs(code, made, Pipes(where))
+    assert sum(cost.issues for cost in found.values()) == pytest.approx(instructions)
+
+
+@GPUS
+def test_a_branch_that_became_predicates_costs_its_instructions_always(where: Gpu, nvdisasm: Tool) -> None:
+    body = "setp.gt.f32 %p1, %f0, %f1;\n@%p1 bra end;\nmul.f32 %f0, %f0, %f1;\nend:"
+    made = module(body, where.target)
+    code = statement_code(made, where.target, "f")
+    assert any(i.text.startswith("@") and i.opcode.startswith("FMUL") for i in code["f"])
+    found = statement_costs(code, made, Pipes(where))
+    opcodes = {made.functions[0].body[number].opcode for _, number in found}  # type: ignore[union-attr]
+    assert "mul" not in opcodes  # the block in front of it pays
+    assert sum(cost.pipes.get("fma", 0.0) for cost in found.values()) >= 1
+
+
+@GPUS
+def test_invariant_code_is_paid_once(where: Gpu, nvdisasm: Tool) -> None:
+    invariant = "div.full.f32 %f2, %f1, 0f40E00000;\n"
+    found = costs(loop(invariant + "fma.rn.f32 %f0, %f0, %f2, %f2;", unrolled=False), where)
+    assert "div" not in found or total(found, "div")[1] < 1
+
+
+@GPUS
+def test_a_division_takes_its_short_way(where: Gpu, nvdisasm: Tool) -> None:
+    found = costs("div.rn.f32 %f0, %f0, %f1;", where)
+    _, issues = total(found, "div")
+    # A reciprocal, a check and five FFMA; the routine for denormals has over fifty instructions.
+    assert 7 <= issues <= 14
+    assert sum(cost.pipes.get("mufu", 0.0) for cost in found["div"]) == 32 / (
+        where.value("mufu.lanes_per_clk") / 4
+    )
+
+
+@GPUS
+def test_a_routine_that_is_always_called_is_paid(where: Gpu, nvdisasm: Tool) -> None:
+    found = costs("ld.global.u64 %a1, [%a0+8];\ndiv.u64 %a2, %a1, %a0;\nst.global.u64 [%a0+16], %a2;", where)
+    # Two reciprocal steps of 64-bit products; ptxas may test for 32-bit operands first.
+    assert total(found, "div")[1] > 10
+
+
+def test_code_for_another_target_is_that_of_the_gpu(nvdisasm: Tool) -> None:
+    made = module("fma.rn.f32 %f0, %f0, %f1, %f1;", "sm_80")
+    newer, older = (statement_code(made, target, "f")["f"] for target in ("sm_90a", "sm_80"))
+    assert [i.text for i in newer] != [i.text for i in older]
