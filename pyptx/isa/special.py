@@ -9,7 +9,7 @@ from ..core.records import dataclass
 from ..core.types import TYPES, ScalarType
 from .targets import TargetSet, Version
 
-__all__ = ["SPECIAL_REGISTERS", "SpecialRegister"]
+__all__ = ["CLOCKS", "SPECIAL_REGISTERS", "SpecialRegister"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,3 +69,5 @@ def _table() -> dict[str, SpecialRegister]:
 
 #: Every special register by name, without the ``%``.
 SPECIAL_REGISTERS: dict[str, SpecialRegister] = _table()
+#: Those that change while a kernel runs.
+CLOCKS = frozenset({"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"})

@@ -15,7 +15,7 @@ from weakref import WeakKeyDictionary
 from ...core.records import dataclass
 from ...flow import accesses, control_flow
 from ...ir import Instruction, Register, Special, Symbol, leaves, registers_of
-from ..code.emitter import CLOCKS
+from ...isa.special import CLOCKS
 from ..code.function import FunctionCode
 from ..code.semantic import Semantic, semantic_of
 from .competing import Ledger

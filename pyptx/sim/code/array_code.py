@@ -28,8 +28,8 @@ from ...ir import (
     Vector,
 )
 from ...isa.notation import OperandSpec
-from ...isa.special import SPECIAL_REGISTERS
-from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
+from ...isa.special import CLOCKS, SPECIAL_REGISTERS
+from .emitter import CLASS_BITS, Emitter, typed
 from .function import CodeBlock, FunctionCode
 from .semantic import CLASSES, Op, RegisterPlace
 

@@ -20,12 +20,10 @@ from .function import CodeBlock, FunctionCode
 from .semantic import Op, RegisterPlace
 from .spaces import named_space
 
-__all__ = ["CLASS_BITS", "CLOCKS", "Emitter", "touched_rows", "typed"]
+__all__ = ["CLASS_BITS", "Emitter", "touched_rows", "typed"]
 
 #: Width of a register class in bits.
 CLASS_BITS = {"p": 1, "16": 16, "32": 32, "64": 64, "128": 128}
-#: Special registers that change while a kernel runs.
-CLOCKS = frozenset({"clock", "clock_hi", "clock64", "globaltimer", "globaltimer_lo", "globaltimer_hi"})
 
 #: Modifiers that name shared memory.
 _SHARED = frozenset({"shared", "shared::cta", "shared::cluster"})

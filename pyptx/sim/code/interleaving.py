@@ -2,15 +2,17 @@
 
 Translated code runs one block at a time. For schedules that choose the order of threads at random, blocks
 also end between two instructions that other threads or engines can observe: accesses to memory that they
-share, synchronization, or work for an engine.
+share, synchronization, or work for an engine. A read of a clock is a block of its own: it returns the time at
+which the instructions before it have been issued, and none of those behind it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Container, Mapping
 
-from ...ir import Address, Function, Indexed, Instruction, LabelStatement
+from ...ir import Address, Function, Indexed, Instruction, LabelStatement, Special
 from ...isa import Binding
+from ...isa.special import CLOCKS
 from ..memory.access import StateSpace
 from .semantic import Semantic
 from .spaces import named_space
@@ -36,12 +38,17 @@ def interleaving_cuts(
         starts, ends: statements at which a block begins or ends anyway.
     """
     cuts: set[int] = set()
-    noticed = False
+    noticed = read = False
     for index, statement in enumerate(function.body):
         if isinstance(statement, LabelStatement):
-            noticed = False
+            noticed = read = False
         elif isinstance(statement, Instruction):
             noticed = noticed and index not in starts
+            reads = any(isinstance(each, Special) and each.name in CLOCKS for each in statement.operands)
+            if reads or read:
+                cuts.add(index)
+                noticed = False
+            read = reads
             if index in meanings and is_noticed(bindings[index], meanings[index]):
                 if noticed:
                     cuts.add(index)

@@ -27,7 +27,8 @@ from ...ir import (
     Vector,
 )
 from ...isa.notation import OperandSpec
-from .emitter import CLASS_BITS, CLOCKS, Emitter, typed
+from ...isa.special import CLOCKS
+from .emitter import CLASS_BITS, Emitter, typed
 from .function import CodeBlock
 from .semantic import Op
 

@@ -251,16 +251,21 @@ class MachineState:
         raise Fault(Finding(RULES["step-limit"], f"{why}, after {self.steps} warp-instructions", None))
 
     def clock(self, name: str) -> Any:
-        """Return the value of a clock register.
+        """Return the value of a clock register."""
+        ticks = self.ticks(name)
+        if name in ("clock64", "globaltimer"):
+            return np.uint64(ticks)
+        high = name in ("clock_hi", "globaltimer_hi")
+        return np.uint32((ticks >> 32 if high else ticks) & FULL_MASK)
 
-        The clock advances by one for each warp-instruction and for each ns of sleep. No two reads return the
-        same value.
+    def ticks(self, name: str) -> int:
+        """Return the time of a clock register, in cycles, or in ns for ``globaltimer``.
+
+        Here the clocks advance by one for each warp-instruction and for each ns of sleep, and no two reads
+        return the same value. A machine that keeps time returns its time.
         """
         self._ticks = max(self._ticks + 1, self.steps + self._slept)
-        if name in ("clock64", "globaltimer"):
-            return np.uint64(self._ticks)
-        high = name in ("clock_hi", "globaltimer_hi")
-        return np.uint32((self._ticks >> 32 if high else self._ticks) & FULL_MASK)
+        return self._ticks
 
     def sleep(self, nanoseconds: int) -> None:
         """Advance the clocks by the time that a thread slept."""
