@@ -1,7 +1,8 @@
 """Loads and stores of tensor memory that one warp has in flight.
 
 A load's step writes its registers. If an instruction accesses one of these registers before the step, all
-loads of the warp complete first. Real code has the same order, because ptxas inserts waits.
+loads of the warp complete first. Real code has the same order, because ptxas inserts waits. Loads into other
+registers stay in flight.
 """
 
 from __future__ import annotations
@@ -26,12 +27,16 @@ class TensorTransfers(RegisterOwner):
     def __init__(self) -> None:
         super().__init__()
         self._stores: list[Step] = []
+        #: The rows that each load in flight writes.
+        self._rows: dict[Step, frozenset[int]] = {}
         #: For observers: loads whose registers no instruction has used yet, with the rows of these registers.
         self._unused: list[tuple[Step, frozenset[int]]] = []
 
     def load(self, s: Split, step: Step, rows: frozenset[int]) -> None:
         """Add a load in flight, which writes these rows of 32-bit registers."""
         self.own(step)
+        self._rows = {each: rows for each, rows in self._rows.items() if not each.done}
+        self._rows[step] = rows
         if s.warp.cta.machine.stream.active:
             self._unused.append((step, rows))
 
@@ -48,7 +53,7 @@ class TensorTransfers(RegisterOwner):
         """Complete the loads in flight before an instruction accesses registers that they write."""
         if self._unused:
             self._tell(s, rows)
-        if self.steps:
+        if any(not step.done and not self._rows[step].isdisjoint(rows) for step in self.steps):
             self.complete(s.warp.cta.machine.engines)
 
     def _tell(self, s: Split, rows: tuple[int, ...]) -> None:
