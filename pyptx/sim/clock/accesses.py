@@ -59,7 +59,8 @@ class ThreadAccesses:
         for access in found:
             if access.space is StateSpace.SHARED:
                 left = max(left, units.access_shared(time, _conflicts(access)))
-                done = left + units.figures.shared_latency
+                # The latency is that of an access without conflicts, which takes one cycle.
+                done = left - 1 + units.figures.shared_latency
             else:
                 nbytes, reads = _SECTOR * _sectors(access), access.kind is AccessKind.READ
                 done = units.access_global(time, nbytes, loads=reads)

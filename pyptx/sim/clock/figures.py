@@ -46,6 +46,7 @@ class Figures:
         wake: from a completed phase to the next instruction of a waiting warp.
         arrive: until an arrival counts.
         start: from the launch to the first instruction; ``finish``: from the last one to the event behind.
+        burst: what products in a row take beyond their intervals and the latency of one.
         turnaround: from the end of a CTA to the first instruction of the next one in its place.
     """
 
@@ -87,7 +88,7 @@ class Figures:
         self.finish = value("launch.event_ns") * ghz
         self.turnaround = value("cta.turnaround_ns") * ghz
         self._products: dict[Product, tuple[float, float]] = {}
-        self.cancel = self.allocate = self.product_issue = self.tensor_latency = self.tensor_copy = 0.0
+        self.cancel = self.allocate = self.burst = self.tensor_latency = self.tensor_copy = 0.0
         self.tensor_load = self.tensor_store = 1.0
         if gpu.target == "sm_100a":
             self.cancel, self.allocate = value("clc.latency_clk"), value("tmem.alloc_clk")
@@ -95,7 +96,7 @@ class Figures:
             self.tensor_store = value("tmem.store_bytes_per_clk_warp")
             self.tensor_latency = value("tmem.load_latency_clk")
             self.tensor_copy = value("tmem.cp_clk")
-            self.product_issue = value("mma.burst_clk")
+            self.burst = value("mma.burst_clk")
 
     def ramp_limit(self, busy: int) -> float:
         """Return the share of its rate that a tensor core reaches after idle time, with so many SMs busy."""

@@ -194,6 +194,19 @@ class TimedMachine(Machine):
         """When the event happens that the machine sends to observers now."""
         return (self._through if self._running is not None else self.now) + self._latency
 
+    def ticks(self, name: str) -> int:
+        """Return the time at which the running warp is through its block."""
+        time = self.now if self._running is None else self._through
+        return int(time / self.figures.ghz if name.startswith("globaltimer") else time)
+
+    def sleep(self, nanoseconds: int) -> None:
+        """Let the running warp go on later; without one, let the time pass."""
+        cycles = nanoseconds * self.figures.ghz
+        if self._running is None:
+            self.now += cycles
+        else:
+            self._through += cycles
+
     # --- the units --------------------------------------------------------------------------------
 
     def units(self, where: Multiprocessor) -> Units:
@@ -364,6 +377,13 @@ class TimedMachine(Machine):
                 self._await(s, wait, steps)
         return woken
 
+    def _yielded(self, s: Split, block: CodeBlock, wait: Wait | None) -> int | None:
+        following = super()._yielded(s, block, wait)
+        if following is not None and wait is not None and wait.awaited is Awaited.CTA_BARRIER:
+            # The last warp that comes to a barrier leaves it with the others.
+            self._through = max(self._through, self.now + self.figures.barrier)
+        return following
+
     def end_wait(self, s: Split, wait: Wait) -> None:
         if self.parked.get(s) is not wait:
             return
@@ -521,9 +541,14 @@ class TimedMachine(Machine):
         # The four quarters of a warpgroup's product are on the four parts of the tensor core.
         partition = step.operation.issuer.warp % figures.schedulers if product.rows == 16 else 0
         tensor = [each.tensor[partition] for each in units]
-        start = max([time + figures.product_issue, *(each.free for each in tensor)])
+        start = max([time, *(each.free for each in tensor)])
+        waited = start > time
         start = max(each.multiply_from(partition, start, interval) for each in units)
         read = max(each.serve(start, interval) for each in tensor)
+        if not waited:
+            # What a burst takes beyond intervals and one latency: the second product begins later.
+            for each in tensor:
+                each.free += figures.burst
         self._results[step.operation] = read + rest
         step.operation.observed = Passage(time, read, "tensor")
         return read
