@@ -17,6 +17,7 @@ __all__ = ["COMMANDS", "cli", "main"]
 COMMANDS = (
     "build",
     "cache",
+    "calibrate",
     "check",
     "compare",
     "diff",

@@ -1,0 +1,36 @@
+"""The microbenchmarks, by the part of the hardware that they measure, in the order in which they run.
+
+What a microbenchmark's arithmetic needs of another one is measured before. The first family is the chip's:
+its clock turns cycles into ns.
+"""
+
+from ..bench import Microbenchmark
+from . import (
+    accesses,
+    atomics,
+    blackwell_tensor,
+    chip,
+    copies,
+    hopper_tensor,
+    launches,
+    memory,
+    pipes,
+    synchronization,
+    tensor_memory,
+)
+
+__all__ = ["FAMILIES"]
+
+#: The microbenchmarks of each family.
+FAMILIES: dict[str, tuple[Microbenchmark, ...]] = {
+    "chip": chip.BENCHMARKS,
+    "tensor": (*hopper_tensor.BENCHMARKS, *blackwell_tensor.BENCHMARKS),
+    "copies": copies.BENCHMARKS,
+    "memory": memory.BENCHMARKS,
+    "synchronization": synchronization.BENCHMARKS,
+    "pipes": pipes.BENCHMARKS,
+    "accesses": accesses.BENCHMARKS,
+    "atomics": atomics.BENCHMARKS,
+    "tensor_memory": tensor_memory.BENCHMARKS,
+    "launches": launches.BENCHMARKS,
+}
