@@ -130,7 +130,7 @@ def _told(found: Mapping[str, Value]) -> str:
 def _number(value: float | tuple[float, ...]) -> str:
     if isinstance(value, tuple):
         return " ".join(f"{each:g}" for each in value)
-    return f"{value:.4g}" if abs(value) < 1e5 else f"{value:,.0f}"
+    return f"{value:.4g}" if abs(value) < 1e4 else f"{value:,.0f}"
 
 
 def _merged(base: Gpu, found: Mapping[str, Value], source: str, date: str) -> dict[str, Constant]:
