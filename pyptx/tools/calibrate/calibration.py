@@ -88,25 +88,33 @@ def calibrate(
         )
     state = _Partial(partial, device, base)
     failed: dict[str, str] = {}
-    for family, benchmarks in families.items():
-        if only and family not in only and family != _first(families):
+    chosen = [
+        (family, benchmark)
+        for family, benchmarks in families.items()
+        if not only or family in only or family == _first(families)
+        for benchmark in benchmarks
+    ]
+    # What an earlier run did not end, because it hung or broke the context, comes last.
+    for family, benchmark in sorted(chosen, key=lambda each: state.tried(each[1])):
+        if state.has(benchmark):
+            progress(f"{family}: {benchmark.name}: kept from {partial}")
             continue
-        for benchmark in benchmarks:
-            if state.has(benchmark):
-                progress(f"{family}: {benchmark.name}: kept from {partial}")
+        state.begin(benchmark)
+        try:
+            found = _measured(benchmark, Bench(device, state.values()))
+        except PyptxError as error:
+            failed[benchmark.name] = str(error)
+            progress(f"{family}: {benchmark.name}: failed: {error}")
+            if device.usable():
                 continue
-            try:
-                found = _measured(benchmark, Bench(device, state.values()))
-            except PyptxError as error:
-                failed[benchmark.name] = str(error)
-                progress(f"{family}: {benchmark.name}: failed: {error}")
-                continue
-            wrong = {each: value for each, value in found.items() if not value.plausible}
-            for each, value in wrong.items():
-                failed[each] = f"{benchmark.name} found {_number(value.value)}, which no constant can be"
-            found = {each: value for each, value in found.items() if each not in wrong}
-            state.add(benchmark, found, done=not wrong)
-            progress(f"{family}: {benchmark.name}: {_told(found)}")
+            failed["the calibration"] = "this process cannot use the GPU any more: run the command again"
+            break
+        wrong = {each: value for each, value in found.items() if not value.plausible}
+        for each, value in wrong.items():
+            failed[each] = f"{benchmark.name} found {_number(value.value)}, which no constant can be"
+        found = {each: value for each, value in found.items() if each not in wrong}
+        state.add(benchmark, found, done=not wrong)
+        progress(f"{family}: {benchmark.name}: {_told(found)}")
     source = f"measured by pyptx calibrate {VERSION} on {device.title}, {device.driver}, {date}"
     gpu = Gpu(name, device.title, base.target, date, _merged(base, state.found, source, date))
     measured = {name: value for name, value in state.found.items() if name in base.constants}
@@ -154,6 +162,7 @@ class _Partial:
         self._head = {"device": device.title, "driver": device.driver, "version": VERSION}
         self.found: dict[str, Value] = {}
         self._done: set[str] = set()
+        self._tried: set[str] = set()
         if path is not None and path.is_file():
             self._read(path)
 
@@ -163,7 +172,7 @@ class _Partial:
             if {key: content[key] for key in self._head} != self._head:
                 return
             values = {name: Value(*map(_unlisted, fields)) for name, fields in content["found"].items()}
-            self._done, self.found = set(content["done"]), values
+            self._done, self._tried, self.found = set(content["done"]), set(content["tried"]), values
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise SpecError(
                 f"{path} is no partial result of a calibration: {error}", hint="delete it to begin anew"
@@ -173,15 +182,28 @@ class _Partial:
         """True if a microbenchmark has run."""
         return benchmark.name in self._done
 
+    def tried(self, benchmark: Microbenchmark) -> bool:
+        """True if a microbenchmark has begun in an earlier run and has not ended."""
+        return benchmark.name in self._tried and not self.has(benchmark)
+
+    def begin(self, benchmark: Microbenchmark) -> None:
+        """Note that a microbenchmark begins: it may not end."""
+        self._tried.add(benchmark.name)
+        self._write()
+
     def add(self, benchmark: Microbenchmark, found: Mapping[str, Value], *, done: bool) -> None:
         """Keep what a microbenchmark has found; if it is not ``done``, it runs again another time."""
         if done:
             self._done.add(benchmark.name)
         self.found.update({name: value for name, value in found.items() if name in benchmark.constants})
+        self._write()
+
+    def _write(self) -> None:
         if self._path is None:
             return
         fields = {name: [value.value, value.low, value.high] for name, value in self.found.items()}
-        text = json.dumps({**self._head, "done": sorted(self._done), "found": fields}, indent=1)
+        known = {"done": sorted(self._done), "tried": sorted(self._tried), "found": fields}
+        text = json.dumps({**self._head, **known}, indent=1)
         self._path.write_text(text, "utf-8")
 
     def values(self) -> dict[str, float]:

@@ -50,6 +50,9 @@ class Device(Protocol):
     repeats: int
     timer_ns: float
 
+    def usable(self) -> bool:
+        """Return False if an error has made the device unusable for this process."""
+
     def facts(self) -> Mapping[str, float]:
         """Return the constants that the driver tells, by name."""
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...core.arrays import ArrayInfo, contiguous_strides
-from ...core.errors import SpecError
+from ...core.errors import LaunchError, SpecError
 from ...dsl import Tile
 from ...entry import Kernel
 from ...entry.specialize import Specialization, map_of
@@ -92,6 +92,13 @@ class GpuDevice:
         call("cuEventDestroy", self._start)
         call("cuEventDestroy", self._end)
         call("cuStreamDestroy", self._queue)
+
+    def usable(self) -> bool:
+        try:
+            call("cuCtxSynchronize")
+        except LaunchError:
+            return False
+        return True
 
     # --- what the driver tells --------------------------------------------------------------------
 

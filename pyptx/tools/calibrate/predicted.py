@@ -38,6 +38,9 @@ class PredictedDevice:
         self._mhz = gpu.value("sm.clock_max_mhz") if mhz is None else mhz
         self.title, self.target, self.driver = f"{gpu.title}, predicted", gpu.target, f"pyptx {VERSION}"
 
+    def usable(self) -> bool:
+        return True
+
     def facts(self) -> Mapping[str, float]:
         return {name: self._gpu.value(name) for name in TOLD}
 

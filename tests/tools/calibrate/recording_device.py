@@ -23,6 +23,9 @@ class RecordingDevice:
         self.title, self.target, self.driver = "nothing", gpu.target, "no driver"
         self.kernels: dict[str, Any] = {}
 
+    def usable(self) -> bool:
+        return True
+
     def facts(self) -> Mapping[str, float]:
         return {name: self._gpu.value(name) for name in TOLD}
 

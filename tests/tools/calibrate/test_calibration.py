@@ -76,6 +76,20 @@ def test_an_interrupted_calibration_goes_on(tmp_path: Path) -> None:
     assert all(second.measured[name] == value for name, value in first.measured.items())
 
 
+def test_a_microbenchmark_that_broke_the_device_comes_last(tmp_path: Path) -> None:
+    class Breaking(FailingDevice):
+        def usable(self) -> bool:
+            return False
+
+    partial = tmp_path / "gpu.json.partial"
+    first = run(Breaking("sync_cluster"), only=["synchronization"], partial=partial)
+    assert "run the command again" in first.failed["the calibration"] and "bar.sync_clk" in first.measured
+    assert "mbarrier.wake_clk" in first.kept, "nothing ran after the error"
+    second = run(Breaking("sync_cluster"), only=["synchronization"], partial=partial)
+    assert {"mbarrier.wake_clk", "fence.gpu_clk"} <= set(second.measured)
+    assert list(second.failed) == ["barrier of a cluster", "the calibration"]
+
+
 def test_a_partial_result_of_another_device_is_not_read(tmp_path: Path) -> None:
     partial = tmp_path / "gpu.json.partial"
     run(RecordingDevice(H200), only=["chip"], partial=partial)

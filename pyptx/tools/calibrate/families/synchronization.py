@@ -135,15 +135,17 @@ def _visible(bench: Bench) -> dict[str, Readings]:
     return {"mbarrier.visible_clk": bench.slope(build, _FEW, _MANY)}
 
 
-def _simple(constant: str, operation: str, cluster: int = 1) -> Microbenchmark:
-    return Microbenchmark(
-        constant, (constant,), lambda bench: {constant: one(bench, operation, _WARP, cluster)}
-    )
+def _simple(constant: str, operation: str) -> Microbenchmark:
+    return Microbenchmark(constant, (constant,), lambda bench: {constant: one(bench, operation)})
 
 
 BENCHMARKS = (
     Microbenchmark("barrier of a CTA", ("bar.sync_clk", "bar.sync_per_warp_clk"), _cta_barriers),
-    _simple("bar.cluster_clk", "cluster", 2),
+    Microbenchmark(
+        "barrier of a cluster",
+        ("bar.cluster_clk",),
+        lambda bench: {"bar.cluster_clk": one(bench, "cluster", cluster=2)},
+    ),
     Microbenchmark("wake by an mbarrier", ("mbarrier.wake_clk",), _wake),
     Microbenchmark("own phase of an mbarrier", ("mbarrier.visible_clk",), _visible),
     _simple("mbarrier.arrive_clk", "arrive"),
