@@ -20,6 +20,7 @@ from tests.runtime.fake_driver import installed
 
 from .recording_device import RecordingDevice
 from .test_kernels import kernels_of
+from .test_round_trips import AROUND
 from .timed_driver import TimedDriver
 
 H200 = gpu("h200")
@@ -55,8 +56,9 @@ def test_a_calibration_through_the_driver(changed: Gpu) -> None:
     assert set(device.facts()) == set(TOLD)
     found = calibrate(device, H200, name="fake", date="2026-01-01", only=FAMILIES)
     assert not found.failed
-    for name in ("sm.count", "launch.ns", "launch.event_ns", "cta.turnaround_ns", "mbarrier.wake_clk"):
+    for name in ("sm.count", "launch.ns", "launch.event_ns", "cta.turnaround_ns"):
         assert found.gpu.value(name) == pytest.approx(CHANGED[name], rel=0.03)
+    assert found.gpu.value("mbarrier.wake_clk") == pytest.approx(CHANGED["mbarrier.wake_clk"], abs=AROUND)
     assert found.gpu.value("bar.sync_clk") == pytest.approx(CHANGED["bar.sync_clk"], abs=2)
     sizes = found.gpu.series("gpc.sizes")
     assert sum(sizes) == 144 and sum(int(size) // 16 for size in sizes) == 8

@@ -13,9 +13,9 @@ from pyptx.tools.calibrate.calibration import Calibration, calibrate, families_o
 from pyptx.tools.calibrate.families.chip import TOLD
 from pyptx.tools.calibrate.predicted import PredictedDevice
 
-#: A value is recovered within this share, or within so many cycles: the instructions around an operation,
-#: which no program can separate from the operation.
-CLOSE, AROUND = 0.03, 5.0
+#: A value is recovered within this share. Some cycles come back with those of the instructions around an
+#: operation, at most so many (a wait and its branch): then the value moves as far as the constant does.
+CLOSE, AROUND = 0.03, 32.0
 
 _FORMS = [f"g{group}_m{m}" for group, m in ((1, 64), (1, 128), (2, 128), (2, 256))]
 
@@ -45,6 +45,7 @@ CHANGED: dict[tuple[str, str], dict[str, float]] = {
         "hbm.mixed_bytes_per_ns": 0.75,
     },
     ("h200", "synchronization"): {"bar.sync_clk": 1.4, "mbarrier.wake_clk": 1.4},
+    ("h200", "pipes"): {f"{pipe}.lanes_per_clk": 0.75 for pipe in ("mufu", "cvt", "fp64", "shfl")},
     ("h200", "accesses"): {"lds.latency_clk": 1.4, "ldg.latency_hbm_clk": 1.3},
     ("h200", "launches"): {"launch.ns": 1.3, "launch.event_ns": 0.7, "cta.turnaround_ns": 1.4},
     ("b200", "tensor"): {
@@ -90,6 +91,8 @@ CHANGED: dict[tuple[str, str], dict[str, float]] = {
 
 #: Constants that a microbenchmark measures and the timed machine does not model as it says; and why.
 GAPS = {
+    "fma.lanes_per_clk": "the loop around takes issue slots as well",
+    "alu.lanes_per_clk": "the loop around takes the same pipe",
     "tma.latency_l2_ns": "copies that memory has in part take the latency of memory, and all have in part",
     "l2.latency_clk": "likewise",
     "hbm.latency_ns": "likewise: the difference of both",
@@ -106,20 +109,16 @@ GAPS = {
     "hbm.write_bytes_per_ns": "writes alone follow from the rates of reads and of a mixture",
     "bar.sync_per_warp_clk": "a barrier takes as long for any number of warps",
     "bar.cluster_clk": "a barrier of a cluster takes time only for threads that wait for another one",
-    "bar.warp_sync_clk": "code has costs by the instruction, not by its pipe",
+    "bar.warp_sync_clk": "code costs what ptxas's schedule says",
     "mbarrier.arrive_clk": "likewise",
     "mbarrier.test_clk": "likewise",
     "mbarrier.visible_clk": "an arrival counts at once for the thread that arrived",
-    "fence.proxy_async_clk": "code has costs by the instruction, not by its pipe",
+    "fence.proxy_async_clk": "code costs what ptxas's schedule says",
     "fence.proxy_async_all_clk": "likewise",
     "fence.gpu_clk": "likewise",
     "wgmma.issue_clk": "likewise",
     "mma.issue_clk": "likewise",
-    **{
-        f"{pipe}.{what}": "code has costs by the instruction, not by its pipe"
-        for pipe in ("fma", "alu", "mufu", "cvt", "fp64", "shfl")
-        for what in ("lanes_per_clk", "latency_clk")
-    },
+    **{f"{pipe}.latency_clk": "ptxas's schedule has the latency" for pipe in ("fma", "alu", "mufu", "shfl")},
     "tmem.load_bytes_per_clk_sm": "four times that of a warp",
     "tmem.store_bytes_per_clk_sm": "four times that of a warp",
     "tmem.alloc_clk": "an allocation takes no time",
@@ -145,24 +144,30 @@ def test_changed_constants_are_recovered(name: str, family: str) -> None:
     wanted = {each: base.value(each) * factor for each, factor in CHANGED[name, family].items()}
     found = calibrated(base.with_values(wanted), base, family)
     assert set(found.failed) <= set(GAPS)
-    for each, value in wanted.items():
-        around = AROUND if each.endswith("_clk") and "per_" not in each else 0.0
-        assert found.gpu.value(each) == pytest.approx(value, rel=CLOSE, abs=around), each
+    apart = [
+        each for each, value in wanted.items() if found.gpu.value(each) != pytest.approx(value, rel=CLOSE)
+    ]
+    before = calibrated(base, base, family) if apart else found
+    for each in apart:
+        assert each.endswith("_clk") and "per_" not in each, each
+        assert found.gpu.value(each) == pytest.approx(wanted[each], abs=AROUND), each
+        moved = found.gpu.value(each) - before.gpu.value(each)
+        assert moved == pytest.approx(wanted[each] - base.value(each), rel=CLOSE, abs=0.5), each
+    for each in wanted:
         assert found.gpu.constant(each).source.startswith("measured by pyptx calibrate")
 
 
 def test_every_constant_of_a_microbenchmark_is_recovered_or_a_known_gap() -> None:
-    for name in ("h200", "b200"):
-        measured = {
-            each
-            for benchmarks in families_of(gpu(name).target).values()
-            for benchmark in benchmarks
-            for each in benchmark.constants
-        }
-        recovered = {each for (of, _), changed in CHANGED.items() if of == name for each in changed}
-        assert measured - recovered <= set(GAPS)
-        assert not recovered & set(GAPS)
-        assert recovered <= measured
+    recovered = {each for changed in CHANGED.values() for each in changed}
+    measured = {
+        each
+        for name in ("h200", "b200")
+        for benchmarks in families_of(gpu(name).target).values()
+        for benchmark in benchmarks
+        for each in benchmark.constants
+    }
+    assert recovered | set(GAPS) == measured
+    assert not recovered & set(GAPS)
 
 
 def test_barriers_are_recovered() -> None:
