@@ -2,7 +2,7 @@
 
 Owns the classes of the opcodes of sm_90 and sm_100 (CUDA Binary Utilities, tables of the instruction sets of
 Hopper and Blackwell) and the constants of a GPU that each class reads. ptxas writes the latency of most
-instructions into the code, as stalls; a class has a latency where the end of the instruction is signalled by
+instructions into the code, as stalls; a class has a latency where the end of the instruction is signaled by
 a scoreboard barrier. Instructions whose waits the timed machine models, such as loads and ``SYNCS``, have
 none: ``elsewhere``.
 

@@ -170,3 +170,46 @@ def test_code_for_another_target_is_that_of_the_gpu(nvdisasm: Tool) -> None:
     made = module("fma.rn.f32 %f0, %f0, %f1, %f1;", "sm_80")
     newer, older = (statement_code(made, target, "f")["f"] for target in ("sm_90a", "sm_80"))
     assert [i.text for i in newer] != [i.text for i in older]
+
+
+def test_functions_and_indirect_branches(nvdisasm: Tool) -> None:
+    made = parse_module(
+        ".version 8.7\n.target sm_90a\n.address_size 64\n"
+        ".func (.reg .f32 %o) g(.reg .f32 %x) {\n.reg .f32 %y;\n"
+        + "fma.rn.f32 %x, %x, %x, %x;\n"
+        * 200
+        + "mov.f32 %o, %x;\nret;\n}\n"
+        ".visible .entry f(.param .u64 p, .param .u32 n) {\n"
+        ".reg .b64 %a; .reg .f32 %f<9>; .reg .b32 %r;\n"
+        "ld.param.u64 %a, [p]; ld.param.u32 %r, [n]; ld.global.f32 %f0, [%a];\n"
+        "call (%f1), g, (%f0);\ncall (%f2), g, (%f1);\n"
+        "targets: .branchtargets first, second;\nbrx.idx %r, targets;\n"
+        "first: add.f32 %f2, %f2, %f2; bra end;\nsecond: ex2.approx.ftz.f32 %f2, %f2;\n"
+        "end: st.global.f32 [%a], %f2;\nret;\n}\n"
+    )
+    found = statement_costs(statement_code(made, "sm_90a", "f"), made, Pipes(gpu("h200")))
+    bodies = {function.name: function.body for function in made.functions}
+    issues: dict[tuple[str, str], float] = {}
+    for (function, number), cost in found.items():
+        key = function, bodies[function][number].opcode  # type: ignore[union-attr]
+        issues[key] = issues.get(key, 0.0) + cost.issues
+    # The function is called, not copied: its own statements cost what one call runs.
+    assert 200 <= issues["g", "fma"] <= 204  # with what ptxas adds around them
+    assert issues["f", "call"] < 10
+    assert issues["f", "ex2"] >= 1 and issues["f", "st"] >= 1
+
+
+def test_a_text_with_lines_of_its_own(nvdisasm: Tool) -> None:
+    body = "fma.rn.f32 %f0, %f0, %f1, %f1;\n"
+    plain = module(body, "sm_90a")
+    text = print_module(plain).text.replace("fma.rn", ".loc 1 7 0\n    fma.rn") + '.file 1 "a.cu"\n'
+    lined = parse_module(text)
+    pipes = Pipes(gpu("h200"))
+    found = [
+        {
+            made.functions[0].body[number].opcode: cost.cycles  # type: ignore[union-attr]
+            for (_, number), cost in statement_costs(statement_code(made, "sm_90a", "f"), made, pipes).items()
+        }
+        for made in (plain, lined)
+    ]
+    assert found[0] == found[1] and "fma" in found[0]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...core.records import dataclass
 from ...ir import Module
 from ...timing.opcodes import Pipes
-from .graph import machine_graph
+from .graph import machine_graph, split_functions
 from .shares import PtxFlow, shares
 from .statements import StatementCode
 from .warp import issue_costs
@@ -40,7 +40,9 @@ def statement_costs(
     """
     flow = PtxFlow(module.functions)
     found: dict[tuple[str, int], StatementCost] = {}
-    for instructions in code.values():
+    names = [function.name for function in module.functions]
+    functions = [each for section in code.values() for each in split_functions(section, names)]
+    for instructions in functions:
         graph = machine_graph(instructions)
         costs = issue_costs(graph, pipes)
         for index, each in shares(graph, flow).items():

@@ -1,21 +1,26 @@
 """The control flow of the machine code of one function: basic blocks, edges, loops, and paths that are rare.
 
-Branches name labels, which nvdisasm prints. An indirect branch may go to every label that nothing else names.
+Branches name labels, which nvdisasm prints. An indirect branch whose targets are not printed may go to every
+label that nothing else names. A section of machine code has an entry, the functions that it calls, and
+routines of ptxas, such as divisions.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cached_property
 
 from ...core.records import dataclass
 from ...flow.loops import Loop, natural_loops, reachable
 from ..nvdisasm import MachineInstruction
 
-__all__ = ["MachineBlock", "MachineGraph", "base_of", "is_guarded", "machine_graph"]
+__all__ = ["MachineBlock", "MachineGraph", "base_of", "is_guarded", "machine_graph", "split_functions"]
 
 _TARGET = re.compile(r"`\((?P<label>[^)]+)\)")
+_TARGETS = re.compile(r"BRANCH_TARGETS (?P<labels>[^\"]+)")
+#: Label of a routine of ptxas.
+_ROUTINE = "$__internal_"
 #: A branch without a guard, whose first operand is its target.
 _ALWAYS = re.compile(r"(BRA|JMP)(\.\w+)*\s+`\(")
 _NEVER_RETURNS = ("EXIT", "RET", "KILL", "BRX", "BRXU", "JMX", "JMXU")
@@ -95,6 +100,30 @@ def _ends(instruction: MachineInstruction) -> bool:
     return base_of(instruction.opcode) in ("BRA", "JMP", *_NEVER_RETURNS)
 
 
+def split_functions(
+    instructions: Sequence[MachineInstruction], names: Iterable[str]
+) -> list[list[MachineInstruction]]:
+    """Return the code of a section by function, each with the routines of ptxas behind it.
+
+    Args:
+        instructions: the machine instructions of the section.
+        names: the names of all functions; those that an entry calls have labels such as ``$entry$name``.
+    """
+    ends = tuple("$" + name for name in names)
+    found: list[list[MachineInstruction]] = [[]]
+    routines: list[MachineInstruction] = []
+    inside = found[-1]
+    for instruction in instructions:
+        for label in instruction.labels:
+            if label.startswith(_ROUTINE):
+                inside = routines
+            elif label.endswith(ends):
+                found.append([])
+                inside = found[-1]
+        inside.append(instruction)
+    return [function + routines for function in found if function]
+
+
 def machine_graph(instructions: Sequence[MachineInstruction]) -> MachineGraph:
     """Return the control flow of the instructions of one function, which are in the order of addresses."""
     groups: list[list[MachineInstruction]] = [[]]
@@ -129,6 +158,9 @@ def _successors(
     last = group[-1]
     name = base_of(last.opcode)
     if name in _INDIRECT:
+        listed = _TARGETS.search(last.text)
+        if listed is not None:
+            loose = [at[label] for label in listed["labels"].split(",") if label in at]
         return tuple(dict.fromkeys((*loose, *(following if is_guarded(last) else ())))), ()
     if name in _NEVER_RETURNS:
         return (following if is_guarded(last) else ()), ()

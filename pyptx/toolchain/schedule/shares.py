@@ -27,6 +27,7 @@ from ...flow.graph import EXIT, post_dominators
 from ...flow.loops import Loop, dominates, dominators, equally_often, innermost, natural_loops
 from ...ir import Function, Instruction
 from ...timing.expansions import expansion
+from ..nvdisasm import MachineInstruction
 from .graph import MachineBlock, MachineGraph, base_of, is_guarded
 from .statements import Statement, statement_of
 
@@ -221,8 +222,8 @@ class _Attribution:
 
     # --- reading ----------------------------------------------------------------------------------
 
-    def _statement(self, instruction: object) -> Statement | None:
-        found = statement_of(instruction)  # type: ignore[arg-type]
+    def _statement(self, instruction: MachineInstruction) -> Statement | None:
+        found = statement_of(instruction)
         return found if found is not None and self._flow.block(found) is not None else None
 
     def _block(self, statement: Statement | None) -> PtxBlock | None:
