@@ -85,6 +85,26 @@ def _gemms() -> list[Product]:
     ]
 
 
+def _tiles() -> list[Product]:
+    """The default tile by one pair, and by two pairs that share A by multicast; the variants have other tiles."""
+    file = "gemm_tiles.py"
+    module = load_example(f"blackwell/{file}")
+    return [
+        Product(
+            name,
+            file,
+            partial(module.build_gemm_tiles, cluster_n=pairs),
+            module.make_inputs,
+            module.gemm.worst_error,
+            np.float16,
+            shape,
+            f"blackwell-{name}",
+            {"clusters": 1},
+        )
+        for name, pairs, shape in (("tiles", 1, (257, 264, 72)), ("tiles-two-pairs", 2, (257, 520, 72)))
+    ]
+
+
 def _ladder() -> list[Product]:
     parts = load_example("blackwell/ladder/parts.py")
     found = []
@@ -213,6 +233,6 @@ def _variants() -> list[Product]:
 
 
 #: The kernels, in the order of the table.
-PRODUCTS = (*_gemms(), *_ladder(), *_tilus(), *_cutile())
+PRODUCTS = (*_gemms(), *_tiles(), *_ladder(), *_tilus(), *_cutile())
 #: Further kernels, of which the evidence alone is looked at.
 VARIANTS = tuple(_variants())

@@ -15,7 +15,6 @@ from .rows import TARGETS, row
 OTHERS = {
     "cutile/matmul_mma_sync.py": "mma.sync, for sm_80 to sm_121: tests/examples/test_cutile.py",
     "ladder/generations.py": "Ampere and Hopper beside Blackwell: tests/examples/test_generations.py",
-    "gemm_tiles.py": "16 tiles, three of them among the variants: tests/examples/test_gemm_tiles.py",
     "gemm_spelled_out.py": "the spelling of the first specification: tests/examples",
 }
 #: Kernels with cluster launch control, which run with each assignment of their clusters.

@@ -208,6 +208,16 @@ def _persistent(name: str, schedule: str, ctas: int = 2, out_dtype: ScalarType =
     return _recorded(name, kernel, (a, b), output, right, memory=_ONE_CLUSTER)
 
 
+def _tiles(name: str, pairs: int, shape: tuple[int, int, int], **options: int) -> Subject:
+    """Six tiles of one cluster: the ring and the chunks of the epilogue wrap within a tile, the accumulators between tiles."""
+    module = load_example("blackwell/gemm_tiles.py")
+    kernel = module.build_gemm_tiles(*shape, stages=2, clusters=1, mma_n=64, cluster_n=pairs, **options)
+    a, b = module.make_inputs(*shape)
+    output = np.full(shape[:2], np.nan, a.dtype)
+    right = lambda d: bool(module.gemm.worst_error(a, b, d) <= 1)  # noqa: E731
+    return _recorded(name, kernel, (a, b), output, right, memory=_ONE_CLUSTER)
+
+
 def _ladder(name: str, rung: str, shape: tuple[int, int, int], **options: int) -> Subject:
     parts = load_example("blackwell/ladder/parts.py")
     kernel = getattr(load_example(f"blackwell/ladder/{rung}.py"), f"build_{rung}")(*shape, **options)
@@ -315,6 +325,8 @@ _MAKE: dict[str, Callable[[str], Subject]] = {
     "blackwell-persistent": lambda name: _persistent(name, "static"),
     "blackwell-launch-control": lambda name: _persistent(name, "clc"),
     "blackwell-persistent-1sm": lambda name: _persistent(name, "static", ctas=1, out_dtype=bf16),
+    "blackwell-tiles": lambda name: _tiles(name, 1, (1536, 64, 192)),
+    "blackwell-tiles-two-pairs": lambda name: _tiles(name, 2, (768, 128, 192), mma_m=128),
     "blackwell-spelled-out": _spelled_out,
     "ladder-v1a": lambda name: _ladder(name, "v1a", (128, 256, 512)),
     "ladder-v1b": lambda name: _ladder(name, "v1b", (128, 256, 512)),

@@ -81,6 +81,22 @@ _SINGLE: tuple[_Row, ...] = (
     ("tcgen05-fence-after-deleted", OTHER_FENCE, (1, 2)),
 )
 
+#: Six tiles of a cluster of one pair or two, whose epilogues pass barriers of four warps; one strip a tile, or two.
+_TILES: tuple[_Row, ...] = (
+    ("wait-relaxed", EMPTY, (0,)),
+    ("wait-relaxed", ALIVE, (1, 4)),
+    ("wait-relaxed", DONE, (2, 5)),
+    ("wait-asked-once", IN_ORDER, (1,)),
+    ("wait-asked-once", KEPT, (4,)),
+    ("phase-not-flipped", DRAINED, (1, 4)),
+    ("arrive-relaxed", COMPOSED, (0,)),
+    ("cluster-barrier-relaxed", COMPOSED, (1,)),
+    ("warp-barrier-deleted", WHOLE_WARP, (0,)),
+    ("tcgen05-fence-before-deleted", NO_TENSOR, (0, 2)),
+    ("tcgen05-fence-after-deleted", NO_TENSOR, (0, 4)),
+    ("tcgen05-fence-after-deleted", OTHER_FENCE, (1, 2)),
+)
+
 #: The epilogue of one tile in four strips, and what surrounds it, in the versions of Tilus without a loop over tiles.
 _STRIPS: tuple[_Row, ...] = (
     ("arrive-relaxed", COMPOSED, (0,)),
@@ -192,6 +208,8 @@ _CUTILE: tuple[_Row, ...] = (
 _ROWS: dict[str, tuple[_Row, ...]] = {
     "blackwell-persistent-1sm": _SINGLE,
     "blackwell-spelled-out": _SPELLED_OUT,
+    "blackwell-tiles": (*_TILES, ("wait-ld-deleted", COVERED, (0,)), ("wait-ld-deleted", HANDED_BACK, (1,))),
+    "blackwell-tiles-two-pairs": (*_TILES, ("wait-ld-deleted", HANDED_BACK, (0,))),
     **dict.fromkeys(("ladder-v1a", "ladder-v1b", "ladder-v2a", "ladder-v2b", "ladder-v3"), _ONE_THREAD),
     "ladder-v4": _TWO_ROLES,
     "ladder-v5": (*_TWO_ROLES, ("cluster-barrier-relaxed", COMPOSED, (1,))),
