@@ -9,7 +9,7 @@ The columns:
 - tile: rows and columns of D, and of K in a stage, of a CTA or of a pair of CTAs;
 - tiles, rounds: tiles of D, and how many of them each group of multiprocessors computes one after the other;
 - even: the share of time in which a tensor core can have work, by the rounds alone;
-- loads GB: bytes of A and B that the copies of all tiles load into shared memory;
+- loads GB: bytes of A and B that the copies of all tiles load into shared memory; those of a multicast once;
 - rate: bytes that a multiprocessor loads per clock of its tensor core;
 - port: the share of the port of shared memory that the products' operands take;
 - in flight, needed: KiB of the ring, and KiB that must be on their way to load at that rate;
@@ -34,6 +34,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 import gemm_highperf_blackwell as gemm
+import gemm_tiles
 from ladder import v1a, v1b, v2a, v2b, v3, v4, v5, v6, v7
 
 # --- a B200, as others have measured it ---------------------------------------------------------------
@@ -71,6 +72,7 @@ class Tiling:
         row_bytes: bytes of a row of a copy's box.
         overlap: whether copies of a stage run beside the products of another one.
         resident: CTAs that share a multiprocessor.
+        sharing: pairs side by side that load A once for all of them, by multicast.
         split: returns for M and N the number of whole tiles, and that of halves of the last round.
         published: M = N = K, and TFLOP/s that others measured for a kernel with these tiles.
     """
@@ -85,6 +87,7 @@ class Tiling:
     row_bytes: int = 128
     overlap: bool = True
     resident: int = 1
+    sharing: int = 1
     split: object = None
     published: dict = field(default_factory=dict)
 
@@ -153,7 +156,8 @@ def stage_clocks(tiling, columns, clock):
 def bound(tiling, M, N, K, clock=CLOCK):
     """Return the bound of a product of M x N x K; the clock in GHz."""
     groups = MULTIPROCESSORS // tiling.ctas * tiling.resident
-    tiles = cdiv(M, tiling.rows) * cdiv(N, tiling.columns)
+    groups -= groups % tiling.sharing
+    tiles = cdiv(M, tiling.rows) * cdiv(N, tiling.columns * tiling.sharing) * tiling.sharing
     whole, halves = tiling.split(M, N) if tiling.split else (tiles, 0)
     half = tiling.columns // 2
     steps = cdiv(K, tiling.depth)
@@ -164,6 +168,8 @@ def bound(tiling, M, N, K, clock=CLOCK):
         clocks += cdiv(halves, groups) * stage_clocks(tiling, half, clock)[0]
         rounds += cdiv(halves, groups) / 2
     loads = steps * tiling.ctas * (whole * tiling.stage_bytes + halves * tiling.loaded(half))
+    # Of the rows of A, each pair that shares them loads its part.
+    loads -= steps * tiling.ctas * whole * tiling.depth * tiling.nbytes * (ROWS - ROWS // tiling.sharing)
     products = tiling.product_clocks(tiling.columns)
     rate = tiling.stage_bytes / products
     fabric = FABRIC / MULTIPROCESSORS / (clock * 1e9)  # bytes per clock and multiprocessor
@@ -192,6 +198,7 @@ _PAIR = replace(
     ctas=2,
     stages=gemm.STAGE_BYTES // (gemm.A_STAGE + gemm.B_HALF_STAGE),
 )
+_TILES = replace(_PAIR, stages=gemm_tiles.stages_of(256, 256)[0], out_nbytes=2)
 
 
 def _rung(module, tile, stages, **more):
@@ -212,6 +219,8 @@ KERNELS = {
     "persistent": _PAIR,
     "launch-control": _PAIR,
     "persistent-1sm": _GEMM,
+    "tiles": _TILES,
+    "tiles-two-pairs": replace(_TILES, sharing=2),
     "v1a": _rung(v1a, v1a, 1, row_bytes=2 * v1a.SLAB, overlap=False),
     "v1b": _rung(v1b, v1a, 1, row_bytes=2 * v1a.SLAB, overlap=False),
     "v2a": _rung(v2a, v1a, 1, overlap=False),
