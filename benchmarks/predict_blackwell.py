@@ -65,7 +65,7 @@ WIDE = {"block_m": 128, "block_n": 256, "block_k": 64, "e_block_n": 16}
 
 
 def kernels():
-    """Return builders of M, N and K by name: the products of the table, Tilus' with the tiles that its texts end with, and types."""
+    """Return builders of M, N and K by name: the products of the table, with the tiles of Tilus' texts, and more."""
     found = {each.name: each.build for each in PRODUCTS}
     for version in ("v0", "v1"):
         module = load_example(f"blackwell/tilus/matmul_{version}.py")
@@ -140,8 +140,8 @@ def cells(entry):
     freed = entry.get("without")
     return (
         *front,
-        f"{entry['us']:.2f}",
-        f"{low:.2f} to {high:.2f}",
+        f"{entry['us']:.3f}",
+        f"{low:.3f} to {high:.3f}",
         f"{entry['flops'] / entry['us'] / 1e6:.0f}",
         f"{entry['cycles']:.0f}",
         f"{entry['mhz']:.0f}",
@@ -193,20 +193,27 @@ def page_of(entries, missing, state, at):
     rows = [f"| {' | '.join(cells(entry))} |" for entry in entries]
     lines = f"""# Predictions for a B200
 
-Times that the [timed machine](clock.md) predicts for the Blackwell products of this tree. No GPU has run any of them. The page is
-committed before anybody compares: whoever has a B200 can check that the rows are those of the commit.
+Times that the [timed machine](clock.md) predicts for the Blackwell products of this tree. No GPU has run any
+of them. The page is committed before anybody compares: whoever has a B200 can check that the rows are those
+of the commit.
 
 SHA-256 of the rows: `{digest(rows)}`
 
-Made by `python benchmarks/predict_blackwell.py --out FILE` at commit `{at}`; SHA-256 of the sources
-(`pyptx`, `examples/blackwell`, the registry and the program): `{state}`. The rows are the lines of the table below its head, joined by single line feeds.
+Made by `python benchmarks/predict_blackwell.py --out FILE` at commit `{at}`.
+SHA-256 of the sources (`pyptx`, `examples/blackwell`, the registry and the program):
+`{state}`.
+The rows are the lines of the table below its head, joined by single line feeds.
 
-- *clock*: multiprocessors locked at 1300 MHz; `burst`, a launch after idle time; `sustained`, launches back to back for seconds.
-- *us*, *cycles*: of the kernel alone, with operands that L2 does not hold. Two events around a launch add some us. The [interval](clock.md#reading-an-interval) holds about
-  four of five launches.
-- *bound*: what bounds the kernel. *without the bound*: the time if this had no limit, at the same frequency: the most that an idea against it can give.
-- Tiles are those of [the bounds](bounds.md). Names with a type have it as input and output (`persistent bf16`: bf16 to bf16; `persistent`: bf16 to f32; `e4m3`: to bf16).
-- The probes of the [suite](tcgen05_suite.md) are not in the table: each runs one CTA or a pair for less than the time that a launch takes.
+- *clock*: multiprocessors locked at 1300 MHz; `burst`, a launch after idle time; `sustained`, launches back to
+  back for seconds.
+- *us*, *cycles*: of the kernel alone, with operands that L2 does not hold. Two events around a launch add some
+  us. The [interval](clock.md#reading-an-interval) holds about four of five launches.
+- *bound*: what bounds the kernel. *without the bound*: the time if this had no limit, at the same frequency:
+  the most that an idea against it can give.
+- Tiles are those of [the bounds](bounds.md). Of the persistent kernels, `persistent` multiplies bf16 and stores
+  f32; `persistent bf16` stores bf16, `persistent e4m3` too.
+- The probes of the [suite](tcgen05_suite.md) are not in the table: each runs one CTA or a pair for less than
+  the time that a launch takes.
 - A row with `none` has no prediction, and the last cell says why. {missing} further rows were not run.
 
 | {" | ".join(HEADS)} |
