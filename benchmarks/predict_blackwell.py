@@ -1,6 +1,6 @@
 """Predicts every Blackwell product of this tree on a B200 and writes docs/predictions-b200.md.
 
-The page is committed before anybody compares: its rows have a SHA-256, and beside it stands the digest of the
+The page is committed before a comparison: its rows have a SHA-256, and beside it stands the digest of the
 sources that made them.  Each row is a kernel, a shape and a protocol; what a kernel cannot do, or what the
 timed machine cannot time, is a row that says why.  Rows with locked multiprocessors also say what removing
 the bound would give, at the same frequency.
@@ -194,8 +194,8 @@ def page_of(entries, missing, state, at):
     lines = f"""# Predictions for a B200
 
 Times that the [timed machine](clock.md) predicts for the Blackwell products of this tree. No GPU has run any
-of them. The page is committed before anybody compares: whoever has a B200 can check that the rows are those
-of the commit.
+of them. The page is committed before a comparison: a user with a B200 can check that the rows are those of the
+commit.
 
 SHA-256 of the rows: `{digest(rows)}`
 
