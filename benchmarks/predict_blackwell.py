@@ -194,8 +194,8 @@ def page_of(entries, missing, state, at):
     lines = f"""# Predictions for a B200
 
 Times that the [timed machine](clock.md) predicts for the Blackwell products of this tree. No GPU has run any
-of them. The page is committed before a comparison: a user with a B200 can check that the rows are those of the
-commit.
+of them. The page is committed before a comparison: a user with a B200 can check that the rows are those of
+the commit.
 
 SHA-256 of the rows: `{digest(rows)}`
 
