@@ -7,7 +7,7 @@ another one ended; a row that is there is not predicted again.
 ``python benchmarks/predict_h200.py --out FILE [ROW|GROUP ...] [--timeout S] [--score]``
 
 A row belongs to a stratum by what it asks for, not by what is predicted (:func:`stratum`). Constants may be
-fitted to every second row of a stratum, sorted by name and protocol, from the first on; the others are held
+fitted to every second row of a stratum, sorted by protocol and name, from the first on; the others are held
 out.
 """
 
@@ -97,8 +97,6 @@ def inputs_of(row: Row, kernel: Any, dims: Any) -> list[Any]:
         elif row.group.startswith("attention") and spec.dtype is bf16:
             # Blocks of keys are rescaled where a maximum grows, which normal numbers make as rare as it is.
             found.append(normal(spec, len(found)))
-        elif row.data == "zeros":
-            found.append(np.zeros(shape, spec.dtype.dtype))
         else:
             found.append(shape)
     return found
@@ -114,7 +112,7 @@ def predict(row: Row, protocol: str, timeout: float) -> Prediction:
     kernels = kernels_of(row)
     for kernel, dims in kernels:
         given = inputs_of(row, kernel, dims)
-        each = kernel.predict(*given, gpu=H200, clock=protocol, timeout=timeout, **dims)
+        each = kernel.predict(*given, gpu=H200, clock=protocol, timeout=timeout, data=row.data, **dims)
         if str(each.verdict) != "clean":
             reasons = ", ".join(sorted({finding.rule.name for finding in each.findings}))
             return Prediction(row.name, protocol, fault=f"{kernel.options.entry}: {reasons}")
@@ -186,11 +184,11 @@ def stratum(row: Row, measured: Time) -> str:
 
 
 def strata_of(times: Sequence[Time], rows: dict[str, Row]) -> dict[str, list[Time]]:
-    """Return the measured rows of each stratum, sorted by name and protocol."""
+    """Return the measured rows of each stratum, sorted by protocol and name."""
     found: dict[str, list[Time]] = {name: [] for name in STRATA}
     for each in times:
         found[stratum(rows[each.row], each)].append(each)
-    return {name: sorted(some, key=lambda t: (t.row, t.protocol)) for name, some in found.items()}
+    return {name: sorted(some, key=lambda t: (t.protocol, t.row)) for name, some in found.items()}
 
 
 def summary(name: str, pairs: Sequence[tuple[Time, Prediction]]) -> str:

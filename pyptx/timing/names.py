@@ -165,6 +165,7 @@ WGMMA: dict[str, tuple[str, str]] = {
     "wgmma.interval.floor_rs_clk": ("clk", "smallest interval, A in registers"),
     "wgmma.latency.base_clk": ("clk", "latency at N = 0: issue to the end of wait_group"),
     "wgmma.latency.per_n_clk": ("clk/column", "what each column of N adds to it"),
+    "wgmma.pace": ("1", "share of the arithmetic rate that products keep in a long stream"),
     "wgmma.issue_clk": ("clk", "between two wgmma that a warpgroup issues"),
 }
 
