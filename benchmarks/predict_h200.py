@@ -1,4 +1,4 @@
-"""Predicts the times of our Hopper kernels on an H200, and scores the predictions on those that were measured.
+"""Predicts the times of our Hopper kernels on an H200, and scores the predictions on what was measured.
 
 The measured times are those of docs/performance.md, and the kernels those that ``hopper.py`` measures, with
 the same choices. Predictions are kept in ``--out``, one JSON object on a line, so that a run can go on where
@@ -30,7 +30,7 @@ import numpy as np
 from _deepgemm import Problem
 from _examples import load_example
 from _measured import Time, measured_times
-from _rows import Composed, Row, kernels_of
+from _rows import Row, kernels_of
 from hopper import ROWS
 
 from pyptx import bf16

@@ -563,8 +563,8 @@ class Kernel:
             keywords: constants and dims.
 
         Raises:
-            SpecError: the arguments do not fit the specs, `data` is none of these, or the GPU does not run the
-                kernel's target.
+            SpecError: the arguments do not fit the specs, `data` is none of these, or the GPU does not run
+                the kernel's target.
         """
         from .prediction import predict_launch, with_contents
 

@@ -51,7 +51,7 @@ class Units:
         limit = figures.ramp_limit(sharers)
         self._ramps = [Share(limit, figures.credit, figures.start) for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
-        self.copies, self.shared, self.link = Server(), Server(), Server()
+        self.copies, self.shared, self.link, self.lookups = Server(), Server(), Server(), Server()
         #: When the last load was served, without its latency, and by which unit at last.
         self.served = 0.0, ""
         self.l2 = Share(figures.l2 / sharers, figures.credit, figures.start)
@@ -68,6 +68,7 @@ class Units:
             "tensor memory": max(each.busy for each in self.tensor_port),
             "copy engine": self.copies.busy,
             "shared memory": self.shared.busy,
+            "L1": self.lookups.busy,
             "link": self.link.busy,
             "L2": self.l2.busy,
             "fabric": self.fabric.busy,
@@ -144,6 +145,10 @@ class Units:
     def access_shared(self, time: float, cycles: float) -> float:
         """Return when shared memory has served an access that takes so many cycles."""
         return self.shared.serve(time, cycles * self.figures.bank)
+
+    def look_up(self, time: float, lines: int) -> float:
+        """Return when L1 has looked up the lines of a warp's access to global memory."""
+        return self.lookups.serve(time, lines * self.figures.lookup)
 
     def access_global(self, time: float, nbytes: float, *, loads: bool) -> float:
         """Return when the bytes of an access are in registers, or in L2."""
