@@ -335,13 +335,22 @@ def predict_launch(
     clock: Protocol,
     timeout: float | None,
     unknown: frozenset[int],
+    *,
     data: str | float = "normal",
+    flushed: bool = False,
 ) -> Prediction:
     """Return the prediction of a launch. Arguments and errors are those of :meth:`.Kernel.predict`."""
     constants = gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu))
     request, _ = request_of(special, options, arguments, poison=False)
     costs = BlockCosts(special, constants)
-    timer = LaunchTimer(request, constants, costs, unknown=unknown, timeout=timeout)
+    timer = LaunchTimer(
+        request,
+        constants,
+        costs,
+        unknown=unknown,
+        timeout=timeout,
+        flushed=flushed,
+    )
     mhz = constants.value(_FASTEST) if isinstance(clock, str) else _locked(float(clock), constants)
     low = high = mhz
     for _ in range(_ROUNDS):

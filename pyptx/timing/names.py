@@ -81,6 +81,7 @@ COMMON: dict[str, tuple[str, str]] = {
     "tma.prefetch_map_ns": ("ns", "what the first use of a tensor map adds"),
     "l2.capacity_bytes": ("B", "L2, nominal"),
     "l2.soft_capacity_bytes": ("B", "working set from which on misses grow"),
+    "l2.dirty_share": ("1", "share of L2's lines that a flush by writes leaves to be written to memory"),
     "l2.latency_clk": ("clk", "load that hits L2, mean of near and far, at the maximum clock"),
     "l2.latency_far_clk": ("clk", "load that hits the far half, at the maximum clock"),
     "l2.bytes_per_ns": ("B/ns", "reads that hit L2"),

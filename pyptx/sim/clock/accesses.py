@@ -1,8 +1,8 @@
 """What the accesses of threads to memory cost, and which registers wait for them.
 
 A warp goes on behind a load and waits where an instruction reads the loaded register. Accesses to global
-memory move sectors of 32 bytes, and L1 looks up each line of 128 bytes that a warp's access touches. Accesses to shared memory take as many cycles as the bank with the most words
-has words.
+memory move sectors of 32 bytes, and L1 looks up each line of 128 bytes that a warp's access touches. Accesses
+to shared memory take as many cycles as the bank with the most words has words.
 """
 
 from __future__ import annotations

@@ -38,6 +38,7 @@ class Figures:
         l2: bytes that L2 reads, for all that ask for them together once.
         fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
         store: bytes of shared memory that copies to global memory take.
+        dirty: share of the lines of L2 that a flush leaves to be written; ``l2_bytes``: size of L2.
         write_cost: how many read bytes a written byte costs.
         credit: how long a multiprocessor may save up its share of the chip's rates.
         ramp: for how long :meth:`ramp_limit` holds after idle time.
@@ -72,6 +73,7 @@ class Figures:
         # Memory serves reads and writes in equal parts at another rate than reads alone.
         self.memory = value("hbm.read_bytes_per_ns") / ghz
         self.write_cost = 2 * value("hbm.read_bytes_per_ns") / value("hbm.mixed_bytes_per_ns") - 1
+        self.dirty, self.l2_bytes = value("l2.dirty_share"), value("l2.capacity_bytes")
         self.credit = _CREDIT * ghz
         self._ramp_share, self._ramp_busy = value("tensor.ramp_share"), value("tensor.ramp_busy")
         self.ramp = value("tensor.ramp_ns") * ghz
