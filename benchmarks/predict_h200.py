@@ -33,7 +33,6 @@ from _measured import Time, measured_times
 from _rows import Row, kernels_of
 from hopper import ROWS
 
-from pyptx import bf16
 from pyptx.dsl import Tile as Spec
 from pyptx.timing.closed_form import Form, Gemm, Tile, closed_form, roofline
 from pyptx.timing.constants import gpu
@@ -94,8 +93,8 @@ def inputs_of(row: Row, kernel: Any, dims: Any) -> list[Any]:
             found.append(sizes_of(row))
         elif name == "lengths":
             found.append(np.full(shape, specs[1].shape({})[1], np.int32))
-        elif row.group.startswith("attention") and spec.dtype is bf16:
-            # Blocks of keys are rescaled where a maximum grows, which normal numbers make as rare as it is.
+        elif row.group.startswith("attention-hd") and name in "QK":
+            # Scores decide where sums are rescaled, which normal numbers make as rare as it is.
             found.append(normal(spec, len(found)))
         else:
             found.append(shape)
