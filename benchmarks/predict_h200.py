@@ -93,7 +93,7 @@ def inputs_of(row: Row, kernel: Any, dims: Any) -> list[Any]:
             found.append(sizes_of(row))
         elif name == "lengths":
             found.append(np.full(shape, specs[1].shape({})[1], np.int32))
-        elif row.group.startswith("attention-hd") and name in "QK":
+        elif row.group.startswith("attention-hd"):
             # Scores decide where sums are rescaled, which normal numbers make as rare as it is.
             found.append(normal(spec, len(found)))
         else:
