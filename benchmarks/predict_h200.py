@@ -1,4 +1,4 @@
-"""Predicts the times of our Hopper kernels on an H200, and scores the predictions on those that were measured.
+"""Predicts the times of our Hopper kernels on an H200, and scores the predictions on what was measured.
 
 The measured times are those of docs/performance.md, and the kernels those that ``hopper.py`` measures, with
 the same choices. Predictions are kept in ``--out``, one JSON object on a line, so that a run can go on where
@@ -7,7 +7,7 @@ another one ended; a row that is there is not predicted again.
 ``python benchmarks/predict_h200.py --out FILE [ROW|GROUP ...] [--timeout S] [--score]``
 
 A row belongs to a stratum by what it asks for, not by what is predicted (:func:`stratum`). Constants may be
-fitted to every second row of a stratum, sorted by name and protocol, from the first on; the others are held
+fitted to every second row of a stratum, sorted by protocol and name, from the first on; the others are held
 out.
 """
 
@@ -30,10 +30,9 @@ import numpy as np
 from _deepgemm import Problem
 from _examples import load_example
 from _measured import Time, measured_times
-from _rows import Composed, Row, kernels_of
+from _rows import Row, kernels_of
 from hopper import ROWS
 
-from pyptx import bf16
 from pyptx.dsl import Tile as Spec
 from pyptx.timing.closed_form import Form, Gemm, Tile, closed_form, roofline
 from pyptx.timing.constants import gpu
@@ -94,11 +93,9 @@ def inputs_of(row: Row, kernel: Any, dims: Any) -> list[Any]:
             found.append(sizes_of(row))
         elif name == "lengths":
             found.append(np.full(shape, specs[1].shape({})[1], np.int32))
-        elif row.group.startswith("attention") and spec.dtype is bf16:
-            # Blocks of keys are rescaled where a maximum grows, which normal numbers make as rare as it is.
+        elif row.group.startswith("attention-hd"):
+            # Scores decide where sums are rescaled, which normal numbers make as rare as it is.
             found.append(normal(spec, len(found)))
-        elif row.data == "zeros":
-            found.append(np.zeros(shape, spec.dtype.dtype))
         else:
             found.append(shape)
     return found
@@ -114,7 +111,10 @@ def predict(row: Row, protocol: str, timeout: float) -> Prediction:
     kernels = kernels_of(row)
     for kernel, dims in kernels:
         given = inputs_of(row, kernel, dims)
-        each = kernel.predict(*given, gpu=H200, clock=protocol, timeout=timeout, **dims)
+        flushed = protocol == "burst" and row.options.get("flush", True)
+        each = kernel.predict(
+            *given, flushed=flushed, gpu=H200, clock=protocol, timeout=timeout, data=row.data, **dims
+        )
         if str(each.verdict) != "clean":
             reasons = ", ".join(sorted({finding.rule.name for finding in each.findings}))
             return Prediction(row.name, protocol, fault=f"{kernel.options.entry}: {reasons}")
@@ -186,11 +186,11 @@ def stratum(row: Row, measured: Time) -> str:
 
 
 def strata_of(times: Sequence[Time], rows: dict[str, Row]) -> dict[str, list[Time]]:
-    """Return the measured rows of each stratum, sorted by name and protocol."""
+    """Return the measured rows of each stratum, sorted by protocol and name."""
     found: dict[str, list[Time]] = {name: [] for name in STRATA}
     for each in times:
         found[stratum(rows[each.row], each)].append(each)
-    return {name: sorted(some, key=lambda t: (t.row, t.protocol)) for name, some in found.items()}
+    return {name: sorted(some, key=lambda t: (t.protocol, t.row)) for name, some in found.items()}
 
 
 def summary(name: str, pairs: Sequence[tuple[Time, Prediction]]) -> str:

@@ -42,11 +42,12 @@ _STRATA: Mapping[str, str] = {
     "issue": "issue",
     "tensor memory": "issue",
     "shared memory": "issue",
+    "L1": "issue",
     **dict.fromkeys(PIPES, "issue"),
 }
 #: Constants that say how fast a unit is: beginnings of names, and +1 for a rate, -1 for a duration.
 _PACES: Mapping[str, tuple[tuple[str, int], ...]] = {
-    "tensor": (("mma.port_bytes", 1), ("mma.interval.", -1), ("wgmma.interval.per_n", -1)),
+    "tensor": (("mma.port_bytes", 1), ("mma.interval.", -1), ("wgmma.interval.per_n", -1), ("wgmma.pace", 1)),
     "ramp": (("tensor.ramp_share", 1),),
     "L2": (("l2.bytes", 1),),
     "fabric": (("l2.fabric_bytes", 1),),
@@ -56,6 +57,7 @@ _PACES: Mapping[str, tuple[tuple[str, int], ...]] = {
     "issue": (("issue.per_clk", 1),),
     "tensor memory": (("tmem.load_bytes_per_clk_warp", 1),),
     "shared memory": (("lds.bytes", 1),),
+    "L1": (("ldg.sectors", 1),),
 }
 #: Constants of ``mma.interval`` that are no pace of a whole pipe.
 _NO_PACES = ("mma.interval.floor_clk", "mma.interval.loop_clk", "mma.interval.g2_m256_ss.extra_clk")

@@ -541,6 +541,8 @@ class Kernel:
         gpu: str | PathLike[str] | Gpu = "b200",
         clock: Protocol = "sustained",
         timeout: float | None = None,
+        data: str | float = "normal",
+        flushed: bool = False,
         out: Any = None,
         **keywords: Any,
     ) -> Prediction:
@@ -556,17 +558,24 @@ class Kernel:
                 :class:`~pyptx.timing.constants.Gpu`.
             clock: ``"burst"``, ``"sustained"``, or the frequency in MHz at which the multiprocessors run.
             timeout: seconds after which the prediction ends as incomplete.
+            data: what the tensor cores multiply, which decides how much power they take: ``"zeros"``,
+                ``"normal"``, or a number between 0 and 1.
+            flushed: True if L2 has been flushed by writes before the launch, as :func:`pyptx.bench` does:
+                what the kernel loads then replaces bytes that must go to memory.
             out: array or arrays for the outputs; allocated if None.
             keywords: constants and dims.
 
         Raises:
-            SpecError: the arguments do not fit the specs, or the GPU does not run the kernel's target.
+            SpecError: the arguments do not fit the specs, `data` is none of these, or the GPU does not run
+                the kernel's target.
         """
         from .prediction import predict_launch, with_contents
 
         given, unknown = with_contents(self.options, arrays, self.split(keywords)[0])
         special, arguments = self._bind(given, out, keywords)
-        return predict_launch(special, self.options, arguments, gpu, clock, timeout, unknown)
+        return predict_launch(
+            special, self.options, arguments, gpu, clock, timeout, unknown, data=data, flushed=flushed
+        )
 
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:
         """Run the kernel: with CUDA tensors on their GPU, with numpy arrays or CPU tensors in the simulator.

@@ -29,6 +29,7 @@ from ..timing.clock import Activity, frequency
 from ..timing.constants import Gpu
 from ..timing.constants import gpu as gpu_of
 from ..timing.scores import score_of
+from ..timing.tensor import tensor_pace
 from .arguments import KernelArguments
 from .block_costs import BlockCosts, Schedule
 from .bounds import Estimate, bound_of, interval_of, stratum_of
@@ -334,12 +335,22 @@ def predict_launch(
     clock: Protocol,
     timeout: float | None,
     unknown: frozenset[int],
+    *,
+    data: str | float = "normal",
+    flushed: bool = False,
 ) -> Prediction:
     """Return the prediction of a launch. Arguments and errors are those of :meth:`.Kernel.predict`."""
     constants = gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu))
     request, _ = request_of(special, options, arguments, poison=False)
     costs = BlockCosts(special, constants)
-    timer = LaunchTimer(request, constants, costs, unknown=unknown, timeout=timeout)
+    timer = LaunchTimer(
+        request,
+        constants,
+        costs,
+        unknown=unknown,
+        timeout=timeout,
+        flushed=flushed,
+    )
     mhz = constants.value(_FASTEST) if isinstance(clock, str) else _locked(float(clock), constants)
     low = high = mhz
     for _ in range(_ROUNDS):
@@ -350,11 +361,13 @@ def predict_launch(
             break
         ns = timing.nanoseconds
         activity = Activity(
-            tensor=min(1.0, timing.busy["tensor"]),
+            # Power follows the products, not the time for which the pipe is taken.
+            tensor=min(1.0, timing.busy["tensor"]) * tensor_pace(constants),
             port_bytes_per_clk=timing.operands,
             l2_bytes_per_ns=timing.traffic.loaded / ns,
             hbm_bytes_per_ns=(timing.traffic.fetched + timing.stored) / ns,
             issue=min(1.0, timing.busy["issue"]),
+            data=data,
         )
         wanted, low, high = frequency(constants, clock, activity, duration_ns=ns)
         if abs(wanted / mhz - 1) < _CLOSE:

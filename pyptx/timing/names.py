@@ -81,6 +81,7 @@ COMMON: dict[str, tuple[str, str]] = {
     "tma.prefetch_map_ns": ("ns", "what the first use of a tensor map adds"),
     "l2.capacity_bytes": ("B", "L2, nominal"),
     "l2.soft_capacity_bytes": ("B", "working set from which on misses grow"),
+    "l2.dirty_share": ("1", "share of L2's lines that a flush by writes leaves to be written to memory"),
     "l2.latency_clk": ("clk", "load that hits L2, mean of near and far, at the maximum clock"),
     "l2.latency_far_clk": ("clk", "load that hits the far half, at the maximum clock"),
     "l2.bytes_per_ns": ("B/ns", "reads that hit L2"),
@@ -165,6 +166,7 @@ WGMMA: dict[str, tuple[str, str]] = {
     "wgmma.interval.floor_rs_clk": ("clk", "smallest interval, A in registers"),
     "wgmma.latency.base_clk": ("clk", "latency at N = 0: issue to the end of wait_group"),
     "wgmma.latency.per_n_clk": ("clk/column", "what each column of N adds to it"),
+    "wgmma.pace": ("1", "share of the arithmetic rate that products keep in a long stream"),
     "wgmma.issue_clk": ("clk", "between two wgmma that a warpgroup issues"),
 }
 

@@ -14,6 +14,7 @@ __all__ = [
     "mma_interval",
     "mma_latency",
     "mma_port_bytes",
+    "tensor_pace",
     "wgmma_interval",
     "wgmma_latency",
     "wgmma_port_bytes",
@@ -72,16 +73,21 @@ def mma_latency(gpu: Gpu, group: int, m: int, n: int, a_in_tensor_memory: bool =
     return latency
 
 
+def tensor_pace(gpu: Gpu) -> float:
+    """Return the share of their arithmetic rate that tensor cores keep in a long stream of products."""
+    return gpu.value("wgmma.pace") if gpu.target == "sm_90a" else 1.0
+
+
 def wgmma_port_bytes(gpu: Gpu, n: int, a_in_registers: bool = False) -> float:
     """Return the bytes that one ``wgmma`` with N = `n` reads from shared memory."""
     return (n + (0 if a_in_registers else _WGMMA_ROWS)) * gpu.value("mma.k_bytes")
 
 
 def wgmma_interval(gpu: Gpu, n: int, a_in_registers: bool = False) -> float:
-    """Return the cycles between two ``wgmma`` with N = `n` of an SM in a full pipe."""
+    """Return the cycles between two ``wgmma`` with N = `n` of an SM in a long stream of them."""
     port = wgmma_port_bytes(gpu, n, a_in_registers) / gpu.value("mma.port_bytes_per_clk")
     floor = gpu.value("wgmma.interval.floor_rs_clk" if a_in_registers else "wgmma.interval.floor_ss_clk")
-    return max(gpu.value("wgmma.interval.per_n_clk") * n, port, floor)
+    return max(gpu.value("wgmma.interval.per_n_clk") * n / tensor_pace(gpu), port, floor)
 
 
 def wgmma_latency(gpu: Gpu, n: int) -> float:

@@ -268,3 +268,13 @@ def test_a_notebook_gets_a_table() -> None:
     rows = [line for line in shown if line.startswith("| warp")]
     assert len(rows) == len(found.warps) + 1
     assert len({line.count("|") for line in rows}) == 1
+
+
+@pytest.mark.full
+def test_zeros_take_less_power_and_a_flush_takes_time() -> None:
+    gemm = gemm_highperf_hopper.build_gemm(2048, 2048, 2048)
+    normal, zeros = (gemm.predict(gpu="h200", clock="sustained", data=data) for data in ("normal", "zeros"))
+    assert zeros.mhz > normal.mhz
+    norm = rmsnorm.build_rmsnorm(8192)
+    clean, flushed = (norm.predict(M=1024, gpu="h200", clock=1900.0, flushed=left) for left in (False, True))
+    assert flushed.microseconds > clean.microseconds

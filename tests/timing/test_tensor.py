@@ -57,8 +57,10 @@ def test_the_port_binds_narrow_tiles_only():
 def test_wgmma_runs_at_the_peak_from_n_64():
     h200 = gpu("h200")
     for n in (64, 128, 256):
-        flops = 2 * 64 * n * 16 / wgmma_interval(h200, n)
+        flops = 2 * 64 * n * 16 / wgmma_interval(h200.with_values({"wgmma.pace": 1.0}), n)
         assert flops == h200.value("tensor.flops_per_clk_16bit")
+    # A long stream keeps a share of it.
+    assert 2 * 64 * 256 * 16 / wgmma_interval(h200, 256) == pytest.approx(4096 * h200.value("wgmma.pace"))
     # N = 32: operand reads take longer than the products, (64 + 32) x 32 / 128 = 24 clk; the floor is higher.
     assert wgmma_interval(h200, 32) == 32 > 16
     assert wgmma_interval(h200, 32, a_in_registers=True) == 18

@@ -103,6 +103,7 @@ class LaunchTimer:
         costs: the cost of a block of code.
         unknown: addresses, on the host, of arrays whose contents are not known.
         timeout: seconds, from now on, after which a run ends as incomplete.
+        flushed: True if L2 is full of bytes that must be written to memory.
 
     Raises:
         SpecError: the GPU does not run the kernel's target.
@@ -116,9 +117,10 @@ class LaunchTimer:
         *,
         unknown: frozenset[int] = frozenset(),
         timeout: float | None = None,
+        flushed: bool = False,
     ) -> None:
         self._began = time.monotonic()
-        self._request, self._gpu, self._costs = request, gpu, costs
+        self._request, self._gpu, self._costs, self._flushed = request, gpu, costs, flushed
         self._options = LaunchOptions.of({"timeout": timeout, "sanitize": False})
         prepared, faults = programs_of([request], self._options, self._began, interleaved=True)
         self._fault = faults.get(0)
@@ -171,6 +173,7 @@ class LaunchTimer:
             # multiprocessors that are faster take more.
             uneven=self._gpu.value("hbm.spread") / max(1.0, placement.waves),
             rested=rested,
+            flushed=self._flushed,
         )
 
     def _traffic(self, loads: Iterable[tuple[Copy, float]]) -> Traffic:
@@ -311,7 +314,8 @@ class _Rest:
     def follows(self, machine: TimedMachine) -> bool:
         """True if the rest of the launch follows from what ``machine`` has done."""
         times = machine.store_times
-        if not times or max(times) - min(times) < _SPAN * machine.now:
+        # What is left of the outputs says how much work is left, unless contents decide what is done.
+        if machine.steered or not times or max(times) - min(times) < _SPAN * machine.now:
             return False
         period = find_period(times, machine.store_bytes)
         if period is None:

@@ -1,8 +1,8 @@
 """What the accesses of threads to memory cost, and which registers wait for them.
 
 A warp goes on behind a load and waits where an instruction reads the loaded register. Accesses to global
-memory move sectors of 32 bytes. Accesses to shared memory take as many cycles as the bank with the most words
-has words.
+memory move sectors of 32 bytes, and L1 looks up each line of 128 bytes that a warp's access touches. Accesses
+to shared memory take as many cycles as the bank with the most words has words.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from .units import Units
 
 __all__ = ["ThreadAccesses"]
 
-_SECTOR = 32
+_SECTOR, _LINE = 32, 128
 _BANKS, _WORD = 32, 4
 
 
@@ -62,8 +62,9 @@ class ThreadAccesses:
                 # The latency is that of an access without conflicts, which takes one cycle.
                 done = left - 1 + units.figures.shared_latency
             else:
-                nbytes, reads = _SECTOR * _sectors(access), access.kind is AccessKind.READ
-                done = units.access_global(time, nbytes, loads=reads)
+                nbytes, reads = _SECTOR * _parts(access, _SECTOR), access.kind is AccessKind.READ
+                left = max(left, units.look_up(time, _parts(access, _LINE)))
+                done = units.access_global(left, nbytes, loads=reads)
                 place = int(access.footprint.starts[0]), nbytes
                 self._moved(s, Copy(nbytes, 1, (access.segment.base, place), (), loads=reads))
             if access.kind is not AccessKind.WRITE:
@@ -90,11 +91,12 @@ def _registers(block: CodeBlock) -> tuple[frozenset[str], frozenset[str]]:
     return frozenset(reads), frozenset(loaded)
 
 
-def _sectors(access: Access) -> int:
+def _parts(access: Access, size: int) -> int:
+    """Return how many aligned parts of memory of ``size`` bytes an access touches."""
     footprint = access.footprint
     base = access.segment.base
-    first = (base + footprint.starts) // _SECTOR
-    last = (base + footprint.starts + footprint.size - 1) // _SECTOR
+    first = (base + footprint.starts) // size
+    last = (base + footprint.starts + footprint.size - 1) // size
     return len(np.union1d(first, last))
 
 

@@ -14,6 +14,8 @@ __all__ = ["Figures"]
 
 #: Rows of D of one warp of a warpgroup.
 _WARP_ROWS = 16
+#: Sectors of a line of L1.
+_LINE_SECTORS = 4
 #: How long a multiprocessor may save up its share of what the chip has, in ns. Multiprocessors are out of
 #: step by about an epilogue, so that those that store leave their share of the loads to the others.
 _CREDIT = 3000
@@ -36,12 +38,13 @@ class Figures:
         l2: bytes that L2 reads, for all that ask for them together once.
         fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
         store: bytes of shared memory that copies to global memory take.
+        dirty: share of the lines of L2 that a flush leaves to be written; ``l2_bytes``: size of L2.
         write_cost: how many read bytes a written byte costs.
         credit: how long a multiprocessor may save up its share of the chip's rates.
         ramp: for how long :meth:`ramp_limit` holds after idle time.
         port: bytes of shared memory that a multiprocessor reads.
         bank: cycles of a bank of shared memory for a word.
-        shared_latency: of a load from shared memory.
+        shared_latency: of a load from shared memory; ``lookup``: of L1 for a line that an access touches.
         load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
         wake: from a completed phase to the next instruction of a waiting warp.
         arrive: until an arrival counts.
@@ -70,12 +73,14 @@ class Figures:
         # Memory serves reads and writes in equal parts at another rate than reads alone.
         self.memory = value("hbm.read_bytes_per_ns") / ghz
         self.write_cost = 2 * value("hbm.read_bytes_per_ns") / value("hbm.mixed_bytes_per_ns") - 1
+        self.dirty, self.l2_bytes = value("l2.dirty_share"), value("l2.capacity_bytes")
         self.credit = _CREDIT * ghz
         self._ramp_share, self._ramp_busy = value("tensor.ramp_share"), value("tensor.ramp_busy")
         self.ramp = value("tensor.ramp_ns") * ghz
         self.port = value("mma.port_bytes_per_clk")
         self.bank = 1.0
         self.shared_latency = value("lds.latency_clk")
+        self.lookup = _LINE_SECTORS / value("ldg.sectors_per_clk")
         # These two were measured at the maximum clock.
         self.load_l2_latency = value("l2.latency_clk") / maximum * ghz
         self.load_memory_latency = value("ldg.latency_hbm_clk") / maximum * ghz

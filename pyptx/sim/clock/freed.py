@@ -27,6 +27,7 @@ UNITS: Mapping[str, str] = {
     "port": "operands come from shared memory at once",
     "ramp": "tensor cores run at their full rate right after idle time",
     "copy engine": "copies take no time for rows, instructions or the bytes that they store",
+    "L1": "L1 looks up any number of lines at once",
     "link": "the link of a multiprocessor passes any number of bytes at once",
     "L2": "L2 reads any number of bytes at once",
     "fabric": "the chip brings any number of bytes to its multiprocessors at once",
@@ -62,6 +63,8 @@ class _Freed(Figures):
         elif unit == "copy engine":
             self.copy_issue = self.copy_row = 0.0
             self.store = math.inf
+        elif unit == "L1":
+            self.lookup = 0.0
         elif unit == "link":
             self.link = self.link_received = math.inf
         elif unit == "L2":

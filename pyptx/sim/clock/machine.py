@@ -225,6 +225,11 @@ class TimedMachine(Machine):
         """
         return max(0.0, *(units.memory.free - self.end for units in self._units.values()))
 
+    @property
+    def steered(self) -> bool:
+        """True if contents of arrays, such as sizes of groups, have decided where a thread goes."""
+        return self._unknown.steered
+
     def shares(self, cycles: float) -> dict[str, float]:
         """Return the share of ``cycles`` for which each unit of the busiest multiprocessor worked."""
         found: dict[str, float] = {}

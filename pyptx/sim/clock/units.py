@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 
 from ...core.records import dataclass
@@ -22,6 +23,7 @@ class Contention:
         merged: share of the loaded bytes that the other multiprocessor of the TPC loads, too.
         uneven: share of its part of memory's rate that the slowest multiprocessor lacks.
         rested: True if the chip has been idle before the launch.
+        flushed: True if a flush of L2 has left lines in it that must be written to memory.
     """
 
     sharers: int
@@ -29,6 +31,7 @@ class Contention:
     merged: float = 0.0
     uneven: float = 0.0
     rested: bool = True
+    flushed: bool = False
 
 
 class Units:
@@ -51,12 +54,16 @@ class Units:
         limit = figures.ramp_limit(sharers)
         self._ramps = [Share(limit, figures.credit, figures.start) for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
-        self.copies, self.shared, self.link = Server(), Server(), Server()
+        self.copies, self.shared, self.link, self.lookups = Server(), Server(), Server(), Server()
         #: When the last load was served, without its latency, and by which unit at last.
         self.served = 0.0, ""
         self.l2 = Share(figures.l2 / sharers, figures.credit, figures.start)
         self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
         self.memory = Share(figures.memory / sharers * (1 - contention.uneven), figures.credit, figures.start)
+
+        # What memory must take for each byte that comes into L2, and how many have come.
+        self._dirty = figures.dirty * figures.write_cost if contention.flushed else 0.0
+        self._sharers, self._brought = sharers, 0.0
 
     def busy(self) -> dict[str, float]:
         """Return for how many cycles each unit has worked; of equal units, the busiest one."""
@@ -68,6 +75,7 @@ class Units:
             "tensor memory": max(each.busy for each in self.tensor_port),
             "copy engine": self.copies.busy,
             "shared memory": self.shared.busy,
+            "L1": self.lookups.busy,
             "link": self.link.busy,
             "L2": self.l2.busy,
             "fabric": self.fabric.busy,
@@ -117,7 +125,7 @@ class Units:
         ]
         latency = figures.l2_latency
         if self._missing:
-            passed.append((self.memory.serve(time, copy.nbytes * self._missing), "HBM"))
+            passed.append((self._fetch(time, copy.nbytes * self._missing), "HBM"))
             latency = figures.memory_latency
         self.served = max(passed)
         return self.served[0] + latency - figures.wake
@@ -145,6 +153,10 @@ class Units:
         """Return when shared memory has served an access that takes so many cycles."""
         return self.shared.serve(time, cycles * self.figures.bank)
 
+    def look_up(self, time: float, lines: int) -> float:
+        """Return when L1 has looked up the lines of a warp's access to global memory."""
+        return self.lookups.serve(time, lines * self.figures.lookup)
+
     def access_global(self, time: float, nbytes: float, *, loads: bool) -> float:
         """Return when the bytes of an access are in registers, or in L2."""
         figures = self.figures
@@ -154,7 +166,15 @@ class Units:
         arrived = max(linked, read, self.fabric.serve(time, nbytes))
         if not self._missing:
             return arrived + figures.load_l2_latency
-        return max(arrived, self.memory.serve(time, nbytes * self._missing)) + figures.load_memory_latency
+        return max(arrived, self._fetch(time, nbytes * self._missing)) + figures.load_memory_latency
+
+    def _fetch(self, time: float, nbytes: float) -> float:
+        """Return when memory has read bytes, and has written what they replace in L2."""
+        if not self._dirty:
+            return self.memory.serve(time, nbytes)
+        replaced = self._dirty * math.exp(-self._brought / self.figures.l2_bytes)
+        self._brought += nbytes * self._sharers
+        return self.memory.serve(time, nbytes * (1 + replaced))
 
     # --- tensor memory ----------------------------------------------------------------------------
 

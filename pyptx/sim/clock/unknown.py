@@ -31,6 +31,8 @@ class Unknown:
 
     def __init__(self, bases: frozenset[int]) -> None:
         self._bases = bases
+        #: True if known contents of global memory have decided where a thread goes.
+        self.steered = False
         #: For each shared memory, which of its lines hold unknown contents.
         self._lines: dict[int, NDArray[np.bool_]] = {}
 
@@ -41,6 +43,9 @@ class Unknown:
 
     def check(self, s: Split | None, access: Access) -> None:
         """Take an access. Raises :class:`Fault` if it reads unknown contents that decide where ``s`` goes."""
+        if s is not None and access.space is StateSpace.GLOBAL and access.kind is not AccessKind.WRITE:
+            known = access.segment.base not in self._bases
+            self.steered |= known and s.op is not None and _decides(s.frame.code, s.op)
         if not self._bases:
             return
         actor = access.actor

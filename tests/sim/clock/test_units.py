@@ -1,0 +1,49 @@
+"""What units of a multiprocessor take, by arithmetic: L2's answers, lines of L1, and what a flush left."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pyptx.sim.clock.figures import Figures
+from pyptx.sim.clock.units import Contention, Units
+from pyptx.sim.engine.work import Copy
+from pyptx.timing.constants import gpu
+
+H200 = gpu("h200")
+MHZ = 1500.0
+FIGURES = Figures(H200, MHZ)
+MIB = 1 << 20
+
+
+def load(nbytes: int) -> Copy:
+    return Copy(nbytes, 1, (0, 0), (0,), loads=True)
+
+
+def test_equal_requests_of_a_tpc_are_read_from_l2_once() -> None:
+    alone, together = (Units(FIGURES, Contention(sharers=132, merged=share)) for share in (0.0, 1.0))
+    for units in (alone, together):
+        units.load(0.0, load(MIB))
+    assert together.busy()["L2"] == pytest.approx(alone.busy()["L2"] / 2)
+    rate = H200.value("l2.bytes_per_ns") / 132  # B/ns of one multiprocessor
+    assert alone.busy()["L2"] == pytest.approx(MIB / rate * MHZ / 1000)
+
+
+def test_l1_looks_up_one_line_after_the_other() -> None:
+    units = Units(FIGURES, Contention(sharers=132))
+    clk = 4 / H200.value("ldg.sectors_per_clk")  # a line has four sectors
+    assert [units.look_up(0.0, 8), units.look_up(0.0, 32)] == [8 * clk, 40 * clk]
+
+
+def test_what_a_flush_left_is_written_once() -> None:
+    sharers, parts = 132, 4000
+    clean, dirty = (Units(FIGURES, Contention(sharers, missing=1.0, flushed=left)) for left in (False, True))
+    for units in (clean, dirty):
+        for _ in range(parts):
+            units.access_global(0.0, 1024, loads=True)
+    # Lines are replaced at random: 1 - exp(-x) of them after x times the size of L2.
+    size = H200.value("l2.capacity_bytes")
+    left = size * H200.value("l2.dirty_share") * -math.expm1(-parts * 1024 * sharers / size)
+    extra = left / sharers * FIGURES.write_cost / (FIGURES.memory / sharers)
+    assert dirty.busy()["HBM"] - clean.busy()["HBM"] == pytest.approx(extra, rel=0.01)
