@@ -20,6 +20,7 @@ from .specialize import Specialization
 
 if TYPE_CHECKING:
     from ..toolchain.schedule.costs import StatementCost
+    from ..toolchain.schedule.statements import StatementCode
 
 __all__ = ["BlockCosts", "Schedule"]
 
@@ -43,6 +44,7 @@ class BlockCosts:
     Attributes:
         schedule: where the costs come from.
         reason: why they do not come from ptxas; empty if they do.
+        registers: 32-bit registers of a thread, as ptxas chose them; None without ptxas.
     """
 
     def __init__(self, special: Specialization, gpu: Gpu) -> None:
@@ -50,9 +52,12 @@ class BlockCosts:
         self._known: dict[CodeBlock, _Cost] = {}
         self.schedule: Schedule = "ptxas"
         self.reason = ""
+        self.registers: int | None = None
         self._statements: dict[tuple[str, int], StatementCost] = {}
         try:
-            self._statements = _scheduled(special, gpu, self._pipes)
+            code, registers = _assembled(special, gpu)
+            self._statements = _scheduled(special, code, self._pipes)
+            self.registers = registers.get(special.entry)
         except (AssembleError, TargetError, ToolNotFoundError) as error:
             self.schedule, self.reason = "default", str(error).partition("\n")[0]
 
@@ -104,12 +109,22 @@ class BlockCosts:
         return found
 
 
-def _scheduled(special: Specialization, gpu: Gpu, pipes: Pipes) -> dict[tuple[str, int], StatementCost]:
-    from ..toolchain.schedule.costs import statement_costs
-    from ..toolchain.schedule.statements import statement_code
+def _assembled(special: Specialization, gpu: Gpu) -> tuple[StatementCode, dict[str, int]]:
+    """Return the machine code of each function, and the registers of each."""
+    from ..toolchain.cubin import registers_of
+    from ..toolchain.schedule.statements import code_of, statement_cubin
 
     key = "statements", gpu.target
-    code = special.loaded.get(key)
-    if code is None:
-        code = special.loaded[key] = statement_code(special.module, gpu.target, special.entry)
+    found = special.loaded.get(key)
+    if found is None:
+        cubin = statement_cubin(special.module, gpu.target, special.entry)
+        found = special.loaded[key] = code_of(cubin), registers_of(cubin)
+    return found
+
+
+def _scheduled(
+    special: Specialization, code: StatementCode, pipes: Pipes
+) -> dict[tuple[str, int], StatementCost]:
+    from ..toolchain.schedule.costs import statement_costs
+
     return statement_costs(code, special.module, pipes)

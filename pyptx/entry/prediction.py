@@ -350,6 +350,7 @@ def predict_launch(
         unknown=unknown,
         timeout=timeout,
         flushed=flushed,
+        registers=costs.registers,
     )
     mhz = constants.value(_FASTEST) if isinstance(clock, str) else _locked(float(clock), constants)
     low = high = mhz

@@ -12,6 +12,7 @@ import pytest
 from examples.blackwell.gemm_tiles import build_gemm_tiles
 from examples.blackwell.ladder import v2b, v4, v6
 from examples.hopper import attention, gemm_highperf_hopper, rmsnorm, vector_add
+from examples.hopper.ladder import step3_wgmma
 from pyptx import SpecError, Tile, f32, kernel, ptx, u32
 from pyptx.entry.prediction import UNITS
 from pyptx.sim.api import timing
@@ -20,6 +21,7 @@ from pyptx.sim.numbers import multiply
 from pyptx.sim.tcgen05 import MmaOperation
 from pyptx.timing.constants import gpu
 from pyptx.timing.tensor import mma_interval
+from pyptx.toolchain import Tool
 
 B200 = gpu("b200")
 STAGE = 64  # elements of K
@@ -278,3 +280,14 @@ def test_zeros_take_less_power_and_a_flush_takes_time() -> None:
     norm = rmsnorm.build_rmsnorm(8192)
     clean, flushed = (norm.predict(M=1024, gpu="h200", clock=1900.0, flushed=left) for left in (False, True))
     assert flushed.microseconds > clean.microseconds
+
+
+@pytest.mark.full
+def test_registers_that_ptxas_takes_limit_what_is_resident(ptxas: Tool) -> None:
+    gemm = step3_wgmma.build_wgmma(2048, 2048, 256)
+    assembly = gemm.assemble()
+    threads = gemm.options.block
+    by_registers = 65536 // (-(-assembly.registers // 8) * 8 * threads)
+    found = gemm.predict(gpu="h200", clock=1700.0)
+    assert found.schedule == "ptxas"
+    assert found.timing.placement.together == by_registers

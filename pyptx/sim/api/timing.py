@@ -28,6 +28,7 @@ from ..clock.traffic import Traffic, merged_of, traffic_of
 from ..clock.units import Contention
 from ..engine.work import Copy
 from ..threads.warp import Split
+from .arguments import Mapped
 from .options import LaunchOptions
 from .runs import Request, fill, programs_of
 from .timeline import DEFAULT_EVENTS, TimelineRecorder
@@ -104,6 +105,7 @@ class LaunchTimer:
         unknown: addresses, on the host, of arrays whose contents are not known.
         timeout: seconds, from now on, after which a run ends as incomplete.
         flushed: True if L2 is full of bytes that must be written to memory.
+        registers: 32-bit registers of a thread, as ptxas chose them; None if they are not known.
 
     Raises:
         SpecError: the GPU does not run the kernel's target.
@@ -118,9 +120,11 @@ class LaunchTimer:
         unknown: frozenset[int] = frozenset(),
         timeout: float | None = None,
         flushed: bool = False,
+        registers: int | None = None,
     ) -> None:
         self._began = time.monotonic()
         self._request, self._gpu, self._costs, self._flushed = request, gpu, costs, flushed
+        self._registers = registers
         self._options = LaunchOptions.of({"timeout": timeout, "sanitize": False})
         prepared, faults = programs_of([request], self._options, self._began, interleaved=True)
         self._fault = faults.get(0)
@@ -132,7 +136,7 @@ class LaunchTimer:
         figures = Figures(gpu, gpu.value("sm.clock_max_mhz"))
         first = self._machine(figures, Contention(sharers=1), _PROBED)
         del first.residency.multiprocessors.all[figures.sms :]
-        mapped = fill(first, [request], [program], None)
+        mapped = self._fill(first)
         hidden = [each.segment.base for (place, _), each in mapped.items() if place in unknown]
         self._hidden = frozenset(hidden)
         first.hide(self._hidden)
@@ -143,6 +147,13 @@ class LaunchTimer:
         self._merged = merged_of(first.loads, first.loaders)
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
         self._missing = self._traffic((load, 1.0) for load in first.loads).missing
+
+    def _fill(self, machine: TimedMachine) -> Mapped:
+        """Give ``machine`` the launch and its arrays."""
+        mapped = fill(machine, [self._request], [self._program], None)
+        if self._registers is not None:
+            machine.grids[0].allot(self._registers)
+        return mapped
 
     def _machine(
         self,
@@ -276,7 +287,7 @@ class LaunchTimer:
         if observed is not None:
             observed(timed)
         confine(timed, placement.size)
-        fill(timed, [self._request], [self._program], None)
+        self._fill(timed)
         timed.hide(self._hidden)
         timed.grids[0].waiting = list(placement.own)
         timed.run()

@@ -12,6 +12,7 @@ Source: PTX ISA, `#parallel-synchronization-and-communication-instructions-gridd
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -35,6 +36,11 @@ __all__ = ["Grid"]
 _WORKSPACE = 4096
 #: Registers of a thread are allocated in multiples of this number.
 _REGISTER_STEP = 8
+
+
+def _allocated(warps: int, registers: int) -> int:
+    """Return what warps take whose threads have so many registers: warps get multiples of a step."""
+    return 32 * warps * -(-registers // _REGISTER_STEP) * _REGISTER_STEP
 
 
 class Grid:
@@ -100,9 +106,15 @@ class Grid:
         most = function.directive("maxnreg")
         if most is None:
             return 0
-        taken = 32 * warps * -(-most[0] // _REGISTER_STEP) * _REGISTER_STEP
+        taken = _allocated(warps, most[0])
         together = function.directive("minnctapersm")
         return taken if together is None else min(taken, REGISTERS // max(1, together[0]))
+
+    def allot(self, registers: int) -> None:
+        """Let each thread take so many registers, unless the kernel states a number."""
+        if not self.demand.registers:
+            warps = self.demand.threads // 32
+            self.demand = replace(self.demand, registers=_allocated(warps, registers))
 
     # --- life ---------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from ..find import find_ptxas
 from ..nvdisasm import MachineInstruction, machine_instructions
 from ..ptxas import assemble
 
-__all__ = ["Statement", "StatementCode", "statement_code", "statement_of"]
+__all__ = ["Statement", "StatementCode", "code_of", "statement_code", "statement_cubin", "statement_of"]
 
 
 class Statement(NamedTuple):
@@ -54,10 +54,10 @@ def _numbered(module: Module) -> Module:
     return without_lines(replace(module, functions=tuple(map(numbered, module.functions))))
 
 
-def statement_code(module: Module, target: str, entry: str) -> StatementCode:
-    """Return the machine code of a module for a target, by function.
+def statement_cubin(module: Module, target: str, entry: str) -> bytes:
+    """Return the cubin of a module for a target whose instructions know their PTX statements.
 
-    The cubin comes from the user's cache, if ptxas made it before, and is kept there otherwise.
+    It comes from the user's cache, if ptxas made it before, and is kept there otherwise.
 
     Args:
         module: the module, with ``.loc`` or without.
@@ -65,8 +65,8 @@ def statement_code(module: Module, target: str, entry: str) -> StatementCode:
         entry: name of a kernel in it.
 
     Raises:
-        AssembleError: ptxas refuses the text for this target, or nvdisasm refuses the cubin.
-        ToolNotFoundError: there is no ptxas, or no nvdisasm.
+        AssembleError: ptxas refuses the text for this target.
+        ToolNotFoundError: there is no ptxas.
     """
     printed = print_module(_numbered(module), lines=True)
     tool = find_ptxas()
@@ -77,7 +77,25 @@ def statement_code(module: Module, target: str, entry: str) -> StatementCode:
         kept = assemble(printed, target, ptxas=tool).kept
         if cache is not None:
             cache.store(source, kept)
+    return kept.image
+
+
+def code_of(cubin: bytes) -> StatementCode:
+    """Return the machine code of a cubin of :func:`statement_cubin`, by function.
+
+    Raises:
+        AssembleError: nvdisasm refuses the cubin.
+        ToolNotFoundError: there is no nvdisasm.
+    """
     found: StatementCode = {}
-    for instruction in machine_instructions(kept.image):
+    for instruction in machine_instructions(cubin):
         found.setdefault(instruction.function, []).append(instruction)
     return found
+
+
+def statement_code(module: Module, target: str, entry: str) -> StatementCode:
+    """Return the machine code of a module for a target, by function.
+
+    Arguments and errors are those of :func:`statement_cubin` and :func:`code_of`.
+    """
+    return code_of(statement_cubin(module, target, entry))
