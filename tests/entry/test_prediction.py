@@ -74,6 +74,7 @@ def test_rows_that_lie_in_two_lines_are_asked_for_twice(pitch: int) -> None:
     assert (long - short) / (2048 / STAGE) == pytest.approx(stage, rel=0.03)
 
 
+@pytest.mark.full
 def test_a_kernel_that_the_tensor_core_bounds_has_as_many_cycles_at_any_clock() -> None:
     short, long = (build_gemm_tiles(256, 256, k) for k in (8192, 16384))
 
@@ -211,6 +212,7 @@ def test_without_a_unit_is_the_prediction_with_endless_rates() -> None:
     assert "without a limit of link" in str(without)
 
 
+@pytest.mark.full
 def test_without_any_unit_no_launch_is_slower() -> None:
     found = build_gemm_tiles(256, 256, 1024).predict(gpu=B200, clock=1300.0)
     times = {unit: found.without(unit).microseconds for unit in UNITS if unit not in PIPES}
@@ -230,6 +232,7 @@ def test_tensor_cores_bound_a_short_launch_after_idle_time_by_their_ramp() -> No
     assert sustained.busy["ramp"] == 0.0 and sustained.without("ramp").cycles == sustained.cycles
 
 
+@pytest.mark.full
 def test_a_tail_is_what_the_last_wave_leaves_empty() -> None:
     @kernel(in_specs=(), out_specs=(Tile(444 * 1024, f32),), grid=444, block=1024, arch="sm_100a")
     def fill(A):

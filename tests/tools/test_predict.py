@@ -42,6 +42,7 @@ def test_json_has_the_waits_of_each_group_of_warps() -> None:
     assert all(each["microseconds"] <= figures["microseconds"] for each in figures["without"].values())
 
 
+@pytest.mark.full
 def test_what_removing_a_unit_would_give_and_a_timeline(tmp_path: Path) -> None:
     target = f"{TILES}:build_gemm_tiles", "256", "256", "512", "--clock", "1300"
     page, data = tmp_path / "run.html", tmp_path / "run.json"
@@ -55,6 +56,7 @@ def test_what_removing_a_unit_would_give_and_a_timeline(tmp_path: Path) -> None:
     assert run("predict", *target, "--what-if", "power").exit_code == 2
 
 
+@pytest.mark.full
 def test_kernels_are_ranked() -> None:
     slow, fast = (f"{TILES}:build_gemm_tiles,256,256,{k}" for k in (2048, 256))
     shown = run("compare", slow, fast, "--clock", "1300").stdout.splitlines()

@@ -61,6 +61,7 @@ def test_the_fastest_prediction_is_chosen_and_its_interval_is_said() -> None:
     assert "s of 60" in said
 
 
+@pytest.mark.full
 def test_intervals_that_overlap_are_not_told_apart() -> None:
     with pytest.warns(pyptx.PyptxWarning, match="not distinguishable from it: 1 of 2 others"):
         found = pyptx.autotune("times", [2, 3, 80])(build_copies)().tune(X)

@@ -170,6 +170,7 @@ def test_every_constant_of_a_microbenchmark_is_recovered_or_a_known_gap() -> Non
     assert not recovered & set(GAPS)
 
 
+@pytest.mark.full
 def test_barriers_are_recovered() -> None:
     """One family in the fast tier."""
     base = gpu("h200")
