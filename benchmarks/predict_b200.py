@@ -6,7 +6,8 @@ timed. The file with the published times is given by ``--data``: columns mma_m, 
 m, n, k, runtime_us. Predictions are kept in ``--out``, one JSON object on a line, so that a run can go on
 where another one ended.
 
-``python benchmarks/predict_b200.py --data DIR --out FILE [--rows 0:320:10] [--score]``
+``python benchmarks/predict_b200.py --data DIR --out FILE [--rows 0:320:10] [--score]``. ``--ablate NAME``
+predicts without a part of the model: give a file of its own. What the errors grow by is the part's worth.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from __future__ import annotations
 import argparse
 import csv
 import json
+import math
+import os
 import statistics
 import sys
 import time
@@ -24,6 +27,16 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 from examples.blackwell.gemm_tiles import build_gemm_tiles
 from pyptx.timing.constants import gpu
 
+#: Constants that take a part of the model away.
+ABLATIONS = {
+    "port": {"mma.port_bytes_per_clk": math.inf},
+    "ramp": {"tensor.ramp_share": 1.0},
+    "fabric": {"l2.fabric_bytes_per_ns": math.inf},
+    "misses": {"l2.soft_capacity_bytes": math.inf},
+    "rows": {"tma.row_per_clk": math.inf},
+    "stores": {"tma.store_bytes_per_clk": math.inf},
+    "schedule": {},
+}
 NAME, MHZ = "b200_gemm_fp16_1300mhz.csv", 1300.0
 CONFIGURATIONS = 16  # of each shape
 
@@ -91,10 +104,15 @@ def main():
     parser.add_argument("--data", required=True)
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--rows", default="::")
+    parser.add_argument("--ablate", choices=ABLATIONS, help="leave out; schedule: ptxas's, with the default")
     parser.add_argument("--score", action="store_true", help="only score what --out has")
     parser.add_argument("--held-out", action="store_true", help="only shapes to which no constant was fitted")
     given = parser.parse_args()
     rows, chip = rows_of(given.data), gpu("b200")
+    if given.ablate:
+        chip = chip.with_values(ABLATIONS[given.ablate])
+    if given.ablate == "schedule":
+        os.environ["PYPTX_PTXAS"] = os.devnull
     apart = held_out(rows)
     found = {}
     if given.out.exists():
