@@ -92,7 +92,6 @@ COMMON: dict[str, tuple[str, str]] = {
     "hbm.read_bytes_per_ns": ("B/ns", "reads alone"),
     "hbm.write_bytes_per_ns": ("B/ns", "writes alone"),
     "hbm.mixed_bytes_per_ns": ("B/ns", "reads and writes in equal parts, their sum"),
-    "hbm.spread": ("1", "share of its part of a busy memory's rate that the slowest SM lacks"),
     "hbm.latency_ns": ("ns", "what a miss of L2 adds to a hit"),
     "hbm.capacity_bytes": ("B", "memory"),
     "launch.ns": ("ns", "start of a kernel to the first instruction, and its last to its end, together"),

@@ -12,9 +12,14 @@ from pyptx.timing.opcodes import Pipes
 from pyptx.toolchain import Tool, assemble, machine_instructions
 from pyptx.toolchain.schedule.costs import StatementCost, statement_costs
 from pyptx.toolchain.schedule.graph import machine_graph
-from pyptx.toolchain.schedule.statements import statement_code, statement_of
+from pyptx.toolchain.schedule.statements import StatementCode, code_of, statement_cubin, statement_of
 
 GPUS = pytest.mark.parametrize("where", [gpu("h200"), gpu("b200")], ids=["h200", "b200"])
+
+
+def statement_code(made: Module, target: str, entry: str) -> StatementCode:
+    """Return the machine code of each function of a module."""
+    return code_of(statement_cubin(made, target, entry))
 
 
 def module(body: str, target: str) -> Module:

@@ -180,9 +180,6 @@ class LaunchTimer:
             sharers=placement.positions * placement.size,
             missing=self._missing,
             merged=self._merged,
-            # CTAs that all start at once have equal work, and the slowest ends last. Of many waves, the
-            # multiprocessors that are faster take more.
-            uneven=self._gpu.value("hbm.spread") / max(1.0, placement.waves),
             rested=rested,
             flushed=self._flushed,
         )

@@ -132,7 +132,6 @@ class TimedMachine(Machine):
         self.block_began = self.now
         self._numbers = count()
         self._events: list[tuple[float, int, Split | Step]] = []
-        self._when: dict[Split, float] = {}
         self._due: dict[Step, float] = {}
         self._after: dict[Step, list[Step]] = {}
         #: When the result of a product is there whose operands have been read.

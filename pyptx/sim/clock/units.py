@@ -21,7 +21,6 @@ class Contention:
         sharers: multiprocessors that are busy, which share what the chip has.
         missing: share of the loaded bytes that L2 must fetch from memory.
         merged: share of the loaded bytes that the other multiprocessor of the TPC loads, too.
-        uneven: share of its part of memory's rate that the slowest multiprocessor lacks.
         rested: True if the chip has been idle before the launch.
         flushed: True if a flush of L2 has left lines in it that must be written to memory.
     """
@@ -29,7 +28,6 @@ class Contention:
     sharers: int
     missing: float = 0.0
     merged: float = 0.0
-    uneven: float = 0.0
     rested: bool = True
     flushed: bool = False
 
@@ -59,7 +57,7 @@ class Units:
         self.served = 0.0, ""
         self.l2 = Share(figures.l2 / sharers, figures.credit, figures.start)
         self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
-        self.memory = Share(figures.memory / sharers * (1 - contention.uneven), figures.credit, figures.start)
+        self.memory = Share(figures.memory / sharers, figures.credit, figures.start)
 
         # What memory must take for each byte that comes into L2, and how many have come.
         self._dirty = figures.dirty * figures.write_cost if contention.flushed else 0.0

@@ -17,7 +17,7 @@ from ..find import find_ptxas
 from ..nvdisasm import MachineInstruction, machine_instructions
 from ..ptxas import assemble
 
-__all__ = ["Statement", "StatementCode", "code_of", "statement_code", "statement_cubin", "statement_of"]
+__all__ = ["Statement", "StatementCode", "code_of", "statement_cubin", "statement_of"]
 
 
 class Statement(NamedTuple):
@@ -32,7 +32,7 @@ StatementCode = dict[str, list[MachineInstruction]]
 
 
 def statement_of(instruction: MachineInstruction) -> Statement | None:
-    """Return the statement that a machine instruction of :func:`statement_code` came from, if ptxas says."""
+    """Return the statement that a machine instruction of :func:`code_of` came from, if ptxas says."""
     where = instruction.location
     return None if where is None else Statement(where.file, where.line - 1)
 
@@ -91,11 +91,3 @@ def code_of(cubin: bytes) -> StatementCode:
     for instruction in machine_instructions(cubin):
         found.setdefault(instruction.function, []).append(instruction)
     return found
-
-
-def statement_code(module: Module, target: str, entry: str) -> StatementCode:
-    """Return the machine code of a module for a target, by function.
-
-    Arguments and errors are those of :func:`statement_cubin` and :func:`code_of`.
-    """
-    return code_of(statement_cubin(module, target, entry))
