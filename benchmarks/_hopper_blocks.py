@@ -26,15 +26,20 @@ MANY: tuple[dict[str, Any], ...] = (
     {"tile": (128, 192), "cluster": (2, 1), "stagger": True},
     {"tile": (128, 128), "cluster": (2, 1)},
 )
+#: Options for up to 128 rows: tiles for all SMs, depths of the ring, parts of K, two CTAs on an SM, clusters.
 FEW: tuple[dict[str, Any], ...] = (
-    {"tile": (128, 64), "cluster": (1, 2)},
-    {"tile": (128, 64), "cluster": (1, 4)},
-    {"tile": (128, 64), "cluster": (1, 2), "stagger": True},
-    {"tile": (128, 48), "cluster": (1, 2)},
-    {"tile": (128, 32), "cluster": (1, 2)},
+    {"tile": (64, 64), "cluster": (1, 1)},
+    {"tile": (64, 64), "cluster": (1, 1), "stages": 8},
     {"tile": (64, 64), "cluster": (2, 1)},
-    {"tile": (64, 64), "cluster": (1, 2)},
-    {"tile": (64, 128), "cluster": (2, 1)},
+    {"tile": (64, 64), "split": 2, "resident": 2},
+    {"tile": (128, 64), "split": 2},
+    {"tile": (64, 128), "split": 2},
+    {"tile": (128, 32), "cluster": (1, 1)},
+    {"tile": (64, 32), "resident": 2},
+    {"tile": (64, 112), "cluster": (1, 1)},
+    {"tile": (128, 64), "cluster": (1, 1)},
+    {"tile": (128, 64), "cluster": (1, 4)},
+    {"tile": (128, 48), "cluster": (1, 4)},
 )
 GROUPS: tuple[dict[str, Any], ...] = (
     {"tile": (128, 192), "cluster": (1, 1)},

@@ -21,13 +21,16 @@ Scales whose rows TMA cannot load come from global memory all the same.
   the sums of the other are added, whatever the other warpgroup does.
 * The accumulator of a block is read after ``wgmma.wait_group(0)`` and overwritten by the next block's first
   product (``scale_d`` is 0), so nothing clears it.
+* With ``split`` the cluster's CTAs have parts of the blocks of K of one tile, and exchange their totals as in
+  ``gemm.py``: with few rows the blocks come one after another, and there are more SMs than tiles.
 * A tile lies in at most two blocks of N.  If it lies in two, the thread takes the scale of each piece of
   columns that does not depend on where the tile begins: of 64 columns in a tile of 192.
 * TMA fills what is outside of A and B with zeros.  Rows outside of A have the scale zero, or that of the last
   row: their numbers are not stored.
 
 Order of sums: in a block the tensor core adds 32 of K after the other; then one fma in f32 for each block, in
-the order of K.  Equal inputs give equal bits.  Scales that are infinite or NaN give what IEEE's fma gives.
+the order of K; with ``split`` the parts' totals are added in order.  Equal inputs give equal bits.  Scales
+that are infinite or NaN give what IEEE's fma gives.
 
 ``python examples/hopper/gemm_blockwise.py`` assembles and simulates it anywhere, and measures it on a Hopper
 GPU.
@@ -35,6 +38,7 @@ GPU.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
@@ -136,11 +140,17 @@ def check_stagger(warpgroups, k_blocks, stages):
         )
 
 
-def default_tile(M, N, K, tile, cluster, **problem):
-    """Return the tile and the cluster, those of ``blockwise_choice`` if none are given."""
-    if tile is None and cluster is None and M is not None:
-        return choose(M, N, K, **problem)[:2]
-    return tile or (256, 128), cluster or (1, 2)
+def check_split(split, k_blocks, *, stagger, ahead, in_registers):
+    """Raise :class:`SpecError` where K cannot be split."""
+    if type(split) is not int or not 1 < split <= 8 or split > k_blocks:
+        raise SpecError(
+            f"split = {split!r} of {k_blocks} blocks of K: expected at most 8, and no more than there are"
+        )
+    if stagger or ahead or in_registers:
+        raise SpecError(
+            f"split with stagger = {stagger}, ahead = {ahead}, scales in registers: {in_registers}: expected "
+            "neither, since these begin at the first block of K"
+        )
 
 
 class Promotion:
@@ -178,7 +188,7 @@ class Promotion:
         self.ahead = ahead
         self.totals = [ptx.wgmma.accumulator(n=n, name=f"total{block}_") for block in range(blocks)]
 
-    def tile(self, consumer, K, *, row, column, read=None, **others):
+    def tile(self, consumer, K, *, row, column, read=None, part=None, **others):
         """Record the loop over K of a tile, and return its totals.
 
         Args:
@@ -186,6 +196,8 @@ class Promotion:
             K: length of the sums.
             row, column: first row and column of the tile.
             read: the side that hands stages back, with ``ahead``.
+            part: bounds of K between which this CTA multiplies; default: all. Not with ``ahead``, a second
+                warpgroup, or scales in registers.
             others: what else ``kit.BlockScales.begin`` needs.
         """
         if self.staged:
@@ -198,7 +210,8 @@ class Promotion:
         if self.second is not None:
             with ptx.if_(self.second):
                 ptx.bar.sync(STAGGER, 256)
-        with ptx.for_(0, K, BLOCK) as k:
+        begin, end = part or (0, K)
+        with ptx.for_(begin, end, BLOCK) as k:
             slot = consumer.acquire()
             for block in range(last + 1):
                 self._start(slot, block)
@@ -277,6 +290,8 @@ def build_gemm_blockwise(
     scales_in=None,
     stagger=False,
     ahead=False,
+    split=1,
+    resident=1,
     order=kit.tile_order.boustrophedon,
     sms=None,
 ):
@@ -308,6 +323,9 @@ def build_gemm_blockwise(
         ahead: whether a warpgroup starts products before it adds the last ones, in a tile of 256 rows and at
             most 96 columns, whose two halves then have an accumulator each. Without ``stagger``, and
             not with scales in registers.
+        split: number of CTAs, a cluster, that multiply parts of K of one tile. It replaces ``cluster``.
+            Without ``stagger`` and ``ahead``, and not with scales in registers.
+        resident: CTAs that share an SM, of tiles of 64 rows.
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
         sms: number of SMs to use; default: those that clusters of this size fill at the same time.
 
@@ -323,12 +341,20 @@ def build_gemm_blockwise(
         raise SpecError(f"scales_major = {scales_major!r}: expected 'M', 'K' or None")
     k_blocks = -(-K // BLOCK)
     shared = in_shared(scales_in, scales_major, M, k_blocks)
-    tile, cluster = default_tile(
-        M, N, K, tile, cluster, out_type=out_type, one_block=not shared and scales_major is not None
-    )
+    in_registers = not shared and scales_major is not None
+    if split > 1:
+        tile, cluster = tile or (128, 64), (1, 1)
+        check_split(split, k_blocks, stagger=stagger, ahead=ahead, in_registers=in_registers)
+    elif resident > 1:
+        tile, cluster = tile or (64, 64), cluster or (1, 1)
+    elif tile is None and cluster is None and M is not None:
+        chosen = choose(M, N, K, out_type=out_type, one_block=in_registers, may_split=not (stagger or ahead))
+        tile, cluster, split, resident = chosen.tile, chosen.cluster, chosen.split, chosen.resident
+    else:
+        tile, cluster = tile or (256, 128), cluster or (1, 2)
     BM, BN = tile
     check_promoted(tile)
-    if BLOCK % BN and not shared and scales_major is not None:
+    if BLOCK % BN and in_registers:
         raise SpecError(
             f"tile = {tile} lies in two blocks of {BLOCK} columns: expected columns that divide {BLOCK}, or "
             "scales that TMA loads"
@@ -340,7 +366,7 @@ def build_gemm_blockwise(
     staged_scales = kit.StagedScales(tile) if shared else None
     beside = staged_scales.stage_bytes if shared else 0
     _, warpgroups, blocks, span, stages, staging = plan(
-        a_type, out_type, tile, stages=stages, staging=staging, beside=beside
+        a_type, out_type, tile, stages=stages, staging=staging, beside=beside, split=split, resident=resident
     )
     if stagger:
         check_stagger(warpgroups, k_blocks, stages)
@@ -351,11 +377,12 @@ def build_gemm_blockwise(
         )
     operands = kit.SharedOperands(kit.ClusterGrid(*cluster), tile, a_type, b_type)
     CM, CN = cluster
-    ctas = CM * CN
-    clusters = (usable_sms(ctas) if sms is None else sms) // ctas
+    ctas = split if split > 1 else CM * CN
+    clusters = (usable_sms(ctas) if sms is None else sms) * resident // ctas
     if clusters < 1:
         raise SpecError(f"sms = {sms}: a cluster has {ctas} CTAs")
     tiles_n = -(-N // (BN * CN))
+    part, longer = divmod(k_blocks, split)  # blocks of a part; the first parts have one more
     rows = "M" if M is None else M
     chunk = span // out_type.nbytes
     warps = 4 * warpgroups
@@ -370,7 +397,8 @@ def build_gemm_blockwise(
         scale_specs = Tile(*shape, f32), Tile(n_blocks, k_blocks, f32)
 
     def grid(M=M):
-        return (ctas * min(clusters, -(-M // (BM * CM)) * tiles_n), 1, 1)
+        tiles = -(-M // (BM * CM)) * tiles_n
+        return (ctas * (tiles if split > 1 else min(clusters, tiles)), 1, 1)
 
     @kernel(
         in_specs=(
@@ -384,17 +412,18 @@ def build_gemm_blockwise(
         cluster=(ctas, 1, 1),
         arch="sm_90a",
         extern_smem=True,
-        min_ctas_per_sm=1,  # without this option ptxas ignores setmaxnreg
+        min_ctas_per_sm=resident,  # without this option ptxas ignores setmaxnreg
     )
     def gemm_blockwise(A, B, scales_A, scales_B, D):
         # --- setup ---------------------------------------------------------------------------
         warp = kit.warp_index()
         warpgroup = warp >> 2
         rank = ptx.cluster.rank()
-        row, column = operands.grid.place(rank)
+        row, column = operands.grid.place(rank) if split == 1 else (0, 0)
         height = D.extent(0)
         tiles_m = kit.tile_order.cdiv(height, BM * CM)
-        work = kit.StaticTiles(tiles_m * tiles_n, first=ptx.special.clusterid.x(), step=clusters)
+        cluster_id = ptx.special.clusterid.x()
+        total = kit.ClusterSum(parts=split, columns=BN, blocks=BM // ROWS) if split > 1 else None
         tiles = operands.stages(stages)
         if shared:
             staged_scales.stages(stages)
@@ -402,6 +431,21 @@ def build_gemm_blockwise(
             (kit.wgmma_epilogue.ROWS * warps, chunk), out_type, swizzle=f"{span}B", stages=staging
         )
         ring = kit.Ring(stages, consumers=warps * operands.grid.readers)
+
+        def each_tile():
+            """Open the loop over tiles; with ``split`` a cluster has one."""
+            if split > 1:
+                return contextlib.nullcontext(cluster_id)
+            return kit.StaticTiles(tiles_m * tiles_n, first=cluster_id, step=clusters).loop()
+
+        def part_of_k():
+            """Return the bounds of K between which this CTA multiplies."""
+            if split == 1:
+                return 0, K
+            return tuple(
+                (number * part + ptx.min(number, longer)) * BLOCK if longer else number * (part * BLOCK)
+                for number in (rank, rank + 1)
+            )
 
         def place(tile):
             """Return the first row and column of this CTA's part of a tile."""
@@ -424,15 +468,17 @@ def build_gemm_blockwise(
                     ptx.tensormap.prefetch(tensor.tma_desc())
                 producer = ring.producer()
                 operands.join(rank)
-                with work.loop() as tile:
+                with each_tile() as tile:
                     m_base, n_base = place(tile)
-                    with ptx.for_(0, K, BLOCK) as k:
+                    with ptx.for_(*part_of_k(), BLOCK) as k:
                         slot = producer.acquire()
                         corner = {"row": m_base, "column": n_base, "k": k}
                         operands.load(slot, A, B, **corner, beside=staged_scales.nbytes if shared else 0)
                         if shared:
                             staged_scales.load(slot, scales_A, scales_B, **corner)
                         producer.advance()
+            if split > 1:
+                ptx.cluster.sync()  # the consumers' barrier between writing and reading their totals
 
         # --- consumers -------------------------------------------------------------------------
         with ptx.else_():
@@ -461,19 +507,34 @@ def build_gemm_blockwise(
             consumer = ring.consumer()
             read = ring.consumer() if ahead else None
 
-            with work.loop() as tile:
+            with each_tile() as tile:
                 m_base, n_base = place(tile)
-                totals = promotion.tile(consumer, K, row=m_base, column=n_base, read=read, last=height - 1)
+                totals = promotion.tile(
+                    consumer,
+                    K,
+                    row=m_base,
+                    column=n_base,
+                    read=read,
+                    part=part_of_k() if split > 1 else None,
+                    last=height - 1,
+                )
                 if scales_major is None:
                     scales.finish(totals)
-                for block, total in enumerate(totals):
+                if total is not None:
+                    thread, number = ptx.special.tid.x() & 127, (warpgroup - 1) * blocks
+                    for block, acc in enumerate(totals):
+                        total.put(acc, number + block, thread)
+                    ptx.cluster.sync()
+                    totals = (total.take(rank, number + block, thread) for block in range(blocks))
+                    n_base += rank * (BN // split)
+                for block, acc in enumerate(totals):
                     corner = (n_base, m_base + first_row + block * ROWS)
                     kit.wgmma_epilogue.through_shared(
-                        total, staged, D.tma_desc(), corner, warp=warp - 4, leader=leader
+                        acc, staged, D.tma_desc(), corner, warp=warp - 4, leader=leader
                     )
             kit.wgmma_epilogue.settle(leader)
 
-        # --- teardown: no CTA exits while another may still signal it -----------------------------
+        # --- teardown: no CTA exits while another may still signal it or read from it ---------------
         if ctas > 1:
             ptx.cluster.sync()
         ptx.ret()

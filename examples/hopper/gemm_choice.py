@@ -44,6 +44,9 @@ SM_BYTES = 70e9  # per second: what one SM gets from memory, at most
 MEMORY_LATENCY = 3000  # clocks until a busy memory answers: a place of the ring serves one stage in that time
 EXCHANGE = 2  # bytes per clock that an SM adds up from the shared memories of a cluster
 BURST = (0.73, 0.39)  # the weights of clock and power in a burst
+COUPLING = (
+    1.0e-6  # seconds that doubling a cluster costs where memory is the bound: measured, 64 x 6144 x 4096
+)
 LAUNCH = 3.0e-6  # seconds: launch, set-up, first load, last store
 STAGE_LATENCY = 1300  # clocks from the first load of a tile to its first product, if nothing hides it
 ROUND_TRIP = 300  # clocks that a tile costs at least between two main loops
@@ -73,6 +76,16 @@ class Choice(NamedTuple):
     options: dict
     seconds: float
     bounds: dict
+
+
+def exchange(tile, split):
+    """Return the clocks in which a cluster exchanges the parts of a tile's sums."""
+    return tile[0] * tile[1] * 4 * (split - 1) / split / EXCHANGE + 1000 if split > 1 else 0
+
+
+def coupling(ctas):
+    """Return the seconds that a cluster costs where memory is the bound: none is faster than its slowest."""
+    return COUPLING * math.log2(ctas)
 
 
 def predict(
@@ -114,17 +127,17 @@ def predict(
 
     # --- a tile
     epilogue = BM * BN / split * out_type.nbytes / EPILOGUE
-    exchange = BM * BN * 4 * (split - 1) / split / EXCHANGE + 1000 if split > 1 else 0
+    exchange_clocks = exchange(tile, split)
     hidden = rounds > 1 and (pingpong or deferred)
     around = ROUND_TRIP + (0 if hidden else epilogue)
-    clocks = rounds * (stages * stage + around + exchange) + STAGE_LATENCY
+    clocks = rounds * (stages * stage + around + exchange_clocks) + STAGE_LATENCY
     clocks += epilogue if hidden else 0
 
     # --- memory: every operand once, and again for each band of tiles that does not stay in L2
     operands = (M + N) * K * nbytes * batch
     output = M * N * out_type.nbytes * batch
     # With one row of tiles nothing is in L2 already.
-    streamed = rounds * stages * MEMORY_LATENCY / made.stages + exchange if M <= BM else 0
+    streamed = rounds * stages * MEMORY_LATENCY / made.stages + exchange_clocks if M <= BM else 0
     at_once = SMS * BM * BN / split
     side = math.sqrt(at_once)
     again = 1 if operands / batch < L2_SIZE else max(1.0, 0.5 * math.sqrt(M * N) / (4 * side))

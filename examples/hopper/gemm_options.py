@@ -16,6 +16,7 @@ USABLE = {1: 132, 2: 132, 4: 120, 8: 120}
 SPAN = 128  # bytes of K in a stage, the width of the swizzle
 ROWS = 64  # rows of one wgmma
 SHARED = 227 * 1024  # bytes of shared memory that a CTA may have
+MOST_STAGES = 16  # of a ring: with small tiles so many keep as many bytes in flight as larger tiles do
 #: What wgmma multiplies for each type of A and B. It reads tf32 from the upper bits of f32.
 MULTIPLIED = {bf16: bf16, f16: f16, f32: tf32, e4m3: e4m3, e5m2: e5m2}
 OUTPUTS = (f32, bf16, f16)
@@ -87,10 +88,11 @@ def plan(
     split=1,
     deferred=False,
     beside=0,
+    resident=1,
 ):
     """Return the :class:`Plan` for a tile: as many stages as fit, and up to four for the staging of D.
 
-    ``beside`` is what a stage has beside A and B, in bytes.
+    ``beside`` is what a stage has beside A and B, in bytes; ``resident`` CTAs share an SM.
 
     Raises:
         SpecError: the tile does not fit the registers or the shared memory.
@@ -124,11 +126,17 @@ def plan(
     boxes = columns * out_type.nbytes // span
     stage = (BM + BN) * SPAN + beside
     box_stage = 4 * warpgroups * kit.wgmma_epilogue.ROWS * span
-    room = SHARED - 2048 - (BM * BN * 4 if split > 1 else 0)  # 2 KiB: barriers, alignment
+    if resident not in (1, 2, 3, 4) or (resident > 1 and warpgroups > 1):
+        raise SpecError(
+            f"resident = {resident} with {warpgroups} consumer warpgroups: expected 1 to 4 CTAs on an SM, "
+            "and one consumer warpgroup if several, since more ask for all of an SM's registers"
+        )
+    # 2 KiB: barriers, alignment; beside each CTA the hardware keeps 1 KiB.
+    room = (SHARED + 1024) // resident - 1024 - 2048 - (BM * BN * 4 if split > 1 else 0)
     least = 1 if staging is None else staging
     if stages is None:
         spare = 2 * box_stage if staging is None and boxes % 2 == 0 else least * box_stage
-        stages = min(8, (room - spare) // stage)
+        stages = min(MOST_STAGES, (room - spare) // stage)
     if stages < 2 or stages * stage + least * box_stage > room:
         raise SpecError(
             f"{stages} stages of {stage} bytes and {least} of {box_stage} for D: expected 2 stages or more, "

@@ -19,7 +19,8 @@ choice = load_example("hopper/blockwise_choice.py")
 )
 def test_the_first_choices_assemble(shape: tuple[int, int, int], ptxas: Tool) -> None:
     for found in choice.candidates(*shape)[:2]:
-        kernel = blockwise.build_gemm_blockwise(*shape, tile=found.tile, cluster=found.cluster)
+        chosen = {name: value for name, value in found._asdict().items() if name != "seconds"}
+        kernel = blockwise.build_gemm_blockwise(*shape, **chosen)
         assembly = kernel.assemble()
         assert not assembly.spills and not assembly.warnings and not assembly.notes
 
@@ -45,7 +46,20 @@ def test_directions() -> None:
     ]
     assert seconds == sorted(seconds, reverse=True)
     # Few rows: tiles of few columns, for more CTAs.
-    assert choice.choose(128, 4096, 7168).tile[1] < 128
+    for shape in ((128, 4096, 7168), (128, 7168, 2048), (64, 4096, 7168), (64, 2112, 7168)):
+        best = choice.choose(*shape)
+        rows, columns = (-(-size // side) for size, side in zip(shape, best.tile, strict=False))
+        assert 2 * rows * columns * best.split > choice.SMS, best
+    best = choice.choose(128, 4096, 7168)
+    assert 128 // best.tile[0] * (4096 // best.tile[1]) * best.split >= 128
+    # A cluster couples its CTAs where memory is the bound; where there are too few tiles, parts of K fill the SMs.
+    few = [
+        choice.predict(128, 4096, 7168, tile=(64, 64), cluster=c).seconds for c in ((1, 1), (1, 2), (1, 4))
+    ]
+    assert few == sorted(few)
+    short = (64, 1024, 16384)
+    assert choice.choose(*short).split > 1
+    assert choice.choose(*short, may_split=False).split == 1
     assert all(128 % found.tile[1] == 0 for found in choice.candidates(*large, one_block=True))
 
 

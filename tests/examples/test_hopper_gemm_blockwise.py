@@ -40,6 +40,9 @@ def _wrong(shape: Shape, chosen: dict[str, Any], schedule: str = "eager", any_m:
         ((72, 72, 400), {"tile": (128, 64), "cluster": (1, 1), "scales_major": None, "out_type": f32}),
         ((60, 160, 400), {"tile": (64, 96), "cluster": (1, 1), "sms": 1}),
         ((3, 136, 144), {"tile": (128, 64), "cluster": (1, 2), "a_type": e5m2, "out_type": f32}),
+        ((72, 72, 400), {"tile": (64, 64), "split": 2, "resident": 2}),
+        ((136, 40, 272), {"tile": (64, 32), "resident": 2, "sms": 1, "scales_major": "K"}),
+        ((60, 104, 400), {"tile": (64, 96), "split": 3}),
     ],
 )
 def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
@@ -58,6 +61,9 @@ def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
         ((264, 264, 272), {"tile": (128, 128), "cluster": (2, 2), "a_type": e4m3, "b_type": e5m2}),
         ((200, 136, 912), {"tile": (256, 64), "cluster": (1, 1), "sms": 1, "ahead": True, "stages": 3}),
         ((264, 264, 144), {"tile": (256, 64), "cluster": (1, 2), "out_type": f16}),
+        ((72, 136, 912), {"tile": (128, 64), "split": 2}),
+        ((12, 136, 1424), {"tile": (64, 128), "split": 4}),
+        ((72, 72, 400), {"tile": (64, 64), "split": 4, "scales_major": None, "out_type": f32}),
         ((520, 136, 144), {"cluster": (4, 1), "sms": 4, "out_type": f32}),
     ],
 )
@@ -70,6 +76,7 @@ def test_right_at_full_size(shape: Shape, chosen: dict[str, Any]) -> None:
 @pytest.mark.parametrize("schedule", ["late", "starve:tma", "random"])
 def test_any_m_under_other_schedules(schedule: str) -> None:
     assert not _wrong((136, 72, 272), {"tile": (128, 64), "sms": 2}, schedule, any_m=True)
+    assert not _wrong((72, 40, 400), {"tile": (64, 32), "split": 2, "resident": 2}, schedule)
 
 
 @pytest.mark.full
@@ -100,6 +107,9 @@ def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
         {"tile": (256, 96), "ahead": True},
         {"tile": (256, 96), "ahead": True, "scales_major": None},
         {"tile": (256, 64), "cluster": (1, 2)},
+        {"tile": (64, 64), "resident": 2, "split": 2},
+        {"tile": (128, 64), "split": 2},
+        {"tile": (64, 32), "resident": 4},
         {"scales_major": "K"},
         {"scales_major": None},
     ):
@@ -123,6 +133,9 @@ def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
         ({"tile": (256, 128), "ahead": True}, "at most 96 columns"),
         ({"tile": (128, 128), "stagger": True}, "no fewer blocks than stages"),
         ({"scales_major": "N"}, "scales_major"),
+        ({"tile": (64, 64), "split": 2}, "no more than there are"),
+        ({"tile": (128, 64), "resident": 2}, "one consumer warpgroup"),
+        ({"tile": (64, 64), "resident": 5}, "1 to 4 CTAs"),
         ({"tile": (128, 128), "sms": 1}, "a cluster has 2 CTAs"),
     ],
 )
@@ -131,14 +144,28 @@ def test_refusals(chosen: dict[str, Any], words: str) -> None:
         blockwise.build_gemm_blockwise(128, 128, 128, **chosen)
 
 
+def test_what_does_not_go_with_split() -> None:
+    for chosen in ({"scales_major": "K"}, {"stagger": True}, {"tile": (256, 64), "ahead": True}):
+        with pytest.raises(SpecError, match="expected neither"):
+            blockwise.build_gemm_blockwise(128, 128, 512, **{"tile": (128, 64), "split": 2, **chosen})
+
+
 @pytest.mark.gpu
-@pytest.mark.parametrize("shape", [(264, 264, 400), (4096, 7168, 2048)])
-def test_words_of_the_gpu(shape: Shape) -> None:
+@pytest.mark.parametrize(
+    ("shape", "chosen"),
+    [
+        ((264, 264, 400), {}),
+        ((136, 136, 912), {"tile": (64, 64), "split": 2, "resident": 2}),
+        ((128, 4096, 7168), {}),
+        ((4096, 7168, 2048), {}),
+    ],
+)
+def test_words_of_the_gpu(shape: Shape, chosen: dict[str, Any]) -> None:
     torch = pytest.importorskip("torch")
     given = blockwise.make_inputs(*shape)
-    kernel = blockwise.build_gemm_blockwise(*shape)
+    kernel = blockwise.build_gemm_blockwise(*shape, **chosen)
     there = kernel(*(harness.to_gpu(torch, x) for x in given))
-    if shape[0] < 1024:
+    if shape[1] < 1024:
         assert np.array_equal(harness.words_of(torch, there), kernel(*given).view(np.uint16))
     exact, error = blockwise.reference(*given)
     assert harness.worst_error(exact, error, there.float().cpu().numpy().astype(harness.NUMPY[bf16])) <= 1
