@@ -25,6 +25,11 @@ TOKENS = (1, 64, 1024, 8192)
 CANDIDATES = 16
 #: Up to so many rows ``gemv.py`` multiplies.
 FEW = 16
+#: Up to so many rows, one row of tiles of ``gemm.py`` reads the weights once.
+BAND = 64
+SMS = 132
+#: How many designs of such rows are measured: clusters, splits, CTAs on an SM, each with its best tile.
+DESIGNS = 6
 #: Warps, tiles, pieces in flight and resident CTAs to try for few rows.
 FEW_CHOICES = (
     *((16, 1, unroll, resident) for unroll in (4, 8) for resident in (None, 1, 2)),
@@ -59,13 +64,56 @@ def _candidates(M: int, N: int, K: int, **given: Any) -> dict[str, Any]:
         for warps, tiles, unroll, resident in FEW_CHOICES:
             choice = {"warps": warps, "tiles": tiles, "unroll": unroll, "resident": resident}
             found[f"few rows, {warps} {tiles} {unroll} {resident}"] = _few_rows(M, N, K, **choice)
+    if FEW < M <= BAND and not given:
+        return _one_row_of_tiles(M, N, K)
     for sustained in (False, True):
         for choice in _choice().candidates(M, N, K, sustained=sustained, **given)[:CANDIDATES]:
             for hints in (False, True):
-                name = " ".join(map(str, choice.options.values())) + " hints" * hints
+                name = _name(choice.options) + " hints" * hints
                 # What the model lets through may still not be built.
                 with contextlib.suppress(SpecError):
                     found[name] = _gemm().build_gemm(M, N, K, hints=hints, **given, **choice.options)
+    return found
+
+
+def _name(options: dict[str, Any]) -> str:
+    """Return the values of options; of those that are numbers the names too."""
+    return " ".join(
+        f"{name} {value}" if type(value) is int else str(value) for name, value in options.items()
+    )
+
+
+def _one_row_of_tiles(M: int, N: int, K: int) -> dict[str, Any]:
+    """Return what may be fastest where memory is the bound, at most 12 kernels.
+
+    Of each cluster, split and number of CTAs on an SM the tile that is best by arithmetic, of those without
+    any also the one that has most tiles in one round, of two CTAs that share K two; of the best one, and the
+    best that is split, other L2 policies; of the best one fewer stages.
+    """
+    found: dict[str, Any] = {}
+    designs: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for choice in _choice().candidates(M, N, K):
+        if choice.options["consumers"] == "cooperative" and "deferred" not in choice.options:
+            key = tuple(choice.options.get(name) for name in ("cluster", "split", "resident"))
+            designs.setdefault(key, []).append(choice.options)
+    chosen = [options[0] for options in designs.values()][:DESIGNS]
+    plain = [each for each in designs.get(((1, 1), None, None), []) if -(-N // each["tile"][1]) <= SMS]
+    fullest = min(plain, key=lambda each: each["tile"][1], default=chosen[0])
+    for each in (fullest, *designs.get((None, 2, None), [])[:2]):
+        chosen += [each] if each not in chosen else []
+    best = chosen[0]
+    parts = next((each for each in chosen if "split" in each), best)
+    further = [
+        (best, {"hints": False}),
+        (best, {"hints": True}),
+        (parts, {"hints": True}),
+        (best, {"stages": 6}),
+    ]
+    for options, more in [*((each, {}) for each in chosen), *further]:
+        name = " ".join([_name(options), *(f"{what}={value}" for what, value in more.items())])
+        if len(found) < 12:
+            with contextlib.suppress(SpecError):
+                found[name] = _gemm().build_gemm(M, N, K, **options, **more)
     return found
 
 

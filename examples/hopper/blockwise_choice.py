@@ -70,7 +70,7 @@ def predict(M, N, K, *, tile, cluster=(1, 1), split=1, resident=1, out_type=bf16
     """
     (BM, BN), (CM, CN) = tile, cluster
     beside = kit.StagedScales(tile).stage_bytes
-    made = plan(e4m3, out_type, tile, split=split, resident=resident, beside=beside)
+    made = plan(e4m3, out_type, tile, split=split, resident=resident, beside=beside, sets=2)
     ctas = split if split > 1 else CM * CN
     blocks = math.ceil(math.ceil(K / BLOCK) / split)
     tiles = math.ceil(M / (BM * CM)) * math.ceil(N / (BN * CN))
@@ -92,7 +92,7 @@ def predict(M, N, K, *, tile, cluster=(1, 1), split=1, resident=1, out_type=bf16
     if M <= BLOCK:
         streamed = rounds * blocks * machine.MEMORY_LATENCY / made.stages + around
         memory = max(memory, streamed / machine.CLOCK)
-        coupled = machine.coupling(ctas)
+        coupled = machine.coupling(CM * CN)
     seconds = machine.LAUNCH + max(clocks / machine.CLOCK, memory) + coupled
     return Choice(tile, cluster, seconds, split, resident)
 

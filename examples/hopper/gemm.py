@@ -56,7 +56,18 @@ from pyptx import SpecError, Tile, bf16, f32, kernel, kit, ptx, reg, smem, u32
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
 import gemm_harness as harness
-from gemm_options import BOXES, MULTIPLIED, REGISTERS, ROWS, check, plan, policies, usable_sms, with_arguments
+from gemm_options import (
+    BOXES,
+    MULTIPLIED,
+    REGISTERS,
+    ROWS,
+    STREAMED_ROWS,
+    check,
+    plan,
+    policies,
+    usable_sms,
+    with_arguments,
+)
 
 
 def build_gemm(
@@ -77,6 +88,7 @@ def build_gemm(
     stages=None,
     staging=None,
     split=1,
+    resident=1,
     deferred=False,
     order=kit.tile_order.boustrophedon,
     sms=None,
@@ -103,6 +115,7 @@ def build_gemm(
         warpgroups: number of consumer warpgroups; default: 1 to 3, as the tile's rows need.
         stages, staging: depth of the ring and of D's staging; default: what fits (``gemm_options.plan``).
         split: number of CTAs, a cluster, that multiply parts of K of one tile. It replaces ``cluster``.
+        resident: CTAs that share an SM, each with one consumer warpgroup.
         deferred: store a tile while the first products of the next one run: its sums wait in registers,
             rounded. For cooperative consumers and 16-bit types of D, without split, beta and epilogue.
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
@@ -111,7 +124,8 @@ def build_gemm(
         scaled: the kernel has two arguments of one f32 each, factors of A and of B.
         epilogue: an :class:`gemm_options.Epilogue`, applied after all these.
         hints: L2 policies of ``"A"``, ``"B"``, ``"D"``, such as ``{"B": "evict_last", "D": "evict_first"}``;
-            True keeps A and B and lets go of D.
+            True keeps A and B and lets go of D. Default: with one row of tiles, up to 128 rows, A stays
+            and B, which is read once, goes first (``gemm_options.STREAM``); otherwise, and with False, none.
         dependent: overlap this launch with the end of the previous one in its stream; the kernel waits for
             that one before it reads or writes global memory.
 
@@ -134,6 +148,7 @@ def build_gemm(
         staging=staging,
         split=split,
         deferred=deferred,
+        resident=resident,
     )
     operands = kit.SharedOperands(
         kit.ClusterGrid(*cluster),
@@ -146,7 +161,7 @@ def build_gemm(
     )
     CM, CN = cluster
     ctas = split if split > 1 else CM * CN
-    clusters = (usable_sms(ctas) if sms is None else sms) // ctas
+    clusters = (usable_sms(ctas) if sms is None else sms) * resident // ctas
     tiles_n = -(-N // (BN * CN))
     k_blocks = -(-K // BK)
     part, longer = divmod(k_blocks, split)  # stages of a part; the first parts have one more
@@ -159,7 +174,7 @@ def build_gemm(
     stored = Tile(*front, rows, N, out_type, BOXES[span], tma_box=box)
     warps = 4 * warpgroups
 
-    kept = policies(hints)
+    kept = policies(hints, streamed=M is not None and min(BM * CM, STREAMED_ROWS) >= M)
     addends = () if beta is None else ("C",)
     factors = ("scale_A", "scale_B") if scaled else ()
     inputs = () if epilogue is None else [f"input_{i}" for i in range(len(epilogue.inputs))]
@@ -182,7 +197,7 @@ def build_gemm(
         cluster=(ctas, 1, 1),
         arch="sm_90a",
         extern_smem=True,
-        min_ctas_per_sm=1,  # without this option ptxas ignores setmaxnreg
+        min_ctas_per_sm=resident,  # without this option ptxas ignores setmaxnreg
         dependent=dependent,
     )
     @with_arguments("A", "B", *addends, *factors, *inputs, "D")

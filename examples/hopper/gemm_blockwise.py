@@ -366,7 +366,15 @@ def build_gemm_blockwise(
     staged_scales = kit.StagedScales(tile) if shared else None
     beside = staged_scales.stage_bytes if shared else 0
     _, warpgroups, blocks, span, stages, staging = plan(
-        a_type, out_type, tile, stages=stages, staging=staging, beside=beside, split=split, resident=resident
+        a_type,
+        out_type,
+        tile,
+        stages=stages,
+        staging=staging,
+        beside=beside,
+        split=split,
+        resident=resident,
+        sets=2,
     )
     if stagger:
         check_stagger(warpgroups, k_blocks, stages)

@@ -1,7 +1,7 @@
 """Which tile, cluster, roles and split ``gemm.py`` should use for a problem, by arithmetic.
 
 ``choose(M, N, K)`` returns the options with the smallest predicted time; ``candidates`` has all of them, best
-first, with what bounds each, for a comparison with a search on silicon.  The model has four parts:
+first, with what bounds each, for a comparison with a search on silicon.  The model has five parts:
 
 * **Rounds.** A kernel with ``tiles`` tiles of clusters and room for ``clusters`` of them takes
   ``ceil(tiles / clusters)`` rounds; a round takes as long as a CTA needs for its tile.
@@ -11,12 +11,18 @@ first, with what bounds each, for a comparison with a search on silicon.  The mo
 * **Around the stages**: the fill of the ring, and the epilogue, which ping-pong consumers hide behind the
   other warpgroup's products, and deferred stores behind the next tile's; with ``split`` the exchange of sums
   through shared memory.
+* **Memory**, where one row of tiles reads B once: the bytes in flight, which the rings of all CTAs have; too
+  few CTAs, in all or in the last round; after the loads the last tile's epilogue and exchange; and what a
+  cluster costs that shares operands: none of its CTAs is faster than its slowest, and a place of the ring
+  waits for all of them.
 * **Power.** A large product that runs again and again is bound by the power limit, not by the clock: joules
   for each FLOP, and for each byte that is moved from L2 and from memory. It takes at least
   ``joules / watts``. In a burst the clock falls with the power that a kernel draws: a weighted sum.
 
 The constants are published or measured ones of an H200; the weights of a burst and the exchange of ``split``
-were fitted to 12 shapes with 4 to 24 choices each, of which the choice costs at most 2.5% over the best.
+were fitted to 12 shapes with 4 to 24 choices each, of which the choice costs at most 2.5% over the best. What
+a cluster costs is from one shape, 64 x 6144 x 4096: tiles of 64 x 64 take 23.3 us without clusters, 24.6 in
+clusters of two and 25.3 of four, and 64 x 96 split over two CTAs, which share no operand, 23.3.
 """
 
 from __future__ import annotations
@@ -43,10 +49,9 @@ MEMORY_BYTES = 4.2e12  # per second
 SM_BYTES = 70e9  # per second: what one SM gets from memory, at most
 MEMORY_LATENCY = 3000  # clocks until a busy memory answers: a place of the ring serves one stage in that time
 EXCHANGE = 2  # bytes per clock that an SM adds up from the shared memories of a cluster
+LAST_EXCHANGE = 16  # the same with one row of tiles: 64 x 96 split over two keeps up with 64 x 64
 BURST = (0.73, 0.39)  # the weights of clock and power in a burst
-COUPLING = (
-    1.0e-6  # seconds that doubling a cluster costs where memory is the bound: measured, 64 x 6144 x 4096
-)
+COUPLING = 1.0e-6  # seconds that doubling a cluster costs where memory is the bound
 LAUNCH = 3.0e-6  # seconds: launch, set-up, first load, last store
 STAGE_LATENCY = 1300  # clocks from the first load of a tile to its first product, if nothing hides it
 ROUND_TRIP = 300  # clocks that a tile costs at least between two main loops
@@ -64,10 +69,15 @@ TILES = [
     (192, 192),
 ]
 CLUSTERS = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)]
+BAND = 64  # rows up to which several CTAs on an SM are considered
 #: Consumers, and whether they defer the store of a tile.
 ROLES = (("cooperative", False), ("cooperative", True), ("pingpong", False))
-#: Splits of K with clusters that share operands: one of both is 1.
-SHARED = [*((1, cluster) for cluster in CLUSTERS), *((split, (1, 1)) for split in (2, 4, 8))]
+#: Splits of K with clusters that share operands, of which one is 1, and CTAs on an SM.
+SHARED = [
+    *((1, cluster, 1) for cluster in CLUSTERS),
+    *((split, (1, 1), 1) for split in (2, 4, 8)),
+    *((split, (1, 1), 2) for split in (1, 2, 4)),
+]
 
 
 class Choice(NamedTuple):
@@ -78,9 +88,18 @@ class Choice(NamedTuple):
     bounds: dict
 
 
-def exchange(tile, split):
-    """Return the clocks in which a cluster exchanges the parts of a tile's sums."""
-    return tile[0] * tile[1] * 4 * (split - 1) / split / EXCHANGE + 1000 if split > 1 else 0
+def exchange(tile, split, rate=EXCHANGE):
+    """Return the clocks in which a cluster exchanges a tile's sums, at ``rate`` bytes per clock."""
+    return tile[0] * tile[1] * 4 * (split - 1) / split / rate + 1000 if split > 1 else 0
+
+
+def from_memory(ctas):
+    """Return the bytes per second that memory delivers to a number of CTAs.
+
+    SMs that could just take in what memory delivers do not keep it busy all the time: between the two bounds
+    lies a curve, 13% below memory's for 64 SMs, 3% for 96 and 1% for 132.
+    """
+    return (MEMORY_BYTES**-4 + (SM_BYTES * min(SMS, max(1, ctas))) ** -4) ** -0.25
 
 
 def coupling(ctas):
@@ -97,6 +116,7 @@ def predict(
     cluster=(1, 1),
     consumers="cooperative",
     split=1,
+    resident=1,
     deferred=False,
     a_type=bf16,
     out_type=bf16,
@@ -109,12 +129,14 @@ def predict(
         SpecError: the tile does not fit an SM.
     """
     pingpong = consumers == "pingpong"
-    made = plan(a_type, out_type, tile, pingpong=pingpong, split=split, deferred=deferred)
+    made = plan(a_type, out_type, tile, pingpong=pingpong, split=split, deferred=deferred, resident=resident)
     (BM, BN), (CM, CN) = tile, cluster
     nbytes = a_type.nbytes
     size = split if split > 1 else CM * CN
     tiles = math.ceil(M / (BM * CM)) * math.ceil(N / (BN * CN)) * batch
-    rounds = math.ceil(tiles / (usable_sms(size) // size))
+    slots = usable_sms(size) * resident // size  # clusters at the same time
+    rounds = math.ceil(tiles / slots)
+    together = min(resident, math.ceil(tiles * size / SMS))  # CTAs that an SM has at the same time
     stages = math.ceil(math.ceil(K / made.k) / split)
     busy = min(1.0, tiles * size / SMS)  # the share of the SMs that load at the same time
 
@@ -123,7 +145,7 @@ def predict(
     port = (BM // 64) * 4 * (64 + BN) * 32 / PORT
     loaded = (BM / CN + BN / CM) * 128  # bytes that L2 delivers for each CTA
     from_l2 = loaded / (L2_BYTES / CLOCK / SMS / busy)
-    stage = max(tensor, port, from_l2)
+    stage = max(tensor, port, from_l2) * together
 
     # --- a tile
     epilogue = BM * BN / split * out_type.nbytes / EPILOGUE
@@ -136,8 +158,6 @@ def predict(
     # --- memory: every operand once, and again for each band of tiles that does not stay in L2
     operands = (M + N) * K * nbytes * batch
     output = M * N * out_type.nbytes * batch
-    # With one row of tiles nothing is in L2 already.
-    streamed = rounds * stages * MEMORY_LATENCY / made.stages + exchange_clocks if M <= BM else 0
     at_once = SMS * BM * BN / split
     side = math.sqrt(at_once)
     again = 1 if operands / batch < L2_SIZE else max(1.0, 0.5 * math.sqrt(M * N) / (4 * side))
@@ -149,9 +169,17 @@ def predict(
         + delivered * JOULES_PER_L2_BYTE
         + moved * JOULES_PER_MEMORY_BYTE
     )
+    memory = moved / min(MEMORY_BYTES, SM_BYTES * SMS * busy)
+    if M <= BM:  # one row of tiles: nothing is in L2 already
+        full, rest = divmod(tiles, slots)
+        each = moved / tiles
+        memory = full * slots * each / from_memory(slots * size) + rest * each / from_memory(rest * size)
+        streamed = rounds * stages * MEMORY_LATENCY / made.stages + exchange_clocks
+        last = STAGE_LATENCY + epilogue + exchange(tile, split, LAST_EXCHANGE)
+        memory = max(memory + last / CLOCK, streamed / CLOCK) + coupling(CM * CN)
     bounds = {
         "clock": clocks / CLOCK,
-        "memory": max(moved / min(MEMORY_BYTES, SM_BYTES * SMS * busy), streamed / CLOCK),
+        "memory": memory,
         "power": joules / (WATTS - IDLE_WATTS),
     }
     bound = max(BURST[0] * bounds["clock"] + BURST[1] * bounds["power"], bounds["memory"])
@@ -162,6 +190,7 @@ def predict(
         **({"split": split} if split > 1 else {"cluster": cluster}),
         "consumers": consumers,
         **({"deferred": True} if deferred else {}),
+        **({"resident": resident} if resident > 1 else {}),
     }
     return Choice(options, LAUNCH + bound, bounds)
 
@@ -180,7 +209,10 @@ def candidates(M, N, K, *, majors=("K", "K"), batch=1, **problem):
     least_a, least_b = (64 if major == "MN" else 8 for major in majors)
     found = []
     wide = problem.get("out_type", bf16) is f32
-    for (BM, BN), (consumers, deferred), (split, (CM, CN)) in itertools.product(TILES, ROLES, SHARED):
+    shared = SHARED if M <= BAND else [each for each in SHARED if each[2] == 1]
+    for (BM, BN), (consumers, deferred), (split, (CM, CN), resident) in itertools.product(
+        TILES, ROLES, shared
+    ):
         if (
             (BM > 64 and BM >= 2 * M)
             or (BN > 32 and BN >= 2 * N)
@@ -193,6 +225,7 @@ def candidates(M, N, K, *, majors=("K", "K"), batch=1, **problem):
         ):
             continue
         options = {"tile": (BM, BN), "cluster": (CM, CN), "consumers": consumers, "split": split}
+        options |= {"resident": resident} if resident > 1 else {}
         options |= {"deferred": True} if deferred else {}
         # A tile may not fit an SM with these roles.
         with contextlib.suppress(SpecError):

@@ -23,8 +23,12 @@ OUTPUTS = (f32, bf16, f16)
 #: Registers of a thread, by the number of consumer warpgroups: of the producer and of the others. The SM has
 #: 65,536. With one consumer warpgroup each thread can have as many as it wants.
 REGISTERS = {2: (40, 232), 3: (32, 160)}
+OTHERS = 28  # registers of a thread beside the accumulators, at least
 #: L2 policies that keep operands, which CTAs share, and let go of D, which none reads.
 HINTS = {"A": "evict_last", "B": "evict_last", "D": "evict_first"}
+#: With one row of tiles all CTAs share A, and B is read once.
+STREAM = {"A": "evict_last", "B": "evict_first"}
+STREAMED_ROWS = 128  # up to so many memory is the bound: M rows have M FLOP for each byte of B in 16 bits
 #: Layouts of D's boxes, by their bytes in a row.
 BOXES = {128: Layout.TMA_128B, 64: Layout.TMA_64B, 32: Layout.TMA_32B}
 
@@ -89,10 +93,12 @@ def plan(
     deferred=False,
     beside=0,
     resident=1,
+    sets=1,
 ):
     """Return the :class:`Plan` for a tile: as many stages as fit, and up to four for the staging of D.
 
-    ``beside`` is what a stage has beside A and B, in bytes; ``resident`` CTAs share an SM.
+    ``beside`` is what a stage has beside A and B, in bytes; ``resident`` CTAs share an SM; a thread holds
+    ``sets`` numbers for each number of D.
 
     Raises:
         SpecError: the tile does not fit the registers or the shared memory.
@@ -131,6 +137,11 @@ def plan(
             f"resident = {resident} with {warpgroups} consumer warpgroups: expected 1 to 4 CTAs on an SM, "
             "and one consumer warpgroup if several, since more ask for all of an SM's registers"
         )
+    if resident > 1 and sets * accumulators + OTHERS > 65536 // (256 * resident):
+        raise SpecError(
+            f"tile = {tile}, {resident} on an SM: a thread has {65536 // (256 * resident)} registers, and "
+            f"its accumulators take {sets * accumulators} of them"
+        )
     # 2 KiB: barriers, alignment; beside each CTA the hardware keeps 1 KiB.
     room = (SHARED + 1024) // resident - 1024 - 2048 - (BM * BN * 4 if split > 1 else 0)
     least = 1 if staging is None else staging
@@ -150,8 +161,15 @@ def plan(
     return Plan(SPAN // a_type.nbytes, warpgroups, blocks, span, stages, staging)
 
 
-def policies(hints):
-    """Return the L2 policy of each operand that has one: those of ``hints``, or all of :data:`HINTS`."""
+def policies(hints, streamed=False):
+    """Return the L2 policy of each operand that has one.
+
+    Args:
+        hints: policies; True for :data:`HINTS`; None for :data:`STREAM` if B is ``streamed``, else for none.
+        streamed: whether there is only one row of tiles, of at most :data:`STREAMED_ROWS` rows.
+    """
+    if hints is None and streamed:
+        return STREAM
     return HINTS if hints is True else hints or {}
 
 

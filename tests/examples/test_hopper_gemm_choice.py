@@ -61,6 +61,12 @@ def test_directions() -> None:
     assert seconds(few, tile=(128, 128), split=8) < seconds(few, tile=(128, 128)) / 3
     # A short K: the exchange costs more than it saves.
     assert seconds((128, 128, 128), tile=(128, 128), split=2) > seconds((128, 128, 128), tile=(128, 128))
+    # One row of tiles: a cluster couples its CTAs, and few CTAs do not keep memory busy.
+    row = (64, 6144, 4096)
+    coupled = [seconds(row, tile=(64, 64), cluster=c) for c in ((1, 1), (1, 2), (1, 4))]
+    assert coupled == sorted(coupled)
+    assert seconds((64, 4096, 14336), tile=(64, 64)) > seconds((64, 4096, 14336), tile=(64, 64), split=2)
+    assert choice.choose(*row)["tile"][1] <= 96 and choice.choose(*row).get("cluster", (1, 1)) == (1, 1)
     assert seconds(large, tile=(128, 256), sustained=True) >= seconds(large, tile=(128, 256))
 
 

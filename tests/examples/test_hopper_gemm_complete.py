@@ -40,6 +40,8 @@ FAST = [
     ((72, 200, 136), {**SMALL, "sms": 1, "deferred": True}),
     ((136, 136, 72), {**SMALL, "cluster": (2, 2), "out_type": f32}),
     ((72, 72, 264), {**SMALL, "split": 2}),
+    ((60, 136, 600), {"tile": (64, 48), "cluster": (1, 1), "resident": 2, "sms": 1}),
+    ((60, 104, 264), {"tile": (64, 32), "split": 2, "resident": 3}),
     ((72, 72, 72), {**SMALL, "batch": 2, "a_type": f16, "out_type": f16}),
     ((72, 72, 72), {**SMALL, "a_major": "MN", "b_major": "MN", "dependent": True}),
     ((72, 72, 80), {**SMALL, "a_type": f32, "out_type": f32}),
@@ -206,6 +208,9 @@ TUNINGS = [
     {"tile": (128, 192), "consumers": "pingpong", "cluster": (2, 2)},
     {"tile": (64, 192), "consumers": "pingpong", "out_type": f32},
     {"tile": (128, 128), "split": 2},
+    {"tile": (64, 192), "cluster": (1, 1), "resident": 2},
+    {"tile": (64, 96), "split": 2, "resident": 3},
+    {"tile": (64, 64), "cluster": (1, 1), "resident": 4, "hints": True},
     {"hints": True},
     {"deferred": True},
     {"deferred": True, "tile": (256, 128), "cluster": (2, 2), "a_type": e4m3, "scaled": True},
@@ -243,6 +248,15 @@ def test_the_loop_over_k(ptxas: Tool, nvdisasm: Tool) -> None:
     assert "BRA.U.ANY" not in text
 
 
+def test_policies_of_one_row_of_tiles() -> None:
+    """Weights that are read once leave L2 first, unless other policies, or none, are asked for."""
+    problem = {"tile": (64, 64), "cluster": (1, 1)}
+    assert "evict_first" in gemm.build_gemm(64, 512, 512, **problem).ptx()
+    assert "evict_" not in gemm.build_gemm(64, 512, 512, hints=False, **problem).ptx()
+    assert "evict_" not in gemm.build_gemm(128, 512, 512, **problem).ptx()
+    assert "evict_" not in gemm.build_gemm(None, 512, 512, **problem).ptx(M=64)
+
+
 def test_text_does_not_grow_with_the_problem() -> None:
     sizes = [(256, 256, 128), (8192, 8192, 8192), (65536, 1024, 65536)]
     (lines,) = {gemm.build_gemm(*size).ptx().count("\n") for size in sizes}
@@ -273,6 +287,9 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((64, 64, 64), {"deferred": True, "out_type": f32}, "deferred with"),
         ((64, 64, 64), {"deferred": True, "tile": (256, 192)}, "and 96 for a tile whose store is deferred"),
         ((64, 64, 64), {"hints": {"C": "evict_last"}}, "hints"),
+        ((64, 64, 64), {"resident": 2}, "one consumer warpgroup"),
+        ((64, 64, 64), {"tile": (64, 64), "cluster": (1, 1), "resident": 5}, "resident = 5"),
+        ((64, 64, 64), {"tile": (64, 224), "cluster": (1, 1), "resident": 2}, "has 128 registers"),
     ],
 )
 def test_refusals(shape: Shape, chosen: dict[str, Any], words: str) -> None:
