@@ -40,6 +40,10 @@ FEW_CHOICES = (
 )
 
 
+#: Warps, pieces of a warp in a chunk and resident CTAs of the ring to try for few rows.
+RING_CHOICES = ((8, 4, 1), (8, 8, 1), (4, 4, 1), (16, 4, 1), (8, 4, 2), (4, 8, 2))
+
+
 def _gemm() -> Any:
     return load_example("hopper/gemm.py")
 
@@ -50,6 +54,10 @@ def _choice() -> Any:
 
 def _few_rows(M: int, N: int, K: int, **options: Any) -> Any:
     return load_example("hopper/gemv.py").build_gemv(M, N, K, **options)
+
+
+def _ring(M: int, N: int, K: int, **options: Any) -> Any:
+    return load_example("hopper/gemv_ring.py").build_gemv_ring(M, N, K, **options)
 
 
 def _chosen(M: int, N: int, K: int, **given: Any) -> Any:
@@ -64,6 +72,9 @@ def _candidates(M: int, N: int, K: int, **given: Any) -> dict[str, Any]:
         for warps, tiles, unroll, resident in FEW_CHOICES:
             choice = {"warps": warps, "tiles": tiles, "unroll": unroll, "resident": resident}
             found[f"few rows, {warps} {tiles} {unroll} {resident}"] = _few_rows(M, N, K, **choice)
+        for warps, unroll, resident in RING_CHOICES:
+            choice = {"warps": warps, "unroll": unroll, "resident": resident}
+            found[f"ring, {warps} {unroll} {resident}"] = _ring(M, N, K, **choice)
     if FEW < M <= BAND and not given:
         return _one_row_of_tiles(M, N, K)
     for sustained in (False, True):

@@ -218,8 +218,8 @@ def simulated(kernel, shape, *, dtype=bf16, out_type=None, **run):
     return report, harness.worst_error(exact, harness.bound(magnitude, x.shape[1], x.dtype), d)
 
 
-def measure(torch, shape, **options):
-    """Time the kernel and ``torch.matmul`` in bf16. The work is to read W once."""
+def measure(torch, shape, build=build_gemv, **options):
+    """Time the kernel that ``build`` makes and ``torch.matmul`` in bf16. The work is to read W once."""
     from pyptx import bench
 
     M, N, K = shape
@@ -228,7 +228,7 @@ def measure(torch, shape, **options):
         return tuple(torch.randn(rows, K, device="cuda", dtype=torch.bfloat16) for rows in (M, N))
 
     result = bench(
-        {"torch": lambda x, w: torch.matmul(x, w.T), "pyptx": build_gemv(M, N, K, **options)},
+        {"torch": lambda x, w: torch.matmul(x, w.T), "pyptx": build(M, N, K, **options)},
         inputs,
         reference=lambda x, w: x.float() @ w.float().T,
         rtol=2.0**-7,
