@@ -30,6 +30,7 @@ MANY: tuple[dict[str, Any], ...] = (
 FEW: tuple[dict[str, Any], ...] = (
     {"tile": (64, 64), "cluster": (1, 1)},
     {"tile": (64, 64), "cluster": (1, 1), "stages": 8},
+    {"tile": (64, 64), "cluster": (1, 1), "hints": {"A": "evict_last", "B": "evict_first"}},
     {"tile": (64, 64), "cluster": (2, 1)},
     {"tile": (64, 64), "split": 2, "resident": 2},
     {"tile": (128, 64), "split": 2},
@@ -37,7 +38,6 @@ FEW: tuple[dict[str, Any], ...] = (
     {"tile": (128, 32), "cluster": (1, 1)},
     {"tile": (64, 32), "resident": 2},
     {"tile": (64, 112), "cluster": (1, 1)},
-    {"tile": (128, 64), "cluster": (1, 1)},
     {"tile": (128, 64), "cluster": (1, 4)},
     {"tile": (128, 48), "cluster": (1, 4)},
 )

@@ -292,6 +292,7 @@ def build_gemm_blockwise(
     ahead=False,
     split=1,
     resident=1,
+    hints=None,
     order=kit.tile_order.boustrophedon,
     sms=None,
 ):
@@ -326,6 +327,7 @@ def build_gemm_blockwise(
         split: number of CTAs, a cluster, that multiply parts of K of one tile. It replaces ``cluster``.
             Without ``stagger`` and ``ahead``, and not with scales in registers.
         resident: CTAs that share an SM, of tiles of 64 rows.
+        hints: L2 policies of ``"A"`` and ``"B"``, such as ``gemm_options.STREAM``; default: none.
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
         sms: number of SMs to use; default: those that clusters of this size fill at the same time.
 
@@ -333,6 +335,9 @@ def build_gemm_blockwise(
         SpecError: an option out of range, or a combination that the hardware or this kernel does not have.
     """
     b_type = a_type if b_type is None else b_type
+    kept = dict(hints or {})
+    if not set(kept) <= {"A", "B"}:
+        raise SpecError(f"hints = {hints!r}: expected L2 policies of 'A' and 'B'")
     if not {a_type, b_type} <= {e4m3, e5m2} or out_type not in OUTPUTS:
         raise SpecError(
             f"A of {a_type!r}, B of {b_type!r}, D of {out_type!r}: expected e4m3 or e5m2, then {OUTPUTS}"
@@ -474,6 +479,7 @@ def build_gemm_blockwise(
             with kit.single_thread(warp, 0):
                 for tensor in (A, B, D, *((scales_A, scales_B) if shared else ())):
                     ptx.tensormap.prefetch(tensor.tma_desc())
+                policies = [kept.get(name) and ptx.cache.policy(kept[name]) for name in "AB"]
                 producer = ring.producer()
                 operands.join(rank)
                 with each_tile() as tile:
@@ -481,7 +487,15 @@ def build_gemm_blockwise(
                     with ptx.for_(*part_of_k(), BLOCK) as k:
                         slot = producer.acquire()
                         corner = {"row": m_base, "column": n_base, "k": k}
-                        operands.load(slot, A, B, **corner, beside=staged_scales.nbytes if shared else 0)
+                        operands.load(
+                            slot,
+                            A,
+                            B,
+                            **corner,
+                            beside=staged_scales.nbytes if shared else 0,
+                            cache_hint=policies[0],
+                            b_cache_hint=policies[1],
+                        )
                         if shared:
                             staged_scales.load(slot, scales_A, scales_B, **corner)
                         producer.advance()

@@ -42,7 +42,7 @@ def _wrong(shape: Shape, chosen: dict[str, Any], schedule: str = "eager", any_m:
         ((3, 136, 144), {"tile": (128, 64), "cluster": (1, 2), "a_type": e5m2, "out_type": f32}),
         ((72, 72, 400), {"tile": (64, 64), "split": 2, "resident": 2}),
         ((136, 40, 272), {"tile": (64, 32), "resident": 2, "sms": 1, "scales_major": "K"}),
-        ((60, 104, 400), {"tile": (64, 96), "split": 3}),
+        ((60, 104, 400), {"tile": (64, 96), "split": 3, "hints": {"A": "evict_last", "B": "evict_first"}}),
     ],
 )
 def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
@@ -133,6 +133,7 @@ def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
         ({"tile": (256, 128), "ahead": True}, "at most 96 columns"),
         ({"tile": (128, 128), "stagger": True}, "no fewer blocks than stages"),
         ({"scales_major": "N"}, "scales_major"),
+        ({"hints": {"D": "evict_first"}}, "policies of 'A' and 'B'"),
         ({"tile": (64, 64), "split": 2}, "no more than there are"),
         ({"tile": (128, 64), "resident": 2}, "one consumer warpgroup"),
         ({"tile": (64, 64), "resident": 5}, "1 to 4 CTAs"),
