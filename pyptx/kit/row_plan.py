@@ -55,6 +55,7 @@ class RowPlan:
         unit: greatest common divisor of the width, the pitches and the first columns.
         at_once: pieces in a pass of a loop over a row.
         resident: number of CTAs for which an SM must have registers, or None.
+        keep: whether a thread keeps its elements of vectors over the columns in registers.
     """
 
     width: int
@@ -76,6 +77,7 @@ class RowPlan:
     unit: int
     at_once: int
     resident: int | None
+    keep: bool
 
     @staticmethod
     def make(
@@ -97,6 +99,7 @@ class RowPlan:
         multiples: Sequence[int] = (),
         at_once: int = 4,
         resident: int | None = None,
+        keep: bool = True,
         prefer: Mapping[str, Any] | None = None,
     ) -> RowPlan:
         """Check the numbers, choose those that are None, and return the plan. Records nothing.
@@ -125,6 +128,8 @@ class RowPlan:
             resident: number of CTAs for which an SM must have registers (``min_ctas_per_sm``). With 1, ptxas
                 keeps all loads of a row in flight; by default it may delay loads to save registers for more
                 CTAs.
+            keep: load vectors over the columns once, into registers, if the rows are held. Without, each
+                piece loads its part where it is used, mostly from L1, and an SM has registers for more CTAs.
             prefer: further options, such as those that were measured to be fastest, for rows that have two
                 pieces or more for each thread, if they fit; else the plan is made without them.
 
@@ -197,6 +202,7 @@ class RowPlan:
             unit,
             at_once,
             resident,
+            bool(keep),
         )
         plan._check()
         return plan

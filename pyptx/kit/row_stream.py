@@ -87,8 +87,12 @@ class RowVector:
         self.dtype = tile.dtype
         #: Address of this thread's first element.
         self.place = stream.column_address(tile)
+        self.keep = keep
         self.kept: list[Words] | None = None
-        if keep:
+
+    def load_all(self, stream: RowStream) -> None:
+        """Load this thread's elements, if they are kept."""
+        if self.keep:
             self.kept = [self.load(stream, step) for step in range(stream.plan.steps)]
 
     def load(self, stream: RowStream, step: int) -> Words:
@@ -177,6 +181,7 @@ class RowStream:
         self.count = rows
         self.team = RowTeam(plan.threads, teams=plan.teams, cluster=plan.cluster, most=most)
         self._numbers: list[RowNumbers] = []
+        self._vectors: list[RowVector] = []
         self._columns()
         policies = {
             hint: ptx.cache.policy(hint)  # type: ignore[arg-type]
@@ -232,10 +237,15 @@ class RowStream:
 
         Args:
             tile: the vector in global memory, which no thread writes.
-            keep: load it once, and keep it in registers if the rows are held; otherwise each piece loads its
-                part.
+            keep: load it once, and keep it in registers if the rows are held (and the plan says ``keep``);
+                otherwise each piece loads its part.
         """
-        return RowVector(self, tile, keep and self.plan.held)
+        found = RowVector(self, tile, keep and self.plan.keep and self.plan.held)
+        if self.plan.persistent:
+            found.load_all(self)
+        else:
+            self._vectors.append(found)  # behind the loads of the row, for which the thread waits first
+        return found
 
     def numbers(self, tile: TileParam) -> RowNumbers:
         """Return a vector with one number for each row, for :meth:`Row.number`. No thread writes it."""
@@ -259,6 +269,8 @@ class RowStream:
             for numbers in self._numbers:
                 row.take(numbers)
             self.source.begin(row)
+            for vector in self._vectors:
+                vector.load_all(self)
             yield row
             self.source.end(row)
         self.source.finish()

@@ -13,6 +13,7 @@ from pyptx import bf16
 DESIGNS: dict[str, dict[str, Any]] = {
     "teams of warps": {"threads": 32, "teams": 4},
     "lanes of a warp": {"threads": 8, "held": 32},
+    "vectors late": {"threads": 128, "keep": False, "resident": 4},
     "persistent": {"threads": 64, "ctas": 2},
     "ahead": {"threads": 64, "teams": 2, "ctas": 2, "ahead": True, "resident": 1},
     "ring": {"threads": 64, "teams": 2, "ctas": 2, "design": "ring", "stages": 3},

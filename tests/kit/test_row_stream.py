@@ -14,6 +14,7 @@ STREAMS: list[tuple[int, dict[str, Any]]] = [
     (64, {}),
     (70, {"threads": 4}),
     (257, {"threads": 32, "held": 32}),
+    (264, {"threads": 32, "keep": False, "resident": 8}),
     (4096, {"threads": 32, "held": 2}),
     (1030, {"threads": 32, "held": 2, "at_once": 3}),
     (256, {"threads": 32, "teams": 2, "ctas": 2}),
@@ -136,6 +137,18 @@ def test_rows_beyond_four_gib_have_64_bit_offsets() -> None:
     """The address of a row is a 64-bit product: row 2**20 of 8 KiB is 8 GiB away."""
     text = sums(2048, (f32, f32, f32), {}).ptx(M=1 << 20)
     assert sum("mad.wide.u32" in line and ", 8192," in line for line in text.splitlines()) == 3
+
+
+def test_a_row_is_loaded_before_the_vectors() -> None:
+    """The thread waits for its row first, so the loads of the row come first; then the weights, or late."""
+    for tuning, late in (({}, False), ({"keep": False}, True)):
+        lines = sums(256, (f32, f32, f32), {"threads": 32, **tuning}).ptx(M=4).splitlines()
+        wide = [at for at, line in enumerate(lines) if "ld.global.nc" in line and ".v4" in line]
+        of_rows = [at for at in wide if "no_allocate" in lines[at]]
+        others = [at for at in wide if at not in of_rows]
+        assert len(of_rows) == 4 and len(others) == 2 and max(of_rows) < min(others)
+        first_sum = next(at for at, line in enumerate(lines) if "cvt.rn.f32.u32" in line)
+        assert (min(others) > first_sum) == late
 
 
 @pytest.mark.parametrize(
