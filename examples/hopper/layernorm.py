@@ -81,8 +81,8 @@ def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fa
             return piece.words(0)
         return kit.from_f32([x + r for x, r in zip(*map(piece.values, (0, 1)), strict=True)], dtype)
 
-    def norm(inputs, weight, bias, outputs, mean=None, rstd=None):
-        stream = kit.RowStream(plan, inputs[0].extent(0), inputs, outputs)
+    def norm(inputs, weight, bias, outputs, mean=None, rstd=None, queue=None):
+        stream = kit.RowStream(plan, inputs[0].extent(0), inputs, outputs, queue=queue)
         weights, biases = stream.vector(weight), stream.vector(bias)
         with stream.rows() as row:
             normed = row.derive(words)
@@ -134,6 +134,8 @@ def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fa
         return kernel(**options)(lambda X, R, w, b, Y, S: norm([X, R], w, b, [Y, S]))
     if statistics:
         return kernel(**options)(lambda X, w, b, Y, mean, rstd: norm([X], w, b, [Y], mean, rstd))
+    if plan.queue:
+        return kernel(**options)(lambda X, w, b, Y, queue: norm([X], w, b, [Y], queue=queue))
     return kernel(**options)(lambda X, w, b, Y: norm([X], w, b, [Y]))
 
 

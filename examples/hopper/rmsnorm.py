@@ -74,14 +74,14 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fals
         statistics: store the factor of each row, which the backward needs.
         tuning: design and sizes, as for ``kit.RowPlan.make``: ``threads``, ``teams``, ``cluster``,
             ``design``, ``stages``, ``store``, ``ctas``, ``ahead``, ``held``, ``resident``, ``load_hint``,
-            ``store_hint``.
+            ``store_hint``, ``keep``, ``queue`` (without residual and statistics).
     """
     matrices = [dtype] * (2 if residual else 1)
     plan = kit.RowPlan.make(N, matrices, matrices, **sizes(dtype, tuning, len(matrices)))
     rows = Tile("M", N, dtype)
 
-    def norm(inputs, weight, outputs, factors):
-        stream = kit.RowStream(plan, inputs[0].extent(0), inputs, outputs)
+    def norm(inputs, weight, outputs, factors, queue=None):
+        stream = kit.RowStream(plan, inputs[0].extent(0), inputs, outputs, queue=queue)
         weights = stream.vector(weight)
 
         def words(piece):
@@ -124,6 +124,8 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fals
         return kernel(**options)(lambda X, R, weight, Y, S: norm([X, R], weight, [Y, S], None))
     if statistics:
         return kernel(**options)(lambda X, weight, Y, rstd: norm([X], weight, [Y], rstd))
+    if plan.queue:
+        return kernel(**options)(lambda X, weight, Y, queue: norm([X], weight, [Y], None, queue))
     return kernel(**options)(lambda X, weight, Y: norm([X], weight, [Y], None))
 
 

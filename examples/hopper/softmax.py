@@ -52,15 +52,8 @@ def build_softmax(N, *, dtype=f32, **tuning):
     """
     plan = kit.RowPlan.make(N, [dtype], [dtype], **{"held": 2 * dtype.nbytes, **tuning})
 
-    @kernel(
-        in_specs=(Tile("M", N, dtype),),
-        out_specs=(Tile("M", N, dtype),),
-        grid=lambda M: plan.grid(M),
-        arch="sm_90a",
-        **plan.options(),
-    )
-    def softmax(X, Y):
-        stream = kit.RowStream(plan, X.extent(0), [X], [Y], fill=float("-inf"))
+    def softmax(X, Y, queue=None):
+        stream = kit.RowStream(plan, X.extent(0), [X], [Y], fill=float("-inf"), queue=queue)
         with stream.rows() as row:
             _, total, exponentials = kit.row_exponentials(row)
             factor = reciprocal(total)
@@ -68,7 +61,17 @@ def build_softmax(N, *, dtype=f32, **tuning):
                 piece.store(0, [e * factor for e in exponentials(piece)])
         ptx.ret()
 
-    return softmax
+    options = {
+        "in_specs": (Tile("M", N, dtype),),
+        "out_specs": (Tile("M", N, dtype),),
+        "grid": lambda M: plan.grid(M),
+        "arch": "sm_90a",
+        "name": "softmax",
+        **plan.options(),
+    }
+    if plan.queue:
+        return kernel(**options)(lambda X, Y, queue: softmax(X, Y, queue))
+    return kernel(**options)(lambda X, Y: softmax(X, Y))
 
 
 def backward_sizes(tuning):
@@ -82,15 +85,8 @@ def build_softmax_backward(N, *, dtype=f32, **tuning):
     plan = kit.RowPlan.make(N, [dtype, dtype], [dtype], **backward_sizes(tuning))
     rows = Tile("M", N, dtype)
 
-    @kernel(
-        in_specs=(rows, rows),
-        out_specs=(rows,),
-        grid=lambda M: plan.grid(M),
-        arch="sm_90a",
-        **plan.options(),
-    )
-    def softmax_backward(Y, dY, dX):
-        stream = kit.RowStream(plan, Y.extent(0), [Y, dY], [dX])
+    def backward(Y, dY, dX, queue=None):
+        stream = kit.RowStream(plan, Y.extent(0), [Y, dY], [dX], queue=queue)
         with stream.rows() as row:
             total = reg.scalar(f32, init=0.0)
             for piece in row.pieces():
@@ -102,7 +98,17 @@ def build_softmax_backward(N, *, dtype=f32, **tuning):
                 piece.store(0, [y * (dy - total) for y, dy in terms])
         ptx.ret()
 
-    return softmax_backward
+    options = {
+        "in_specs": (rows, rows),
+        "out_specs": (rows,),
+        "grid": lambda M: plan.grid(M),
+        "arch": "sm_90a",
+        "name": "softmax_backward",
+        **plan.options(),
+    }
+    if plan.queue:
+        return kernel(**options)(lambda Y, dY, dX, queue: backward(Y, dY, dX, queue))
+    return kernel(**options)(lambda Y, dY, dX: backward(Y, dY, dX))
 
 
 # --- the program: verify anywhere, measure on a GPU ----------------------------------------------

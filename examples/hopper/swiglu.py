@@ -76,8 +76,8 @@ def build_swiglu(N, *, dtype=f32, packed=False, **tuning):
     options = sizes(N, dtype, tuning, FASTEST)
     plan = kit.RowPlan.make(N, [dtype, dtype], [dtype], multiples=multiples, **options)
 
-    def multiply(gate, up, Y):
-        with kit.RowStream(plan, Y.extent(0), [gate, up], [Y]).rows() as row:
+    def multiply(gate, up, Y, queue=None):
+        with kit.RowStream(plan, Y.extent(0), [gate, up], [Y], queue=queue).rows() as row:
             for piece in row.pieces():
                 piece.store(0, [g * sigmoid(g) * u for g, u in zip(*map(piece.values, (0, 1)), strict=True)])
         ptx.ret()
@@ -92,6 +92,8 @@ def build_swiglu(N, *, dtype=f32, packed=False, **tuning):
     }
     if packed:
         return kernel(**options)(lambda X, Y: multiply(X, kit.RowSlice(X, N), Y))
+    if plan.queue:
+        return kernel(**options)(lambda gate, up, Y, queue: multiply(gate, up, Y, queue))
     return kernel(**options)(lambda gate, up, Y: multiply(gate, up, Y))
 
 
@@ -104,8 +106,8 @@ def build_swiglu_backward(N, *, dtype=f32, packed=False, **tuning):
     options = sizes(N, dtype, tuning, FASTEST_BACKWARD)
     plan = kit.RowPlan.make(N, [dtype] * 3, [dtype] * 2, multiples=multiples, **options)
 
-    def backward(inputs, outputs):
-        with kit.RowStream(plan, inputs[-1].extent(0), inputs, outputs).rows() as row:
+    def backward(inputs, outputs, queue=None):
+        with kit.RowStream(plan, inputs[-1].extent(0), inputs, outputs, queue=queue).rows() as row:
             for piece in row.pieces():
                 gates, ups = [], []
                 for g, u, dy in zip(*map(piece.values, range(3)), strict=True):
@@ -131,6 +133,10 @@ def build_swiglu_backward(N, *, dtype=f32, packed=False, **tuning):
     if packed:
         return kernel(**options)(
             lambda X, dY, dX: backward([X, kit.RowSlice(X, N), dY], [dX, kit.RowSlice(dX, N)])
+        )
+    if plan.queue:
+        return kernel(**options)(
+            lambda gate, up, dY, dgate, dup, queue: backward([gate, up, dY], [dgate, dup], queue)
         )
     return kernel(**options)(lambda gate, up, dY, dgate, dup: backward([gate, up, dY], [dgate, dup]))
 

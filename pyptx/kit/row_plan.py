@@ -13,7 +13,8 @@ from typing import Any, Literal
 
 from ..core.errors import SpecError
 from ..core.records import dataclass
-from ..core.types import ScalarType
+from ..core.types import ScalarType, u32
+from ..dsl import Workspace
 from .row_team import check_team
 from .row_values import INPUTS, OUTPUTS, WIDEST, check_elements
 
@@ -56,6 +57,7 @@ class RowPlan:
         at_once: pieces in a pass of a loop over a row.
         resident: number of CTAs for which an SM must have registers, or None.
         keep: whether a thread keeps its elements of vectors over the columns in registers.
+        queue: whether CTAs take their rows from a queue.
     """
 
     width: int
@@ -78,6 +80,7 @@ class RowPlan:
     at_once: int
     resident: int | None
     keep: bool
+    queue: bool
 
     @staticmethod
     def make(
@@ -100,6 +103,7 @@ class RowPlan:
         at_once: int = 4,
         resident: int | None = None,
         keep: bool = True,
+        queue: bool = False,
         prefer: Mapping[str, Any] | None = None,
     ) -> RowPlan:
         """Check the numbers, choose those that are None, and return the plan. Records nothing.
@@ -130,6 +134,9 @@ class RowPlan:
                 CTAs.
             keep: load vectors over the columns once, into registers, if the rows are held. Without, each
                 piece loads its part where it is used, mostly from L1, and an SM has registers for more CTAs.
+            queue: CTAs of a ring, with one team and no cluster, take the next row from a counter in a
+                workspace (:mod:`.row_queue`): the kernel gets a last parameter for it,
+                ``RowStream(..., queue=)``.
             prefer: further options, such as those that were measured to be fastest, for rows that have two
                 pieces or more for each thread, if they fit; else the plan is made without them.
 
@@ -203,6 +210,7 @@ class RowPlan:
             at_once,
             resident,
             bool(keep),
+            bool(queue),
         )
         plan._check()
         return plan
@@ -215,6 +223,8 @@ class RowPlan:
                 "ahead=True is for design='registers' with ctas= and rows that registers hold",
                 hint=f"a thread has {self.steps} pieces; a ring loads ahead anyway",
             )
+        if self.queue and (self.design != "ring" or self.teams > 1 or self.cluster > 1):
+            raise SpecError("queue=True is for design='ring' with one team in a CTA and no cluster")
         if self.design != "ring":
             return
         if type(self.stages) is not int or self.stages < 2:
@@ -293,6 +303,7 @@ class RowPlan:
     def options(self) -> dict[str, Any]:
         """Return the options of ``@kernel`` that the plan decides, such as ``block`` and ``cluster``."""
         return {
+            **({"workspaces": (Workspace(4, u32, zeroed=True),)} if self.queue else {}),
             "min_ctas_per_sm": self.resident,
             "block": (self.threads * self.teams,),
             "cluster": (self.cluster, 1, 1),

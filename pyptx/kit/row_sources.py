@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any
 
 from ..core.errors import SpecError
 from ..core.types import ScalarType, b64, u32, u64
-from ..dsl import Reg, ptx, reg, smem
+from ..dsl import Reg, TileParam, ptx, reg, smem
 from .row_plan import STAGED
+from .row_queue import RowQueue
 from .row_values import load_words, store_words
 
 if TYPE_CHECKING:
@@ -30,11 +31,16 @@ Words = Sequence[Reg]
 
 
 class RowSource:
-    """Loads and stores of pieces, for one design. Made by :class:`.row_stream.RowStream`."""
+    """Loads and stores of pieces, for one design. Made by :class:`.row_stream.RowStream`.
+
+    Attributes:
+        queue: where the rows of this CTA come from; None for a constant distance.
+    """
 
     def __init__(self, stream: RowStream) -> None:
         self.stream = stream
         self.plan = stream.plan
+        self.queue: RowQueue | None = None
 
     def begin(self, row: Row) -> None:
         """Record what precedes the block of a row: for held rows, the loads."""
@@ -153,7 +159,7 @@ def _copied(word: Reg) -> Reg:
 class RingRows(RowSource):
     """Rows that the copy engine brings into a ring of shared memory, one ring for each team."""
 
-    def __init__(self, stream: RowStream) -> None:
+    def __init__(self, stream: RowStream, queue: TileParam | None = None) -> None:
         super().__init__(stream)
         plan, team = self.plan, stream.team
         if plan.teams > 1 and not stream.constant:
@@ -186,17 +192,38 @@ class RingRows(RowSource):
         self._first_warp = ptx.warp.shfl_idx(team.lane >> 5, 0) == 0
         self._leader = ptx.warp.elect()
         self._stage, self._phase = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
+        if queue is not None:
+            self.queue = RowQueue(stream, queue)
         with ptx.if_(self._first_warp), ptx.if_(self._leader):
             for stage in range(plan.stages):
                 ptx.mbarrier.init(ptx.addr(self._full, 8 * stage), 1)
             ptx.fence.mbarrier_init()
             block, at = reg.scalar(u32, init=stream.first), reg.scalar(u32, init=0)
             with ptx.for_(0, plan.stages):
-                with ptx.if_(block < stream.blocks):
-                    self._copy(block, at)
+                self._fill(block, at)
                 block += stream.step
                 at += 1
+            if self.queue is not None:
+                self.queue.ask()
         ptx.bar.sync(0)
+        if self.queue is not None:
+            ptx.mbarrier.wait(ptx.addr(self._full), 0)
+
+    def _fill(self, block: Reg, stage: Reg) -> None:
+        """Copy the row of a block into a stage, if it exists. In one thread of the team."""
+        exists = block < self.stream.blocks
+        if self.queue is None:
+            with ptx.if_(exists):
+                self._copy(block, stage)
+            return
+        self.queue.note(stage, block)
+        with ptx.if_(exists):
+            self._copy(block, stage)
+        with ptx.else_():
+            # The stage has a number and no row: the end.
+            full = reg.scalar(u32)
+            ptx.inst.mad.lo.u32(full, stage, 8, self._full)
+            ptx.mbarrier.arrive(ptx.addr(full))
 
     def _copy(self, block: Reg, stage: Reg) -> None:
         """Copy the row of a block into a stage. In one thread of the team."""
@@ -231,9 +258,9 @@ class RingRows(RowSource):
 
     def begin(self, row: Row) -> None:
         plan, stream = self.plan, self.stream
-        full, self._place = reg.scalar(u32), []
-        ptx.inst.mad.lo.u32(full, self._stage, 8, self._full)
-        ptx.mbarrier.wait(ptx.addr(full), self._phase)
+        self._place = []
+        if self.queue is None:
+            self._wait()
         offset = 0
         for matrix in stream.inputs:
             place = reg.scalar(u32)
@@ -256,6 +283,12 @@ class RingRows(RowSource):
             row.words.append([self.load(piece, number) for piece in row.pieces()])
         if plan.store == "direct":
             self._refill(row)
+
+    def _wait(self) -> None:
+        """Wait for the stage. In all threads of the team."""
+        full = reg.scalar(u32)
+        ptx.inst.mad.lo.u32(full, self._stage, 8, self._full)
+        ptx.mbarrier.wait(ptx.addr(full), self._phase)
 
     def load(self, piece: Piece, number: int) -> Words:
         dtype = self.stream.inputs[number].dtype
@@ -285,6 +318,9 @@ class RingRows(RowSource):
         wrapped = self._stage == plan.stages
         ptx.inst.mov.u32(self._stage, 0, pred=wrapped)
         ptx.inst.xor.b32(self._phase, self._phase, 1, pred=wrapped)
+        if self.queue is not None:
+            self._wait()
+            self.queue.look(self._stage)
 
     def _refill(self, row: Row) -> None:
         """Hand the stage back when all threads of the team have read it, and store the staged row."""
@@ -295,10 +331,15 @@ class RingRows(RowSource):
         with ptx.if_(self._first_warp), ptx.if_(self._leader):
             if plan.store == "bulk":
                 self._store_row(row)
+            if self.queue is not None:
+                block = self.queue.next_row()
+                self._fill(block, self._stage)
+                with ptx.if_(block < stream.blocks):
+                    self.queue.ask()
+                return
             block = reg.scalar(u32)
             ptx.inst.mad.lo.u32(block, stream.step, plan.stages, row.block)
-            with ptx.if_(block < stream.blocks):
-                self._copy(block, self._stage)
+            self._fill(block, self._stage)
 
     def _store_row(self, row: Row) -> None:
         """Store the staged row of each output. In one thread of the team."""

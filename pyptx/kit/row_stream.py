@@ -104,14 +104,14 @@ class RowVector:
 class RowNumbers:
     """A vector with one number for each row, such as a factor that the forward kernel has stored.
 
-    A persistent kernel loads the number of a team's next row while it computes this one.  Made by
-    :meth:`RowStream.numbers`.
+    A persistent kernel without a queue loads the number of a team's next row while it computes this one.
+    Made by :meth:`RowStream.numbers`.
     """
 
     def __init__(self, stream: RowStream, tile: TileParam) -> None:
         self.tile = tile
         self.next: Reg | None = None
-        if stream.plan.persistent:
+        if stream.plan.persistent and not stream.plan.queue:
             self.next = reg.scalar(tile.dtype, init=0)
             self.load(stream, stream.first, self.next, stream.first < stream.blocks)
 
@@ -149,6 +149,7 @@ class RowStream:
         constant: whether no thread writes the inputs while the kernel runs (``ld.global.nc``). Without, a
             team may overwrite its row; a ring then takes one team in each CTA.
         most: largest number of values that one reduction combines.
+        queue: the kernel's last parameter, the workspace of a plan with ``queue``.
 
     Attributes:
         team: the :class:`.row_team.RowTeam` of this thread.
@@ -165,7 +166,13 @@ class RowStream:
         fill: float = 0.0,
         constant: bool = True,
         most: int = 1,
+        queue: TileParam | None = None,
     ) -> None:
+        if plan.queue != (queue is not None):
+            raise SpecError(
+                f"the plan has queue={plan.queue}, the stream queue={queue!r}",
+                hint="pass the last parameter of the kernel, the workspace, if the plan has a queue",
+            )
         self.plan = plan
         self.fill = fill
         self.constant = constant
@@ -198,7 +205,7 @@ class RowStream:
             self.blocks = plan.blocks(rows)
         self.source: RowSource
         if plan.design == "ring":
-            self.source = RingRows(self)
+            self.source = RingRows(self, queue)
         else:
             self.source = GlobalRows(self)
 
@@ -261,7 +268,12 @@ class RowStream:
         computes the last row again, and its stores are guarded.
         """
         with ExitStack() as stack:
-            if self.plan.persistent:
+            queue = self.source.queue
+            if queue is not None:
+                # A CTA has one row at least; behind each row it looks for the next one.
+                stack.enter_context(ptx.do_while(lambda: queue.block < self.blocks))
+                block = queue.block
+            elif self.plan.persistent:
                 block = stack.enter_context(ptx.for_(self.first, self.blocks, self.step))
             else:
                 block = self.first

@@ -46,9 +46,11 @@ def column_registers(plan: RowPlan) -> list[RegArray]:
     """Return f32 registers for sums of a thread's columns, an array for each step. Records ``mov``.
 
     Raises:
-        SpecError: the plan is not persistent, loops over pieces, or has more columns than the registers of a
-            CTA are enough for.
+        SpecError: the plan is not persistent, takes rows from a queue (the order of the sums is then that of
+            the run), loops over pieces, or has more columns than the registers of a CTA are enough for.
     """
+    if plan.queue:
+        raise SpecError("sums of columns of rows from a queue: their order would differ from run to run")
     columns = plan.steps * plan.vector
     if not plan.persistent or plan.looped or columns * plan.threads * plan.teams > _MOST_COLUMNS:
         raise SpecError(
