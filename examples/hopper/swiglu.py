@@ -7,7 +7,8 @@ matrix product with both weights leaves them::
 
 No element depends on another one.  So the kernel only has to keep enough bytes in flight, and takes the rows
 as the other kernels of its family do: each thread loads its pieces of 16 bytes of both before the first use,
-or the copy engine fills a ring of shared memory with both rows (``pyptx.kit.row_stream``).
+or the copy engine fills a ring of shared memory with both rows (``pyptx.kit.row_stream``).  With ``parts=4``
+quarters of rows are taken like rows, so that many small CTAs begin and end.
 
     e = 2**(-gate * log2(e)),   sigmoid = 1 / (1 + e)             two approximations, in f32
 
@@ -48,7 +49,7 @@ def sizes(N, dtype, tuning, fastest):
 
     No thread waits for another one, so a row in registers needs no more than 256 of them.
     """
-    wide = N * dtype.nbytes > 256 * 4 * 16
+    wide = N // tuning.get("parts", 1) * dtype.nbytes > 256 * 4 * 16
     usual = {"held": 8, "threads": 256 if wide else None, "at_once": 2}
     return usual | (tuning or {"prefer": fastest})
 

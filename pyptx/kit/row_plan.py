@@ -38,7 +38,7 @@ class RowPlan:
     Made by :meth:`make`, which checks everything; ``kit.RowStream(plan, ...)`` opens the stream.
 
     Attributes:
-        width: elements of a row.
+        width: elements of a row, or with ``parts`` of a part.
         inputs: types of the matrices that are read, row by row.
         outputs: types of the matrices that are written.
         threads: threads of a team.
@@ -58,6 +58,7 @@ class RowPlan:
         resident: number of CTAs for which an SM must have registers, or None.
         keep: whether a thread keeps its elements of vectors over the columns in registers.
         queue: whether CTAs take their rows from a queue.
+        parts: parts of a row of the matrices that are worked on like rows.
     """
 
     width: int
@@ -81,6 +82,7 @@ class RowPlan:
     resident: int | None
     keep: bool
     queue: bool
+    parts: int
 
     @staticmethod
     def make(
@@ -104,6 +106,7 @@ class RowPlan:
         resident: int | None = None,
         keep: bool = True,
         queue: bool = False,
+        parts: int = 1,
         prefer: Mapping[str, Any] | None = None,
     ) -> RowPlan:
         """Check the numbers, choose those that are None, and return the plan. Records nothing.
@@ -137,6 +140,9 @@ class RowPlan:
             queue: CTAs of a ring, with one team and no cluster, take the next row from a counter in a
                 workspace (:mod:`.row_queue`): the kernel gets a last parameter for it,
                 ``RowStream(..., queue=)``.
+            parts: a power of two that divides the width: that many parts of each row are worked on like rows
+                of their own, so that CTAs begin and end with less. For arithmetic in which no element depends
+                on another one.
             prefer: further options, such as those that were measured to be fastest, for rows that have two
                 pieces or more for each thread, if they fit; else the plan is made without them.
 
@@ -162,6 +168,9 @@ class RowPlan:
         widest = max(dtype.nbytes for dtype in every)
         if width * widest >= 1 << 31:
             raise SpecError(f"a row of {width} elements has {width * widest} bytes: expected less than 2 GiB")
+        if type(parts) is not int or parts < 1 or parts & (parts - 1) or width % parts:
+            raise SpecError(f"parts is {parts!r}: expected a power of two that divides the width {width}")
+        width //= parts
         unit = math.gcd(width, *multiples)
         vector = math.gcd(unit, WIDEST // max(dtype.nbytes for dtype in inputs))
         pieces = width // vector
@@ -211,6 +220,7 @@ class RowPlan:
             resident,
             bool(keep),
             bool(queue),
+            parts,
         )
         plan._check()
         return plan
@@ -292,8 +302,8 @@ class RowPlan:
         return self.ctas is not None
 
     def blocks(self, rows: int) -> int:
-        """Return the number of groups of ``teams`` rows."""
-        return -(-rows // self.teams)
+        """Return the number of groups of ``teams`` rows (or parts of rows)."""
+        return -(-rows * self.parts // self.teams)
 
     def grid(self, rows: int) -> int:
         """Return the number of CTAs for a number of rows, for ``@kernel(grid=...)``."""

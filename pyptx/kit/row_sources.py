@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import SpecError
-from ..core.types import ScalarType, b64, u32, u64
+from ..core.types import ScalarType, b64, u32
 from ..dsl import Reg, TileParam, ptx, reg, smem
 from .row_plan import STAGED
 from .row_queue import RowQueue
@@ -86,12 +86,10 @@ class GlobalRows(RowSource):
 
     def _places(self, index: Reg) -> list[Reg]:
         """Compute this thread's first address in a row of each input."""
-        found = []
-        for matrix, column in zip(self.stream.inputs, self._columns, strict=True):
-            place = reg.scalar(u64)
-            ptx.inst.mad.wide.u32(place, index, matrix.pitch, column)
-            found.append(place)
-        return found
+        return [
+            matrix.row(index, column, self.plan)
+            for matrix, column in zip(self.stream.inputs, self._columns, strict=True)
+        ]
 
     def _loaded(
         self, places: list[Reg], out: list[list[Words]] | None = None, also: Reg | None = None
@@ -250,8 +248,7 @@ class RingRows(RowSource):
 
     def _row_address(self, index: Reg, each: RowSlice) -> Reg:
         """Compute the address of this CTA's slice of a row in global memory."""
-        place, size = reg.scalar(u64), each.dtype.nbytes
-        ptx.inst.mad.wide.u32(place, index, each.pitch, each.tile.ptr)
+        place, size = each.row(index, each.tile.ptr, self.plan), each.dtype.nbytes
         if isinstance(self.stream.column, Reg):
             ptx.inst.mad.wide.u32(place, self.stream.column, size, place)
         return place + each.first * size if each.first else place

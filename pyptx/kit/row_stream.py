@@ -65,15 +65,28 @@ class RowSlice:
 
     def check(self, plan: RowPlan) -> None:
         """Raise :class:`SpecError` if rows of the plan are no part of this matrix, or pieces do not fit."""
-        columns = self.pitch // self.dtype.nbytes
-        if self.first < 0 or self.first + plan.width > columns:
-            raise SpecError(f"{plan.width} columns from {self.first} on: {self.tile!r} has {columns}")
+        columns, width = self.pitch // self.dtype.nbytes, plan.width * plan.parts
+        if self.first < 0 or self.first + width > columns:
+            raise SpecError(f"{width} columns from {self.first} on: {self.tile!r} has {columns}")
         if columns % plan.unit or self.first % plan.unit:
             raise SpecError(
                 f"the pitch {columns} or the first column {self.first} of {self.tile!r} is no multiple of "
                 f"{plan.unit}, which the plan was made for",
                 hint=f"pass multiples=({columns}, {self.first}) to RowPlan.make",
             )
+
+    def row(self, index: Reg, base: Reg, plan: RowPlan) -> Reg:
+        """Compute an address in a row (or part), given the one in the first row. Records a ``mad.wide``.
+
+        For parts of rows that are not all of the matrix it records a shift, an ``and`` and two ``mad.wide``.
+        """
+        place, part = reg.scalar(u64), plan.width * self.dtype.nbytes
+        if self.pitch == plan.parts * part or plan.parts == 1:
+            ptx.inst.mad.wide.u32(place, index, self.pitch // plan.parts, base)
+            return place
+        ptx.inst.mad.wide.u32(place, index >> (plan.parts.bit_length() - 1), self.pitch, base)
+        ptx.inst.mad.wide.u32(place, index & (plan.parts - 1), part, place)
+        return place
 
 
 class RowVector:
@@ -173,6 +186,8 @@ class RowStream:
                 f"the plan has queue={plan.queue}, the stream queue={queue!r}",
                 hint="pass the last parameter of the kernel, the workspace, if the plan has a queue",
             )
+        if plan.parts > 1:
+            rows = rows * plan.parts
         self.plan = plan
         self.fill = fill
         self.constant = constant
@@ -187,6 +202,7 @@ class RowStream:
             raise SpecError(f"the matrices have types {given}, the plan {(plan.inputs, plan.outputs)}")
         self.count = rows
         self.team = RowTeam(plan.threads, teams=plan.teams, cluster=plan.cluster, most=most)
+        self.team.whole = plan.parts == 1
         self._numbers: list[RowNumbers] = []
         self._vectors: list[RowVector] = []
         self._columns()
@@ -202,7 +218,7 @@ class RowStream:
         if isinstance(rows, Reg):
             self.blocks: Reg | int = (rows + (plan.teams - 1)) // plan.teams if plan.teams > 1 else rows
         else:
-            self.blocks = plan.blocks(rows)
+            self.blocks = -(-rows // plan.teams)
         self.source: RowSource
         if plan.design == "ring":
             self.source = RingRows(self, queue)
@@ -247,6 +263,7 @@ class RowStream:
             keep: load it once, and keep it in registers if the rows are held (and the plan says ``keep``);
                 otherwise each piece loads its part.
         """
+        self.check_whole("a vector over the columns")
         found = RowVector(self, tile, keep and self.plan.keep and self.plan.held)
         if self.plan.persistent:
             found.load_all(self)
@@ -256,9 +273,15 @@ class RowStream:
 
     def numbers(self, tile: TileParam) -> RowNumbers:
         """Return a vector with one number for each row, for :meth:`Row.number`. No thread writes it."""
+        self.check_whole("a number of each row")
         found = RowNumbers(self, tile)
         self._numbers.append(found)
         return found
+
+    def check_whole(self, what: str) -> None:
+        """Raise :class:`SpecError` if the stream has parts of rows."""
+        if self.plan.parts > 1:
+            raise SpecError(f"{what}, in a stream with parts={self.plan.parts}: expected whole rows")
 
     @contextmanager
     def rows(self) -> Iterator[Row]:
@@ -318,9 +341,8 @@ class Row:
         self.targets: list[Reg] = []
         if stream.plan.store == "direct":
             for out in stream.outputs:
-                place, column = reg.scalar(u64), stream.column_address(out.tile, out.first)
-                ptx.inst.mad.wide.u32(place, self.index, out.pitch, column)
-                self.targets.append(place)
+                column = stream.column_address(out.tile, out.first)
+                self.targets.append(out.row(self.index, column, stream.plan))
         self._numbers: dict[RowNumbers, Reg] = {}
 
     def pieces(self) -> Iterator[Piece]:
@@ -382,6 +404,7 @@ class Row:
     def store(self, tile: TileParam, value: Reg) -> None:
         """Store the row's number of a vector with one number for each row, by one thread of the team."""
         team = self.stream.team
+        self.stream.check_whole("a number of each row")
         first = team.lane == 0
         if isinstance(team.rank, Reg):
             first &= team.rank == 0
@@ -453,6 +476,7 @@ class Piece:
     def column(self) -> Reg:
         """Return the number of the piece's first column, u32."""
         stream = self.row.stream
+        stream.check_whole("the number of a column")
         plan = stream.plan
         first = stream.team.lane * plan.vector + self.step * plan.threads * plan.vector
         if self.past is not None:

@@ -71,6 +71,7 @@ class RowTeam:
         lane: number of this thread in its team, within the CTA, u32.
         number: number of the team in the CTA: a u32 register, or 0 if there is one team.
         rank: number of the CTA in the cluster: a u32 register, or 0 without a cluster.
+        whole: whether the team has a whole row; False refuses reductions.
 
     Watch out: with ``cluster`` above 1 the constructor ends with a barrier of the cluster, since other CTAs
     write to this CTA's memory.
@@ -82,6 +83,7 @@ class RowTeam:
     def __init__(self, size: int, *, teams: int = 1, cluster: int = 1, most: int = 1) -> None:
         check_team(size, teams, cluster)
         self.size, self.teams, self.cluster, self.most = size, teams, cluster, most
+        self.whole = True
         self.warps = max(1, size // _LANES)
         tid = ptx.special.tid.x()
         self.number: Reg | int = 0
@@ -150,8 +152,10 @@ class RowTeam:
             an f32 register, or a list of them for a sequence (one register with ``ways``).
 
         Raises:
-            SpecError: another operation, or more values than the team has memory for.
+            SpecError: another operation, more values than the team has memory for, or parts of rows.
         """
+        if not self.whole:
+            raise SpecError("a reduction over a part of a row", hint="make the plan without parts=")
         if operation not in _INSTRUCTIONS:
             raise SpecError(f"operation is {operation!r}: expected {', '.join(map(repr, _INSTRUCTIONS))}")
         single = isinstance(values, Reg)

@@ -51,6 +51,24 @@ def test_designs(dtype: ScalarType, design: str, packed: bool) -> None:
     assert right(5, 1024, dtype, packed=packed, schedule="late", **DESIGNS[design])
 
 
+@pytest.mark.sample(4)
+@pytest.mark.parametrize("packed", [False, True])
+@pytest.mark.parametrize("dtype", [f32, bf16])
+@pytest.mark.parametrize(
+    "tuning",
+    [
+        {"parts": 4, "threads": 64},
+        {"parts": 2, "threads": 32, "teams": 2},
+        {"parts": 2, "threads": 64, "ctas": 2, "ahead": True},
+        {"parts": 4, "threads": 32, "ctas": 3, "design": "ring", "stages": 2, "store": "bulk"},
+        {"parts": 2, "threads": 32, "ctas": 3, "design": "ring", "stages": 2},
+        {"parts": 2, "threads": 32, "cluster": 2},
+    ],
+)
+def test_parts_of_rows(dtype: ScalarType, packed: bool, tuning: dict[str, Any]) -> None:
+    assert right(3, 1024, dtype, packed=packed, schedule="late", **tuning)
+
+
 def test_special_numbers() -> None:
     """NaN, infinities and gates far from zero give what the formula gives."""
     gate, up, _ = swiglu.make_inputs(1, 64)

@@ -151,6 +151,36 @@ def test_a_row_is_loaded_before_the_vectors() -> None:
         assert (min(others) > first_sum) == late
 
 
+@pytest.mark.parametrize("use", ["reduce", "vector", "numbers", "store", "column"])
+def test_what_needs_whole_rows(use: str) -> None:
+    """Sums, vectors and numbers of rows are refused where a team has a part of one."""
+    plan = kit.RowPlan.make(256, [f32], [f32], parts=2)
+
+    @kernel(
+        in_specs=(Tile("M", 256, f32), Tile(256, f32), Tile("M", f32)),
+        out_specs=(Tile("M", 256, f32),),
+        grid=lambda M: plan.grid(M),
+        arch="sm_90a",
+        **plan.options(),
+    )
+    def whole(A, w, n, D):  # type: ignore[no-untyped-def]
+        stream = kit.RowStream(plan, A.extent(0), [A], [D])
+        one = reg.scalar(f32, init=1.0)
+        with stream.rows() as row:
+            for piece in row.pieces():
+                {
+                    "reduce": lambda: stream.team.reduce(one, "add"),
+                    "vector": lambda: stream.vector(w),
+                    "numbers": lambda: stream.numbers(n),
+                    "store": lambda: row.store(n, one),
+                    "column": piece.column,
+                }[use]()
+        ptx.ret()
+
+    with pytest.raises(SpecError, match="part"):
+        whole.ptx(M=4)
+
+
 @pytest.mark.parametrize(
     ("width", "types", "tuning", "word"),
     [
@@ -166,6 +196,8 @@ def test_a_row_is_loaded_before_the_vectors() -> None:
         (66, (bf16, bf16, bf16), {"threads": 32, "design": "ring"}, "multiples of 16"),
         (64, (f32, f32, f32), {"at_once": 9}, "at_once is 9"),
         (64, (f32, f32, f32), {"load_hint": "evict"}, "load_hint"),
+        (64, (f32, f32, f32), {"parts": 3}, "parts is 3"),
+        (66, (f32, f32, f32), {"parts": 4}, "divides the width 66"),
         (32, (f32, f32, f32), {"cluster": 8, "threads": 32, "teams": 1}, None),
         (20, (f32, f32, f32), {"cluster": 8, "threads": 32, "teams": 1}, "smaller cluster"),
         (1 << 29, (f32, f32, f32), {}, "2 GiB"),
