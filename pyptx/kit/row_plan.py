@@ -121,10 +121,12 @@ class RowPlan:
             teams: teams of a CTA; default: as many as fill a warp, 1 for larger teams.
             cluster: CTAs that share a row: 1, 2, 4 or 8.
             design: ``"registers"`` or ``"ring"``; default: ``"registers"``.
-            stages: rows of the ring for each team, at least 2.
+            stages: rows of the ring for each team, at least 2; or 1 for a CTA that has only one row (for each
+                team), in shared memory: then results that are stored with ``"bulk"`` overwrite inputs of the
+                same type, if the rows are held, and several CTAs fit on an SM.
             store: ``"direct"``, or ``"bulk"`` in a ring: through two rows of shared memory for each team.
             ctas: number of CTAs (of clusters with ``cluster``) of a persistent kernel, such as 132 for
-                one on each SM of an H200; the ring is always persistent (default 132).
+                one on each SM of an H200; a ring of two stages or more is always persistent (default 132).
             ahead: load the next row before the arithmetic of this one; for held rows of ``"registers"`` with
                 ``ctas``.
             load_hint, store_hint: L2 priority of loads of rows and of stores: ``"evict_first"``,
@@ -208,7 +210,7 @@ class RowPlan:
             design,
             stages,
             store,
-            132 if ctas is None and design == "ring" else ctas,
+            132 if ctas is None and design == "ring" and stages != 1 else ctas,
             bool(ahead),
             steps * max(1, vector * max(dtype.nbytes for dtype in inputs) // 4) <= 4 * held,
             vector,
@@ -237,8 +239,13 @@ class RowPlan:
             raise SpecError("queue=True is for design='ring' with one team in a CTA and no cluster")
         if self.design != "ring":
             return
-        if type(self.stages) is not int or self.stages < 2:
-            raise SpecError(f"stages is {self.stages!r}: expected at least 2")
+        if type(self.stages) is not int or self.stages < 1:
+            raise SpecError(f"stages is {self.stages!r}: expected at least 2, or 1")
+        if self.stages == 1 and (self.ctas is not None or self.queue):
+            raise SpecError(
+                "stages=1 is for CTAs that have one row: a persistent kernel and its queue need at least 2",
+                hint="leave ctas= and queue= out",
+            )
         if self.threads < 32:
             raise SpecError(f"a ring for teams of {self.threads} threads: expected whole warps")
         copied = self.inputs if self.store == "direct" else (*self.inputs, *self.outputs)
@@ -277,15 +284,28 @@ class RowPlan:
 
     @property
     def staged_bytes(self) -> int:
-        """Bytes of a row of results that waits for the copy engine."""
-        return sum(self.row_bytes(dtype) for dtype in self.outputs) if self.store == "bulk" else 0
+        """Bytes of a row of results that waits for the copy engine, and overwrites no input."""
+        if self.store != "bulk":
+            return 0
+        return sum(self.row_bytes(dtype) for n, dtype in enumerate(self.outputs) if not self.overwrites(n))
+
+    def overwrites(self, number: int) -> bool:
+        """Return whether output ``number`` takes the place of the input of this number in shared memory."""
+        inputs = self.inputs[number : number + 1]
+        same = [each.nbytes for each in inputs] == [self.outputs[number].nbytes]
+        return same and self.store == "bulk" and self.stages == 1 and self.held
 
     @property
     def shared_bytes(self) -> int:
         """Bytes of all stages of a CTA."""
         if self.design != "ring":
             return 0
-        return self.teams * (self.stages * self.stage_bytes + STAGED * self.staged_bytes)
+        return self.teams * (self.stages * self.stage_bytes + self.staged_rows * self.staged_bytes)
+
+    @property
+    def staged_rows(self) -> int:
+        """Rows of results that wait for the copy engine."""
+        return min(STAGED, self.stages)
 
     def row_bytes(self, dtype: ScalarType) -> int:
         """Return the bytes of a row (or slice) of a type in shared memory."""

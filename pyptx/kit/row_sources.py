@@ -7,6 +7,7 @@ Owns the two designs of :mod:`.row_stream`.  The rules that make the ring correc
 * A staged row of results is written again after the engine has read it: the thread that stored it waits
   (``wait_group.read``) before the barrier of the row between.
 * The stores of a row follow ``fence.proxy.async`` of all threads that wrote the staged row, and the barrier.
+* With one stage a thread writes its results over its own pieces, which it has in registers.
 * No CTA ends before the engine has read its shared memory.
 """
 
@@ -18,7 +19,6 @@ from typing import TYPE_CHECKING, Any
 from ..core.errors import SpecError
 from ..core.types import ScalarType, b64, u32
 from ..dsl import Reg, TileParam, ptx, reg, smem
-from .row_plan import STAGED
 from .row_queue import RowQueue
 from .row_values import load_words, store_words
 
@@ -169,8 +169,9 @@ class RingRows(RowSource):
         stages = smem.alloc(plan.stage_bytes, align=128, stages=plan.stages * plan.teams, name="row_stages")
         full = smem.alloc(plan.stages * plan.teams, b64, name="row_full")
         staged = None
-        if plan.store == "bulk":
-            staged = smem.alloc(plan.staged_bytes, align=128, stages=STAGED * plan.teams, name="row_staged")
+        if plan.staged_bytes:
+            count = plan.staged_rows * plan.teams
+            staged = smem.alloc(plan.staged_bytes, align=128, stages=count, name="row_staged")
         number = team.number
         #: Addresses of this team's first stage, mbarrier and staged row.
         self._stages, self._full = reg.scalar(u32), reg.scalar(u32)
@@ -183,7 +184,7 @@ class RingRows(RowSource):
         if staged is not None:
             self._staged = reg.scalar(u32)
             if isinstance(number, Reg):
-                ptx.inst.mad.lo.u32(self._staged, number, STAGED * plan.staged_bytes, staged.addr)
+                ptx.inst.mad.lo.u32(self._staged, number, plan.staged_rows * plan.staged_bytes, staged.addr)
             else:
                 ptx.inst.mov.u32(self._staged, staged.addr)
             self._turn = reg.scalar(u32, init=0)
@@ -197,10 +198,13 @@ class RingRows(RowSource):
                 ptx.mbarrier.init(ptx.addr(self._full, 8 * stage), 1)
             ptx.fence.mbarrier_init()
             block, at = reg.scalar(u32, init=stream.first), reg.scalar(u32, init=0)
-            with ptx.for_(0, plan.stages):
-                self._fill(block, at)
-                block += stream.step
-                at += 1
+            if plan.stages == 1:
+                self._copy(block, at)
+            else:
+                with ptx.for_(0, plan.stages):
+                    self._fill(block, at)
+                    block += stream.step
+                    at += 1
             if self.queue is not None:
                 self.queue.ask()
         ptx.bar.sync(0)
@@ -268,7 +272,10 @@ class RingRows(RowSource):
         if plan.store == "bulk":
             self._target = []
             offset = 0
-            for matrix in stream.outputs:
+            for number, matrix in enumerate(stream.outputs):
+                if plan.overwrites(number):
+                    self._target.append(self._place[number])
+                    continue
                 place = reg.scalar(u32)
                 ptx.inst.mad.lo.u32(place, self._turn, plan.staged_bytes, self._staged)
                 ptx.inst.mad.lo.u32(place, stream.team.lane, plan.vector * matrix.dtype.nbytes, place)
@@ -278,7 +285,7 @@ class RingRows(RowSource):
             return
         for number in range(len(stream.inputs)):
             row.words.append([self.load(piece, number) for piece in row.pieces()])
-        if plan.store == "direct":
+        if plan.store == "direct" and plan.stages > 1:
             self._refill(row)
 
     def _wait(self) -> None:
@@ -304,9 +311,13 @@ class RingRows(RowSource):
 
     def end(self, row: Row) -> None:
         plan = self.plan
+        if plan.stages == 1:
+            if plan.store == "bulk":
+                self._refill(row)
+            return
         if plan.store == "bulk":
             # The row that was staged before the last one has been read: its place is the next one's.
-            ptx.cp.async_.bulk.wait_group(STAGED - 2, read=True)
+            ptx.cp.async_.bulk.wait_group(plan.staged_rows - 2, read=True)
         if plan.store == "bulk" or not plan.held:
             self._refill(row)
         if plan.store == "bulk":
@@ -328,6 +339,8 @@ class RingRows(RowSource):
         with ptx.if_(self._first_warp), ptx.if_(self._leader):
             if plan.store == "bulk":
                 self._store_row(row)
+            if plan.stages == 1:
+                return
             if self.queue is not None:
                 block = self.queue.next_row()
                 self._fill(block, self._stage)
@@ -342,18 +355,23 @@ class RingRows(RowSource):
         """Store the staged row of each output. In one thread of the team."""
         plan, stream = self.plan, self.stream
         hints: dict[str, Any] = {} if stream.store_policy is None else {"cache_hint": stream.store_policy}
-        place = reg.scalar(u32)
-        ptx.inst.mad.lo.u32(place, self._turn, plan.staged_bytes, self._staged)
+        if plan.staged_bytes:
+            place = reg.scalar(u32)
+            ptx.inst.mad.lo.u32(place, self._turn, plan.staged_bytes, self._staged)
         offset = 0
-        for matrix in stream.outputs:
+        for number, matrix in enumerate(stream.outputs):
+            if plan.overwrites(number):
+                source = ptx.addr(self._stages, sum(map(plan.row_bytes, plan.inputs[:number])))
+            else:
+                source = ptx.addr(place, offset)
+                offset += plan.row_bytes(matrix.dtype)
             ptx.cp.async_.bulk.store(
                 self._row_address(row.index, matrix),
-                ptx.addr(place, offset),
+                source,
                 self._size(matrix.dtype),
                 pred=row.inside,
                 **hints,
             )
-            offset += plan.row_bytes(matrix.dtype)
         ptx.cp.async_.bulk.commit_group()
 
     def finish(self) -> None:

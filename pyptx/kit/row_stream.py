@@ -9,7 +9,8 @@ piece by piece, and chooses a design by a number or a word::
     "ring"        persistent: one thread of each team copies rows into a ring of shared memory, ``stages``
                   rows ahead (``cp.async.bulk``, an mbarrier for each stage); the team reads them from there.
                   Results go from registers to global memory, or (``store="bulk"``) through shared memory by
-                  the copy engine
+                  the copy engine. With ``stages=1`` nothing goes around: a CTA for each row, which the engine
+                  brings, and the results take its place
 
     ring, row r
       team          wait full | ld.shared | reduce | st.shared | fence | barrier | row r+1 ...
@@ -265,7 +266,7 @@ class RowStream:
         """
         self.check_whole("a vector over the columns")
         found = RowVector(self, tile, keep and self.plan.keep and self.plan.held)
-        if self.plan.persistent:
+        if self.plan.persistent or self.plan.design == "ring":
             found.load_all(self)
         else:
             self._vectors.append(found)  # behind the loads of the row, for which the thread waits first

@@ -22,6 +22,10 @@ STREAMS: list[tuple[int, dict[str, Any]]] = [
     (256, {"threads": 32, "teams": 2, "ctas": 2, "design": "ring", "stages": 2}),
     (264, {"threads": 32, "ctas": 2, "design": "ring", "stages": 3, "store": "bulk"}),
     (512, {"threads": 32, "ctas": 1, "design": "ring", "stages": 2, "store": "bulk", "held": 1}),
+    (264, {"threads": 32, "design": "ring", "stages": 1}),
+    (264, {"threads": 32, "teams": 2, "design": "ring", "stages": 1, "store": "bulk"}),
+    (512, {"threads": 32, "design": "ring", "stages": 1, "store": "bulk", "held": 1}),
+    (272, {"threads": 32, "cluster": 2, "design": "ring", "stages": 1, "store": "bulk"}),
     (2816, {"threads": 32, "ctas": 1, "design": "ring", "stages": 2, "held": 1}),
     (296, {"threads": 32, "cluster": 2}),
     (2096, {"threads": 32, "cluster": 4, "held": 1}),
@@ -151,6 +155,14 @@ def test_a_row_is_loaded_before_the_vectors() -> None:
         assert (min(others) > first_sum) == late
 
 
+def test_results_of_one_stage_take_the_place_of_the_row() -> None:
+    """So that several CTAs fit on an SM; where the bytes of an element differ, they have a place of their own."""
+    tuning: dict[str, Any] = {"threads": 256, "design": "ring", "stages": 1, "store": "bulk"}
+    assert plan_for(8192, (f32, f32, f32), tuning).shared_bytes == 2 * 32768
+    assert plan_for(8192, (f32, f32, bf16), tuning).shared_bytes == 2 * 32768 + 16384
+    assert plan_for(8192, (f32, f32, f32), {**tuning, "held": 1}).shared_bytes == 3 * 32768
+
+
 @pytest.mark.parametrize("use", ["reduce", "vector", "numbers", "store", "column"])
 def test_what_needs_whole_rows(use: str) -> None:
     """Sums, vectors and numbers of rows are refused where a team has a part of one."""
@@ -191,7 +203,9 @@ def test_what_needs_whole_rows(use: str) -> None:
         (64, (f32, f32, f32), {"store": "bulk"}, "design='ring'"),
         (64, (f32, f32, f32), {"ctas": 0}, "ctas is 0"),
         (64, (f32, f32, f32), {"ahead": True}, "ctas="),
-        (64, (f32, f32, f32), {"threads": 32, "design": "ring", "stages": 1}, "at least 2"),
+        (64, (f32, f32, f32), {"threads": 32, "design": "ring", "stages": 0}, "at least 2"),
+        (64, (f32, f32, f32), {"threads": 32, "design": "ring", "stages": 1, "ctas": 4}, "stages=1"),
+        (64, (f32, f32, f32), {"threads": 32, "design": "ring", "stages": 1, "queue": True}, "stages=1"),
         (64, (f32, f32, f32), {"threads": 8, "design": "ring"}, "whole warps"),
         (66, (bf16, bf16, bf16), {"threads": 32, "design": "ring"}, "multiples of 16"),
         (64, (f32, f32, f32), {"at_once": 9}, "at_once is 9"),
