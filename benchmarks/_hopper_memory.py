@@ -20,25 +20,31 @@ TYPES = {f32: "float32", bf16: "bfloat16"}
 #: The least share of the copy's rate: of forward kernels by rows and type, and of backwards.
 TARGETS = {(8192, f32): 0.97, (8192, bf16): 0.97, (2048, f32): 0.95, (2048, bf16): 0.92}
 BACKWARD = 0.92
-#: What the kernels are tuned over: threads and registers, or rings of rows in shared memory.
+#: A ring of rows in shared memory.
+RING: Mapping[str, Any] = {"design": "ring", "teams": 1, "stages": 2, "store": "bulk"}
+#: What the kernels are tuned over. First what was fastest so far: threads and registers, or rings.
 TUNINGS: tuple[Mapping[str, Any], ...] = (
-    *({"threads": threads} for threads in (128, 256, 512, 1024)),
-    *(
-        {"threads": threads, "ctas": ctas, "ahead": True, "resident": 1}
-        for threads, ctas in ((512, 132), (512, 264), (1024, 132))
-    ),
-    *(
-        {"threads": threads, "ctas": ctas, "ahead": True}
-        for threads in (256, 512, 1024)
-        for ctas in (132, 264)
-    ),
-    *(
-        {"design": "ring", "threads": threads, "teams": teams, "ctas": ctas, "stages": stages, "store": store}
-        for threads, teams in ((256, 1), (512, 1), (256, 2))
-        for ctas in (132, 264)
-        for stages in (2, 4)
-        for store in ("direct", "bulk")
-    ),
+    {"threads": 512},
+    {"threads": 1024},
+    {**RING, "threads": 512, "ctas": 132},
+    {**RING, "threads": 256, "ctas": 264},
+    {**RING, "threads": 256, "ctas": 264, "stages": 4},
+    # Rows from a queue: CTAs end together.
+    {**RING, "threads": 512, "ctas": 132, "queue": True},
+    {**RING, "threads": 512, "ctas": 132, "stages": 4, "queue": True},
+    {**RING, "threads": 256, "ctas": 264, "queue": True},
+    {**RING, "threads": 256, "ctas": 264, "store": "direct", "queue": True},
+    # A CTA for each row, several on an SM in different phases; the hardware gives out the rows.
+    {"threads": 256, "resident": 4, "keep": False},
+    {"threads": 512, "resident": 2, "keep": False},
+    {**RING, "threads": 256, "stages": 1, "keep": False},
+    {**RING, "threads": 512, "stages": 1, "keep": False, "resident": 2},
+)
+#: Further ones of kernels whose elements do not depend on each other: parts of rows.
+PARTS: tuple[Mapping[str, Any], ...] = (
+    {"threads": 256, "parts": 4, "resident": 6},
+    {"threads": 128, "parts": 8, "resident": 12},
+    {**RING, "threads": 256, "ctas": 264, "parts": 4, "stages": 4},
 )
 
 
@@ -54,6 +60,7 @@ class Operation:
         reference: returns the expected outputs.
         target: least share of the copy's rate; None for :data:`TARGETS`.
         scale: of the outputs.
+        tunings: the choices of ``--candidates``.
     """
 
     file: str
@@ -64,6 +71,7 @@ class Operation:
     reference: Callable[..., Any]
     target: float | None = None
     scale: float = 1.0
+    tunings: tuple[Mapping[str, Any], ...] = TUNINGS
 
 
 def _matrices(torch: Any, M: int, N: int, kind: Any, count: int, vectors: int = 0) -> tuple[Any, ...]:
@@ -136,6 +144,7 @@ OPERATIONS = {
         partial(_matrices, count=2),
         lambda torch: lambda g, u: torch.nn.functional.silu(g) * u,
         _swiglu,
+        tunings=(*TUNINGS, *PARTS),
     ),
     "softmax backward": Operation(
         "softmax.py",
@@ -160,6 +169,7 @@ OPERATIONS = {
         ),
         _swiglu_gradient,
         BACKWARD,
+        tunings=(*TUNINGS, *PARTS),
     ),
 }
 
@@ -199,9 +209,11 @@ def _copies(torch: Any, nbytes: tuple[int, int]) -> dict[str, Callable[..., Any]
     return copies | ({"x + y": sum_of_two} if nbytes[0] == 2 * nbytes[1] else {})
 
 
-def _tuned(build: Callable[..., Any], N: int, **given: Any) -> dict[str, Any]:
+def _tuned(
+    tunings: Sequence[Mapping[str, Any]], build: Callable[..., Any], N: int, **given: Any
+) -> dict[str, Any]:
     found = {}
-    for tuning in TUNINGS:
+    for tuning in tunings:
         # More shared memory or registers than there are.
         with contextlib.suppress(SpecError):
             found[" ".join(f"{key}={value}" for key, value in tuning.items())] = build(N, **given, **tuning)
@@ -218,6 +230,7 @@ def _row(
     nbytes: tuple[int, int],
     tolerance: tuple[float, float],
     target: float,
+    tunings: Sequence[Mapping[str, Any]],
 ) -> Row:
     def inputs(torch: Any, copy: int) -> Sequence[Any]:
         torch.manual_seed(copy)
@@ -228,7 +241,7 @@ def _row(
         name=f"{name} {M}x{N}",
         group="memory",
         ours=partial(build, N),
-        candidates=partial(_tuned, build, N),
+        candidates=partial(_tuned, tunings, build, N),
         rivals=lambda torch: {"torch": library(torch)},
         roofs=lambda torch: _copies(torch, nbytes),
         inputs=inputs,
@@ -264,6 +277,7 @@ def _rows() -> Iterator[Row]:
                     (reads, writes),
                     (1e-5, 1e-5 * what.scale) if dtype is f32 else (2.0**-7, 2.0**-7 * what.scale),
                     TARGETS[M, dtype] if what.target is None else what.target,
+                    what.tunings,
                 )
 
 
