@@ -33,12 +33,18 @@ TUNINGS: tuple[Mapping[str, Any], ...] = (
     {**RING, "threads": 512, "ctas": 132, "queue": True},
     {**RING, "threads": 512, "ctas": 132, "stages": 4, "queue": True},
     {**RING, "threads": 256, "ctas": 264, "queue": True},
-    {**RING, "threads": 256, "ctas": 264, "store": "direct", "queue": True},
     # A CTA for each row, several on an SM in different phases; the hardware gives out the rows.
     {"threads": 256, "resident": 4, "keep": False},
     {"threads": 512, "resident": 2, "keep": False},
     {**RING, "threads": 256, "stages": 1, "keep": False},
     {**RING, "threads": 512, "stages": 1, "keep": False, "resident": 2},
+)
+#: Further ones of kernels that reduce: more rows in flight, for fewer threads or in more stages.
+REDUCTIONS: tuple[Mapping[str, Any], ...] = (
+    {**RING, "threads": 128, "stages": 1, "held": 16, "keep": False, "resident": 5},
+    {**RING, "threads": 256, "ctas": 264, "stages": 4, "queue": True},
+    {**RING, "threads": 512, "ctas": 132, "stages": 8, "queue": True},
+    {"threads": 128, "held": 16, "keep": False, "resident": 5},
 )
 #: Further ones of kernels whose elements do not depend on each other: parts of rows.
 PARTS: tuple[Mapping[str, Any], ...] = (
@@ -71,7 +77,7 @@ class Operation:
     reference: Callable[..., Any]
     target: float | None = None
     scale: float = 1.0
-    tunings: tuple[Mapping[str, Any], ...] = TUNINGS
+    tunings: tuple[Mapping[str, Any], ...] = (*TUNINGS, *REDUCTIONS)
 
 
 def _matrices(torch: Any, M: int, N: int, kind: Any, count: int, vectors: int = 0) -> tuple[Any, ...]:
@@ -155,6 +161,7 @@ OPERATIONS = {
         _soft_gradient,
         BACKWARD,
         scale=2.0**-13,
+        tunings=TUNINGS,
     ),
     "swiglu backward": Operation(
         "swiglu.py",
