@@ -36,7 +36,7 @@ TUNINGS: tuple[Mapping[str, Any], ...] = (
     # A CTA for each row, several on an SM in different phases; the hardware gives out the rows.
     {"threads": 256, "resident": 4, "keep": False},
     {"threads": 512, "resident": 2, "keep": False},
-    {**RING, "threads": 256, "stages": 1, "keep": False},
+    {**RING, "threads": 256, "stages": 1, "keep": False, "resident": 4},
     {**RING, "threads": 512, "stages": 1, "keep": False, "resident": 2},
 )
 #: Further ones of kernels that reduce: more rows in flight, for fewer threads or in more stages.
