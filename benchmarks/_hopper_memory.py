@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -65,6 +65,7 @@ class Operation:
         library: given torch, returns torch's function of the same arguments.
         reference: returns the expected outputs.
         target: least share of the copy's rate; None for :data:`TARGETS`.
+        options: of the builder, where ours is not its default.
         scale: of the outputs.
         tunings: the choices of ``--candidates``.
     """
@@ -77,6 +78,7 @@ class Operation:
     reference: Callable[..., Any]
     target: float | None = None
     scale: float = 1.0
+    options: Mapping[str, Any] = field(default_factory=dict)
     tunings: tuple[Mapping[str, Any], ...] = (*TUNINGS, *REDUCTIONS)
 
 
@@ -126,6 +128,7 @@ OPERATIONS = {
         partial(_matrices, count=1, vectors=1),
         lambda torch: lambda x, w: torch.nn.functional.rms_norm(x, w.shape, w, eps=1e-5),
         _rms,
+        options={"queue": True},
     ),
     "layernorm": Operation(
         "layernorm.py",
@@ -134,6 +137,7 @@ OPERATIONS = {
         partial(_matrices, count=1, vectors=2),
         lambda torch: lambda x, w, b: torch.nn.functional.layer_norm(x, w.shape, w, b),
         _layer_norm,
+        options={"queue": True},
     ),
     "softmax": Operation(
         "softmax.py",
@@ -238,6 +242,7 @@ def _row(
     tolerance: tuple[float, float],
     target: float,
     tunings: Sequence[Mapping[str, Any]],
+    options: Mapping[str, Any],
 ) -> Row:
     def inputs(torch: Any, copy: int) -> Sequence[Any]:
         torch.manual_seed(copy)
@@ -247,7 +252,7 @@ def _row(
     return Row(
         name=f"{name} {M}x{N}",
         group="memory",
-        ours=partial(build, N),
+        ours=partial(build, N, **options),
         candidates=partial(_tuned, tunings, build, N),
         rivals=lambda torch: {"torch": library(torch)},
         roofs=lambda torch: _copies(torch, nbytes),
@@ -285,6 +290,7 @@ def _rows() -> Iterator[Row]:
                     (1e-5, 1e-5 * what.scale) if dtype is f32 else (2.0**-7, 2.0**-7 * what.scale),
                     TARGETS[M, dtype] if what.target is None else what.target,
                     what.tunings,
+                    what.options,
                 )
 
 

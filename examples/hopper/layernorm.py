@@ -47,10 +47,17 @@ FASTEST = {
     4: {"design": "ring", "threads": 256, "teams": 2, "ctas": 264, "stages": 2, "resident": None},
     2: {"design": "ring", "threads": 256, "ctas": 264, "stages": 4, "store": "bulk", "resident": None},
 }
+#: The same of rows that CTAs take from a queue.
+QUEUED = {
+    4: {"design": "ring", "threads": 512, "teams": 1, "ctas": 132, "stages": 4, "store": "bulk"},
+    2: {"design": "ring", "threads": 256, "teams": 1, "ctas": 264, "stages": 4, "store": "bulk"},
+}
 
 
 def sizes(dtype, tuning, inputs=1):
     """Return the options of the plan: the caller's, or else those that were fastest."""
+    if tuning == {"queue": True}:
+        tuning = {**QUEUED[dtype.nbytes], **tuning}
     return {"held": 2 * dtype.nbytes // inputs, **(tuning or {"prefer": FASTEST.get(dtype.nbytes)})}
 
 

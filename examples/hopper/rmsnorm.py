@@ -54,10 +54,17 @@ from rows_harness import hopper, simulated, type_of
 KEPT = 8  # pieces of a row that a thread keeps in registers
 #: What an H200 was fastest with, by the bytes of an element.
 FASTEST = {4: {"threads": 1024}, 2: {"threads": 512}}
+#: The same of rows that CTAs take from a queue.
+QUEUED = {
+    4: {"design": "ring", "threads": 512, "teams": 1, "ctas": 132, "stages": 4, "store": "bulk"},
+    2: {"design": "ring", "threads": 256, "teams": 1, "ctas": 264, "stages": 4, "store": "bulk"},
+}
 
 
 def sizes(dtype, tuning, inputs=1):
     """Return the options of the plan: the caller's, or else those that were fastest."""
+    if tuning == {"queue": True}:
+        tuning = {**QUEUED[dtype.nbytes], **tuning}
     return {"held": KEPT // inputs, **(tuning or {"prefer": FASTEST.get(dtype.nbytes)})}
 
 
