@@ -32,11 +32,9 @@ SMS = 132
 DESIGNS = 6
 #: Warps, tiles, pieces in flight and resident CTAs to try for few rows.
 FEW_CHOICES = (
-    *((16, 1, unroll, resident) for unroll in (4, 8) for resident in (None, 1, 2)),
-    *((8, 1, unroll, resident) for unroll in (4, 8) for resident in (None, 1, 2, 4)),
-    *((32, 1, unroll, resident) for unroll in (4, 8) for resident in (None, 1)),
-    (16, 2, 4, 1),
-    (4, 1, 8, 4),
+    *((warps, 1, unroll, None) for warps in (8, 16, 32) for unroll in (4, 8)),
+    (8, 1, 8, 4),
+    (16, 1, 8, 2),
 )
 
 
@@ -62,7 +60,7 @@ def _ring(M: int, N: int, K: int, **options: Any) -> Any:
 
 def _chosen(M: int, N: int, K: int, **given: Any) -> Any:
     if M <= FEW and not given:
-        return _few_rows(M, N, K)
+        return load_example("hopper/gemv_ring.py").build_few_rows(M, N, K)
     return _gemm().build_gemm(M, N, K, **given, **_choice().choose(M, N, K, **given))
 
 
@@ -75,6 +73,7 @@ def _candidates(M: int, N: int, K: int, **given: Any) -> dict[str, Any]:
         for warps, unroll, resident in RING_CHOICES:
             choice = {"warps": warps, "unroll": unroll, "resident": resident}
             found[f"ring, {warps} {unroll} {resident}"] = _ring(M, N, K, **choice)
+        return found
     if FEW < M <= BAND and not given:
         return _one_row_of_tiles(M, N, K)
     for sustained in (False, True):

@@ -50,7 +50,8 @@ SM_BYTES = 70e9  # per second: what one SM gets from memory, at most
 MEMORY_LATENCY = 3000  # clocks until a busy memory answers: a place of the ring serves one stage in that time
 EXCHANGE = 2  # bytes per clock that an SM adds up from the shared memories of a cluster
 LAST_EXCHANGE = 16  # the same with one row of tiles: 64 x 96 split over two keeps up with 64 x 64
-BURST = (0.73, 0.39)  # the weights of clock and power in a burst
+BURST = (0.9, 0.27)  # the weights of clock and power in a burst
+PINGPONG = 0.99  # what ping-pong consumers take of that time, from the second round on
 COUPLING = 1.0e-6  # seconds that doubling a cluster costs where memory is the bound
 LAUNCH = 3.0e-6  # seconds: launch, set-up, first load, last store
 STAGE_LATENCY = 1300  # clocks from the first load of a tile to its first product, if nothing hides it
@@ -63,7 +64,11 @@ JOULES_PER_L2_BYTE = 25e-12
 JOULES_PER_MEMORY_BYTE = 40e-12
 
 TILES = [
-    *((BM, BN) for BM in (64, 128, 256) for BN in (32, 48, 64, 80, 96, 112, 128, 160, 192, 224, 256)),
+    *(
+        (BM, BN)
+        for BM in (64, 128, 256)
+        for BN in (32, 48, 64, 80, 96, 112, 128, 144, 160, 176, 192, 208, 224, 240, 256)
+    ),
     (192, 128),
     (192, 160),
     (192, 192),
@@ -182,7 +187,10 @@ def predict(
         "memory": memory,
         "power": joules / (WATTS - IDLE_WATTS),
     }
-    bound = max(BURST[0] * bounds["clock"] + BURST[1] * bounds["power"], bounds["memory"])
+    computed = (BURST[0] * bounds["clock"] + BURST[1] * bounds["power"]) * (
+        PINGPONG if pingpong and rounds > 1 else 1
+    )
+    bound = max(computed, bounds["memory"])
     if sustained:
         bound = max(bound, bounds["power"])
     options = {

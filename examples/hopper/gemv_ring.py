@@ -44,13 +44,24 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that lo
 
 import gemm_harness as harness
 from gemm_options import SHARED, SMS
-from gemv import MOST, PIECE, ROWS, VECTOR, make_inputs, measure, simulated
+from gemv import MOST, PIECE, ROWS, VECTOR, build_gemv, make_inputs, measure, simulated
 
-__all__ = ["build_gemv_ring", "make_inputs", "simulated"]
+__all__ = ["build_few_rows", "build_gemv_ring", "make_inputs", "simulated"]
 
 LINE = 128  # bytes that a prefetch brings
 PAD = 64  # bytes between the rows of a stage
 STEPS = (0, 2)  # words of a lane's 16 bytes with which the two steps of K begin
+
+
+#: Bytes of a row from which on the ring was faster on an H200, and its sizes there.
+LONG, LONG_SIZES = 16 * 1024, {"warps": 8, "unroll": 8}
+
+
+def build_few_rows(M, N, K, *, dtype=bf16, **options):
+    """Build the faster one of this kernel and ``gemv.py``'s, by the length of a row; arguments of both."""
+    if K * dtype.nbytes < LONG:
+        return build_gemv(M, N, K, dtype=dtype, **options)
+    return build_gemv_ring(M, N, K, dtype=dtype, **LONG_SIZES, **options)
 
 
 def build_gemv_ring(

@@ -116,3 +116,8 @@ def test_words_of_the_gpu(shape: tuple[int, int, int], chosen: dict[str, Any]) -
     exact, magnitude = harness.reference(x, w)
     d = there.float().cpu().numpy().astype(harness.NUMPY[chosen.get("out_type", bf16)])
     assert harness.worst_error(exact, harness.bound(magnitude, shape[2], x.dtype), d) <= 1
+
+
+def test_long_rows_take_the_ring() -> None:
+    short, long = (ring.build_few_rows(1, 64, K) for K in (8184, 8192))
+    assert (short.options.entry, long.options.entry) == ("gemv", "gemv_ring")
