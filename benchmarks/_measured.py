@@ -1,4 +1,4 @@
-"""Reads what ``hopper.py`` has measured from the tables of docs/performance.md."""
+"""Reads from docs/performance.md what ``hopper.py`` and ``hopper_counters.py`` have measured."""
 
 from __future__ import annotations
 
@@ -6,13 +6,60 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-__all__ = ["PAGE", "Time", "measured_times"]
+__all__ = ["COUNTED", "PAGE", "Counted", "Time", "counted_launches", "measured_times"]
 
 PAGE = Path(__file__).resolve().parents[1] / "docs" / "performance.md"
 _HEADING = re.compile(r"### (?P<group>\S+), (?P<protocol>burst|sustained)")
 _COLUMNS = ("row", "ours")
 #: The column of a sustained table that has power, clock and energy; ours are the first of its values.
 _DRAWN = "ours, then rivals: W, MHz, pJ/FLOP"
+#: The columns of the table of counters.
+COUNTED = (
+    *("row", "kernel", "cycles", "MHz", "active cycles", "tensor %", "issue %", "L2 %", "DRAM %"),
+    *("MB read", "MB written", "MB of L2"),
+)
+
+
+@dataclass(frozen=True)
+class Counted:
+    """What ncu has counted in one launch.
+
+    Attributes:
+        row, kernel: the row of the page that the launch belongs to, and its kernel.
+        cycles, mhz: from start to end, and at what clock.
+        active: cycles in which an SM had a CTA, their mean.
+        tensor, issue, l2, dram: percent of the peak: cycles of the tensor pipe, slots of the scheduler while
+            an SM was active, L2 and memory.
+        read, written, moved: MB from memory, to memory, and through L2.
+    """
+
+    row: str
+    kernel: str
+    cycles: float
+    mhz: float
+    active: float
+    tensor: float
+    issue: float
+    l2: float
+    dram: float
+    read: float
+    written: float
+    moved: float
+
+
+def counted_launches(page: Path = PAGE) -> list[Counted]:
+    """Return the launches of the page's table of counters, in their order."""
+    lines = iter(page.read_text(encoding="utf-8").splitlines())
+    found: list[Counted] = []
+    for line in lines:
+        if line == f"| {' | '.join(COUNTED)} |":
+            next(lines)
+            for row in lines:
+                if not row.startswith("|"):
+                    break
+                name, kernel, *numbers = (cell.strip() for cell in row.strip("|").split("|"))
+                found.append(Counted(name, kernel, *map(float, numbers)))
+    return found
 
 
 @dataclass(frozen=True)

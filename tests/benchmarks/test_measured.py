@@ -60,3 +60,19 @@ def test_a_table_with_other_columns_is_refused(tmp_path: Path) -> None:
 def test_the_page_of_this_tree_has_rows_of_all_groups() -> None:
     groups = {each.group for each in measured.measured_times()}
     assert {"ladder", "gemm", "layers", "fp8", "memory", "decode", "attention-hd64"} <= groups
+
+
+def test_counters_of_a_page(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    head = f"| {' | '.join(measured.COUNTED)} |\n|---|---|{'--:|' * 10}\n"
+    row = "| gemm 1x2x3 | gemm | 286484 | 1595 | 265907 | 90.1 | 9.5 | 53.7 | 20.0 | 145.1 | 28.1 | 1209.7 |\n"
+    page.write_text(f"{PAGE}\n## Counters\n\n{head}{row}\nno row\n")
+    (found,) = measured.counted_launches(page)
+    assert (found.row, found.kernel, found.cycles, found.mhz) == ("gemm 1x2x3", "gemm", 286484, 1595)
+    assert (found.tensor, found.issue, found.l2, found.dram, found.moved) == (90.1, 9.5, 53.7, 20.0, 1209.7)
+    assert len(measured.measured_times(page)) == 2
+
+
+def test_every_measured_row_of_this_tree_was_counted() -> None:
+    rows = {each.row for each in measured.measured_times()}
+    assert rows == {each.row for each in measured.counted_launches()}
