@@ -29,7 +29,7 @@ from ..timing.clock import Activity, frequency
 from ..timing.constants import Gpu
 from ..timing.constants import gpu as gpu_of
 from ..timing.scores import score_of
-from ..timing.tensor import tensor_pace
+from ..timing.tensor import tensor_pace, with_pace
 from .arguments import KernelArguments
 from .block_costs import BlockCosts, Schedule
 from .bounds import Estimate, bound_of, interval_of, stratum_of
@@ -340,7 +340,7 @@ def predict_launch(
     flushed: bool = False,
 ) -> Prediction:
     """Return the prediction of a launch. Arguments and errors are those of :meth:`.Kernel.predict`."""
-    constants = gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu))
+    constants = with_pace(gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu)), Activity(data=data).toggling)
     request, _ = request_of(special, options, arguments, poison=False)
     costs = BlockCosts(special, constants)
     timer = LaunchTimer(

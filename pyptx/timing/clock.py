@@ -5,9 +5,10 @@ Owns the law of power and the protocols.  The power of a board is
     static + x v^2 (base + mma * tensor + port * bytes + simt * issue) + l2 * bytes + hbm * bytes
 
 where x is the clock over its maximum and v the voltage over that at the maximum, a line in x.  The governor
-lowers the clock until the power is at most the limit.  For some hundred microseconds after an idle time it
-allows more (``power.burst_limit_w``), and it approaches the sustained clock with the time constant
-``power.governor_ns``.
+lowers the clock until the power is at most the limit.  Below the limit, too, tensor cores lower it: any use
+of them by ``power.tensor_droop``, lasting use by ``power.sustained_droop`` times their share of the time.
+For some hundred microseconds after an idle time the governor allows more (``power.burst_limit_w``), and it
+approaches the sustained clock with the time constant ``power.governor_ns``.
 
 Two sets of coefficients exist.  :attr:`PowerFit.DERIVED` was fitted to no ladder of kernels: for the H200 to
 cuBLAS at two sizes, and for the B200 it is the H200's, scaled by the data sheets.  :attr:`PowerFit.LADDER`
@@ -28,6 +29,8 @@ __all__ = ["Activity", "PowerFit", "frequency", "power"]
 
 #: Share of the difference between the energies of zeros and of normally distributed data.
 _DATA = {"zeros": 0.0, "normal": 1.0}
+#: Share of the time up to which tensor cores count as not in use.
+_UNUSED = 0.02
 _LOWEST = 0.1  # of the maximum clock, where the search begins
 _HALVINGS = 40
 
@@ -61,7 +64,17 @@ class Activity:
 
     @property
     def toggling(self) -> float:
-        """The data as a number from 0 (zeros) to 1 (normal)."""
+        """The data as a number from 0 (zeros) to 1 (normal).
+
+        Raises:
+            SpecError: the data is neither a known word nor such a number.
+        """
+        if isinstance(self.data, str) and self.data not in _DATA:
+            raise SpecError(
+                f"data {self.data!r}: expected {', '.join(map(repr, _DATA))} or a number from 0 to 1"
+            )
+        if not isinstance(self.data, str) and not 0 <= self.data <= 1:
+            raise SpecError(f"data = {self.data}: expected a number from 0 (zeros) to 1 (normal)")
         return _DATA[self.data] if isinstance(self.data, str) else self.data
 
 
@@ -131,20 +144,30 @@ def frequency(
 
 
 def _average(gpu: Gpu, protocol: str | float, activity: Activity, duration_ns: float, fit: PowerFit) -> float:
-    sustained = _capped(gpu, activity, gpu.value("power.limit_w"), fit)
+    rested = _top(gpu, activity)
+    lasting = min(rested, 1 - gpu.value("power.sustained_droop") * activity.tensor)
+    sustained = _capped(gpu, activity, lasting, gpu.value("power.limit_w"), fit)
     if not isinstance(protocol, str):
         return min(float(protocol), sustained)
     if protocol == "sustained":
         return sustained
-    start = _capped(gpu, activity, gpu.value("power.burst_limit_w"), fit)
+    start = _capped(gpu, activity, rested, gpu.value("power.burst_limit_w"), fit)
     lives = duration_ns / gpu.value("power.governor_ns")
     share = -math.expm1(-lives) / lives if lives > 0 else 1.0  # the mean of exp(-t) over the launch
     return sustained + (start - sustained) * share
 
 
-def _capped(gpu: Gpu, activity: Activity, limit: float, fit: PowerFit) -> float:
-    """Return the highest clock in MHz at which the power is at most `limit`."""
-    top = gpu.value("sm.clock_max_mhz") * (1 - gpu.value("power.droop") * activity.tensor**2)
+def _top(gpu: Gpu, activity: Activity) -> float:
+    """Return the share of the maximum clock that tensor cores leave a chip with power to spare."""
+    droop = gpu.value("power.droop") * activity.tensor**2
+    if activity.tensor > _UNUSED:
+        droop = max(droop, gpu.value("power.tensor_droop"))
+    return 1 - droop
+
+
+def _capped(gpu: Gpu, activity: Activity, top: float, limit: float, fit: PowerFit) -> float:
+    """Return the highest clock in MHz, at most a share `top`, at which the power is at most `limit`."""
+    top *= gpu.value("sm.clock_max_mhz")
     if power(gpu, top, activity, fit) <= limit:
         return top
     low, high = _LOWEST * top, top
@@ -182,6 +205,8 @@ _LAW = (
     "power.hbm_pj_per_byte",
     "power.simt_w",
     "power.droop",
+    "power.tensor_droop",
+    "power.sustained_droop",
 )
 
 
@@ -193,9 +218,3 @@ def _check(activity: Activity) -> None:
     for name in ("port_bytes_per_clk", "l2_bytes_per_ns", "hbm_bytes_per_ns"):
         if not getattr(activity, name) >= 0:
             raise SpecError(f"{name} = {getattr(activity, name)}: expected a number from 0 on")
-    if isinstance(activity.data, str) and activity.data not in _DATA:
-        raise SpecError(
-            f"data {activity.data!r}: expected {', '.join(map(repr, _DATA))} or a number from 0 to 1"
-        )
-    if not isinstance(activity.data, str) and not 0 <= activity.data <= 1:
-        raise SpecError(f"data = {activity.data}: expected a number from 0 (zeros) to 1 (normal)")

@@ -113,6 +113,8 @@ COMMON: dict[str, tuple[str, str]] = {
     "power.simt_w": ("W", "every issue slot in use, at the maximum clock"),
     "power.voltage_floor": ("1", "voltage extrapolated to clock 0, over that at the maximum clock"),
     "power.droop": ("1", "share of the maximum clock that a busy tensor pipe costs below the power limit"),
+    "power.tensor_droop": ("1", "share of the maximum clock that any use of the tensor pipe costs"),
+    "power.sustained_droop": ("1", "share of the maximum clock that a lasting use of all of the pipe costs"),
 }
 
 #: Of GPUs with tcgen05.  ``g1`` and ``g2`` are cta_group::1 and ::2; with ``ss`` A is in shared memory, with
@@ -165,7 +167,11 @@ WGMMA: dict[str, tuple[str, str]] = {
     "wgmma.interval.floor_rs_clk": ("clk", "smallest interval, A in registers"),
     "wgmma.latency.base_clk": ("clk", "latency at N = 0: issue to the end of wait_group"),
     "wgmma.latency.per_n_clk": ("clk/column", "what each column of N adds to it"),
-    "wgmma.pace": ("1", "share of the arithmetic rate that products keep in a long stream"),
+    "wgmma.interval.rs_clk": ("clk", "more of a product with A in registers"),
+    "wgmma.pace": (
+        "1",
+        "share of their rate that products of normally distributed numbers keep; zeros keep all",
+    ),
     "wgmma.issue_clk": ("clk", "between two wgmma that a warpgroup issues"),
 }
 

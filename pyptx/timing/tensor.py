@@ -18,6 +18,7 @@ __all__ = [
     "wgmma_interval",
     "wgmma_latency",
     "wgmma_port_bytes",
+    "with_pace",
 ]
 
 _FORMS = {(1, 64): "g1_m64", (1, 128): "g1_m128", (2, 128): "g2_m128", (2, 256): "g2_m256"}
@@ -78,6 +79,13 @@ def tensor_pace(gpu: Gpu) -> float:
     return gpu.value("wgmma.pace") if gpu.target == "sm_90a" else 1.0
 
 
+def with_pace(gpu: Gpu, toggling: float) -> Gpu:
+    """Return constants with the pace of products of other data: 0 for zeros, 1 for normal data."""
+    if gpu.target != "sm_90a":
+        return gpu
+    return gpu.with_values({"wgmma.pace": 1 - (1 - gpu.value("wgmma.pace")) * toggling})
+
+
 def wgmma_port_bytes(gpu: Gpu, n: int, a_in_registers: bool = False) -> float:
     """Return the bytes that one ``wgmma`` with N = `n` reads from shared memory."""
     return (n + (0 if a_in_registers else _WGMMA_ROWS)) * gpu.value("mma.k_bytes")
@@ -87,7 +95,8 @@ def wgmma_interval(gpu: Gpu, n: int, a_in_registers: bool = False) -> float:
     """Return the cycles between two ``wgmma`` with N = `n` of an SM in a long stream of them."""
     port = wgmma_port_bytes(gpu, n, a_in_registers) / gpu.value("mma.port_bytes_per_clk")
     floor = gpu.value("wgmma.interval.floor_rs_clk" if a_in_registers else "wgmma.interval.floor_ss_clk")
-    return max(gpu.value("wgmma.interval.per_n_clk") * n / tensor_pace(gpu), port, floor)
+    more = gpu.value("wgmma.interval.rs_clk") if a_in_registers else 0.0
+    return max(gpu.value("wgmma.interval.per_n_clk") * n / tensor_pace(gpu) + more, port, floor)
 
 
 def wgmma_latency(gpu: Gpu, n: int) -> float:

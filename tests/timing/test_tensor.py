@@ -10,9 +10,11 @@ from pyptx.timing.tensor import (
     mma_interval,
     mma_latency,
     mma_port_bytes,
+    tensor_pace,
     wgmma_interval,
     wgmma_latency,
     wgmma_port_bytes,
+    with_pace,
 )
 
 # SemiAnalysis, microbench-blackwell (B200, 2026): clk per instruction with 256 in flight, and of one alone.
@@ -61,9 +63,16 @@ def test_wgmma_runs_at_the_peak_from_n_64():
         assert flops == h200.value("tensor.flops_per_clk_16bit")
     # A long stream keeps a share of it.
     assert 2 * 64 * 256 * 16 / wgmma_interval(h200, 256) == pytest.approx(4096 * h200.value("wgmma.pace"))
-    # N = 32: operand reads take longer than the products, (64 + 32) x 32 / 128 = 24 clk; the floor is higher.
-    assert wgmma_interval(h200, 32) == 32 > 16
-    assert wgmma_interval(h200, 32, a_in_registers=True) == 18
+    # N = 32: operand reads take longer than the products, (64 + 32) x 32 / 128 = 24 clk.
+    assert wgmma_interval(h200, 32) == 24 > 16
+    # A in registers: 4 clk more, which an H200 takes from N = 32 on; below it has a floor.
+    zeros = with_pace(h200, 0.0)
+    assert [wgmma_interval(zeros, n, a_in_registers=True) for n in (32, 64, 128, 256)] == [20, 36, 68, 132]
+    assert wgmma_interval(zeros, 8, a_in_registers=True) == h200.value("wgmma.interval.floor_rs_clk")
+    # Zeros keep all of the rate, and data between zeros and normal numbers a part of what is lost.
+    lost = 1 - h200.value("wgmma.pace")
+    assert tensor_pace(zeros) == 1 and tensor_pace(with_pace(h200, 0.5)) == pytest.approx(1 - lost / 2)
+    assert with_pace(gpu("b200"), 0.0) is gpu("b200")
     assert wgmma_port_bytes(h200, 256) == 320 * 32
     assert wgmma_latency(h200, 256) > wgmma_interval(h200, 256)
 

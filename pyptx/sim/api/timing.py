@@ -210,8 +210,9 @@ class LaunchTimer:
             traffic = self._traffic(rest.loads_of(timed))
             wrong = abs(traffic.missing - self._missing)
             self._missing = traffic.missing
-            # Another share changes the time only where it keeps memory busy.
-            if wrong <= _SETTLED or timed.shares(timed.end)["HBM"] < _IDLE:
+            # Another share changes the time only where it keeps memory busy, now or with that share.
+            reads = traffic.fetched / figures.memory / (rest.end or timed.end)
+            if wrong <= _SETTLED or max(reads, timed.shares(timed.end)["HBM"]) < _IDLE:
                 break
         cycles = (rest.end or timed.end) + timed.backlog
         scale = placement.clusters / len(placement.own)

@@ -47,7 +47,7 @@ class PredictedDevice:
     def run(self, kernel: Kernel, inputs: Sequence[Any] = (), *, cold: bool = False) -> Launched:
         specs = kernel.options.specs[kernel.options.inputs :]
         outputs = [np.zeros(spec.shape({}), np.uint64) for spec in specs if isinstance(spec, Tile)]
-        found = kernel.predict(*inputs, gpu=self._gpu, clock=self._mhz, out=outputs or None)
+        found = kernel.predict(*inputs, gpu=self._gpu, clock=self._mhz, data="zeros", out=outputs or None)
         if found.verdict is not Verdict.CLEAN:
             raise SpecError(
                 f"the timed machine does not run {kernel.options.entry}: {found.verdict}",

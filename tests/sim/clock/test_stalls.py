@@ -150,7 +150,7 @@ def test_a_timeline_has_the_waits_of_the_run() -> None:
         e.end - e.begin for e in timeline.events if e.cause in (Cause.MEMORY, Cause.ISSUE, Cause.SHARED)
     )
     noted = sum(e.cycles for e in found.stalls if e.cause in (Cause.MEMORY, Cause.ISSUE, Cause.SHARED))
-    assert held == pytest.approx(noted / 1.7)
+    assert held == pytest.approx(noted / 1.7, abs=2e-3)  # times in a timeline are whole ps
 
 
 def test_spans_of_one_warp_do_not_overlap() -> None:

@@ -148,7 +148,8 @@ def many_loads(target: str, rounds: int, place: Place, count: int) -> Kernel:
     words = 1 if place == "sectors" else 4
     apart = _SECTOR if place == "sectors" else _WIDE
     # L1 holds what one warp reads; L2 what all warps read.
-    span = _WARP * apart if place in ("l1", "sectors") else _FULL * _WIDE * _DEEP
+    step = _WARP * apart if place in ("l1", "sectors") else _FULL * _WIDE
+    span = _DEEP * step
     space = {"shared": "shared", "peer": "shared::cluster", "l2": "global.cg"}.get(place, "global.ca")
     load = f"{space}.v4.b32" if words == 4 else f"{space}.b32"
     size = 2 if peer else 1
@@ -178,11 +179,17 @@ def many_loads(target: str, rounds: int, place: Place, count: int) -> Kernel:
             ptx.inst.mad.wide.u32(base, tid & (_WARP - 1) if place != "l2" else tid, apart, A.ptr)
         loaded = [reg.array(b32, words, name=f"loaded{slot}_") for slot in range(_DEEP)]
         sums = [reg.scalar(b32, init=0, name=f"sum{slot}") for slot in range(_DEEP)]
-        step = 0 if place in ("l1", "sectors") else _FULL * _WIDE
+        # 0, which ptxas does not know: it would take loads of the same addresses together.
+        moved = reg.scalar(base.type, name="moved")
+        if inside:
+            ptx.inst.sub.u32(moved, ptx.special.nctaid.z(), 1)
+        else:
+            ptx.inst.cvt.u64.u32(moved, ptx.special.nctaid.z() - 1)
         with each_round(rounds) as turn:
             ptx.bar.sync(0)
             begin = now()
             with ptx.for_(0, ptx.special.nctaid.y() * count):
+                base += moved
                 for slot, registers in enumerate(loaded):
                     ptx.inst.ld[load](registers if words > 1 else registers[0], ptx.addr(base, slot * step))
                 for total, registers in zip(sums, loaded, strict=True):

@@ -82,10 +82,9 @@ def _interval(bench: Bench, n: int, in_registers: bool = False) -> Readings:
 
 
 def _intervals(bench: Bench) -> dict[str, Readings]:
-    # A stream of products keeps only its pace, which stays the base's: the interval is what it is a share of.
-    further = (_interval(bench, 256) - _interval(bench, 128)) / 128
     return {
-        "wgmma.interval.per_n_clk": further * bench.value("wgmma.pace"),
+        "wgmma.interval.per_n_clk": (_interval(bench, 256) - _interval(bench, 128)) / 128,
+        "wgmma.interval.rs_clk": _interval(bench, 256, in_registers=True) - _interval(bench, 256),
         "wgmma.interval.floor_ss_clk": _interval(bench, 8),
         "wgmma.interval.floor_rs_clk": _interval(bench, 8, in_registers=True),
     }
@@ -111,7 +110,12 @@ def _issue(bench: Bench) -> dict[str, Readings]:
 BENCHMARKS = (
     Microbenchmark(
         "interval of wgmma",
-        ("wgmma.interval.per_n_clk", "wgmma.interval.floor_ss_clk", "wgmma.interval.floor_rs_clk"),
+        (
+            "wgmma.interval.per_n_clk",
+            "wgmma.interval.rs_clk",
+            "wgmma.interval.floor_ss_clk",
+            "wgmma.interval.floor_rs_clk",
+        ),
         _intervals,
         _TARGETS,
     ),

@@ -46,8 +46,8 @@ def nothing(target: str, dependent: bool = False) -> Kernel:
 def _launch(bench: Bench) -> dict[str, Readings]:
     """Events around nothing, around a kernel that does nothing, and around several in a row.
 
-    Launches in a row wait behind other work, so that the host is no part of their time. What events add to
-    one launch of its own is what its time has beyond that of the kernel.
+    All wait behind other work, so that the host is no part of their time. What events add to a launch is the
+    time between two with nothing between them.
     """
     device, runs = bench.device, range(bench.device.repeats)
 
@@ -60,7 +60,7 @@ def _launch(bench: Bench) -> dict[str, Readings]:
         (times(_MANY, dependent) - times(_FEW, dependent)) / (_MANY - _FEW) for dependent in (False, True)
     )
     return {
-        "launch.event_ns": bench.ns(nothing(device.target)) - alone,
+        "launch.event_ns": times(0),
         "launch.ns": alone,
         # A kernel without work adds the time from the last instruction before it to the next one's first.
         "launch.gap_ns": row,
