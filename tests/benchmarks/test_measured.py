@@ -65,7 +65,9 @@ def test_the_page_of_this_tree_has_rows_of_all_groups() -> None:
 def test_counters_of_a_page(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     head = f"| {' | '.join(measured.COUNTED)} |\n|---|---|{'--:|' * 10}\n"
-    row = "| gemm 1x2x3 | gemm | 286484 | 1595 | 265907 | 90.1 | 9.5 | 53.7 | 20.0 | 145.1 | 28.1 | 1209.7 |\n"
+    row = (
+        "| gemm 1x2x3 | gemm | 286484 | 1595 | 265907 | 90.1 | 9.5 | 53.7 | 20.0 | 145.1 | 28.1 | 1209.7 |\n"
+    )
     page.write_text(f"{PAGE}\n## Counters\n\n{head}{row}\nno row\n")
     (found,) = measured.counted_launches(page)
     assert (found.row, found.kernel, found.cycles, found.mhz) == ("gemm 1x2x3", "gemm", 286484, 1595)
