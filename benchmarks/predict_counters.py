@@ -32,7 +32,7 @@ from pyptx.timing.constants import Gpu, gpu
 #: Percent of its peak from which a unit can be called the bound, and how far below the busiest one.
 BUSY, NEAR = 60.0, 10.0
 #: The counter that tells of each bound.
-COUNTERS = {"tensor": "tensor", "port": "tensor", "fabric": "l2", "hbm": "dram", "issue": "issue"}
+COUNTERS = {"tensor": "tensor", "port": "tensor", "L2": "l2", "fabric": "l2", "HBM": "dram", "issue": "issue"}
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ..core.arrays import describe
 from ..core.errors import SpecError
 from ..core.findings import Finding, Verdict
 from ..core.records import dataclass
@@ -341,7 +342,9 @@ def predict_launch(
 ) -> Prediction:
     """Return the prediction of a launch. Arguments and errors are those of :meth:`.Kernel.predict`."""
     constants = with_pace(gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu)), Activity(data=data).toggling)
-    request, _ = request_of(special, options, arguments, poison=False)
+    request, zeroed = request_of(special, options, arguments, poison=False)
+    # A counter or a flag there depends on CTAs that are not simulated.
+    unknown |= {describe(request.args[place]).pointer for place in zeroed}
     costs = BlockCosts(special, constants)
     timer = LaunchTimer(
         request,

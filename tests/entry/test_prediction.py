@@ -294,3 +294,10 @@ def test_registers_that_ptxas_takes_limit_what_is_resident(ptxas: Tool) -> None:
     found = gemm.predict(gpu="h200", clock=1700.0)
     assert found.schedule == "ptxas"
     assert found.timing.placement.together == by_registers
+
+
+def test_rows_from_a_queue_need_data() -> None:
+    norm = rmsnorm.build_rmsnorm(1024, threads=64, teams=1, design="ring", ctas=132, queue=True)
+    found = norm.predict(M=264, gpu="h200", clock=1900.0)
+    assert str(found.verdict) == "incomplete"
+    assert [str(each.rule.name) for each in found.findings] == ["needs-data"]
