@@ -202,7 +202,9 @@ def test_a_lower_clock_changes_no_constant() -> None:
             "launch.ns",
         ),
     ):
-        assert found.gpu.value(each) == pytest.approx(base.value(each), rel=CLOSE), each
+        # Times come back with the cycles of the instructions around.
+        around = AROUND / 1.2 if each.endswith("_ns") else 0.0
+        assert found.gpu.value(each) == pytest.approx(base.value(each), rel=CLOSE, abs=around), each
 
 
 def test_a_device_with_other_gpcs() -> None:
