@@ -40,24 +40,18 @@ from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-from rows_harness import hopper, simulated, type_of
+from rows_harness import hopper, queued, simulated, type_of
 
 #: What an H200 was fastest with, by the bytes of an element: rows in a ring.
 FASTEST = {
     4: {"design": "ring", "threads": 256, "teams": 2, "ctas": 264, "stages": 2, "resident": None},
     2: {"design": "ring", "threads": 256, "ctas": 264, "stages": 4, "store": "bulk", "resident": None},
 }
-#: The same of rows that CTAs take from a queue.
-QUEUED = {
-    4: {"design": "ring", "threads": 512, "teams": 1, "ctas": 132, "stages": 4, "store": "bulk"},
-    2: {"design": "ring", "threads": 256, "teams": 1, "ctas": 264, "stages": 4, "store": "bulk"},
-}
 
 
 def sizes(dtype, tuning, inputs=1):
     """Return the options of the plan: the caller's, or else those that were fastest."""
-    if tuning == {"queue": True}:
-        tuning = {**QUEUED[dtype.nbytes], **tuning}
+    tuning = queued(dtype, tuning)
     return {"held": 2 * dtype.nbytes // inputs, **(tuning or {"prefer": FASTEST.get(dtype.nbytes)})}
 
 

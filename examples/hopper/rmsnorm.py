@@ -49,22 +49,16 @@ from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-from rows_harness import hopper, simulated, type_of
+from rows_harness import hopper, queued, simulated, type_of
 
 KEPT = 8  # pieces of a row that a thread keeps in registers
 #: What an H200 was fastest with, by the bytes of an element.
 FASTEST = {4: {"threads": 1024}, 2: {"threads": 512}}
-#: The same of rows that CTAs take from a queue.
-QUEUED = {
-    4: {"design": "ring", "threads": 512, "teams": 1, "ctas": 132, "stages": 4, "store": "bulk"},
-    2: {"design": "ring", "threads": 256, "teams": 1, "ctas": 264, "stages": 4, "store": "bulk"},
-}
 
 
 def sizes(dtype, tuning, inputs=1):
     """Return the options of the plan: the caller's, or else those that were fastest."""
-    if tuning == {"queue": True}:
-        tuning = {**QUEUED[dtype.nbytes], **tuning}
+    tuning = queued(dtype, tuning)
     return {"held": KEPT // inputs, **(tuning or {"prefer": FASTEST.get(dtype.nbytes)})}
 
 

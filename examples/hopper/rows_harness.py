@@ -1,10 +1,16 @@
-"""What the programs of the kernels on rows share: runs in the simulator, and whether there is a GPU."""
+"""What the programs of the kernels on rows share: runs in the simulator, sizes, whether there is a GPU."""
 
 from __future__ import annotations
 
 from pyptx import bf16, f16, f32
 
-__all__ = ["hopper", "simulated", "type_of"]
+__all__ = ["hopper", "queued", "simulated", "type_of"]
+
+#: What an H200 was fastest with for norms whose CTAs take rows from a queue, by the bytes of an element.
+QUEUED = {
+    4: {"design": "ring", "threads": 512, "teams": 1, "ctas": 132, "stages": 4, "store": "bulk"},
+    2: {"design": "ring", "threads": 256, "teams": 1, "ctas": 264, "stages": 4, "store": "bulk"},
+}
 
 
 def simulated(kernel, *inputs, schedule="random", seed=0):
@@ -26,3 +32,8 @@ def hopper():
 def type_of(array):
     """Return the PTX type of a numpy array's elements: f32, f16 or bf16."""
     return next(dtype for dtype in (f32, f16, bf16) if array.dtype == dtype.dtype)
+
+
+def queued(dtype, tuning):
+    """Return the caller's options of a norm's plan; of one that asks for a queue alone, with its sizes."""
+    return {**QUEUED[dtype.nbytes], **tuning} if tuning == {"queue": True} else tuning
