@@ -57,7 +57,8 @@ from gemm_options import BOXES, OUTPUTS, REGISTERS, ROWS, plan, usable_sms
 
 STAGGER = 1  # the named barrier with which the second warpgroup begins later
 BLOCK = 128  # elements of K, and of N, that share a scale
-UNROLLED = 4  # stages of a turn of the loop with ``ahead``
+UNROLLED = 8  # stages of a turn of the loop over K, at most
+AHEAD = 4  # the same with ``ahead``
 LARGEST = {e4m3: 448.0, e5m2: 57344.0}
 
 
@@ -153,6 +154,16 @@ def check_split(split, k_blocks, *, stagger, ahead, in_registers):
         )
 
 
+def stages_of_turn(k_blocks):
+    """Return how many stages a turn of the loop over K has: up to 8, and a divisor of all if one is above 3.
+
+    The wait for a stage is then hidden behind the promotion of the stage before, but for the first one of a
+    turn.
+    """
+    most = min(UNROLLED, k_blocks)
+    return next((count for count in range(most, 3, -1) if k_blocks % count == 0), most)
+
+
 class Promotion:
     """What a consumer warpgroup does in a tile: products of a block of K, then their sums to its totals.
 
@@ -206,28 +217,42 @@ class Promotion:
             self.scales.begin(self.totals, row=row + self.first, column=column, **others)
         if self.ahead:
             return self._two_in_turn(consumer, read, K)
-        last = len(self.products) - 1
         if self.second is not None:
             with ptx.if_(self.second):
                 ptx.bar.sync(STAGGER, 256)
-        begin, end = part or (0, K)
-        with ptx.for_(begin, end, BLOCK) as k:
+        if part is not None:
+            with ptx.for_(*part, BLOCK) as k:
+                self._in_turn(consumer, k, 1, K)
+            return self.totals
+        k_blocks = -(-K // BLOCK)
+        count = stages_of_turn(k_blocks)
+        whole = k_blocks // count * count
+        with ptx.for_(0, whole * BLOCK, count * BLOCK) as k:
+            self._in_turn(consumer, k, count, K)
+        if k_blocks > whole:
+            self._in_turn(consumer, whole * BLOCK, k_blocks - whole, K)
+        return self.totals
+
+    def _in_turn(self, consumer, k, count, K):
+        """Record stages from ``k`` on in which products, a wait and the promotion follow each other."""
+        last = len(self.products) - 1
+        for i in range(count):
+            at = k + i * BLOCK if i else k
             slot = consumer.acquire()
             for block in range(last + 1):
                 self._start(slot, block)
                 if block == 0:
                     # While the tensor cores work: the scales are needed after the wait.
                     if self.staged:
-                        self.scales.read(slot, k)
+                        self.scales.read(slot, at)
                     else:
-                        self.scales.turn(more=k < (-(-K // BLOCK) - 1) * BLOCK)
+                        self.scales.turn(more=at < (-(-K // BLOCK) - 1) * BLOCK)
                 ptx.wgmma.wait_group(0)
-                if block == 0 and self.second is not None:
+                if block == 0 and i == 0 and self.second is not None:
                     ptx.bar.arrive(STAGGER, 256, pred=self.begins(k))
                 if block == last:
                     self.operands.hand_back(consumer)
                 self._add(block)
-        return self.totals
 
     def _two_in_turn(self, consumer, read, K):
         """Record a tile's loop in which the next products are in flight before a wait for the last ones.
@@ -236,10 +261,10 @@ class Promotion:
         that are in flight from one turn to the next.
         """
         k_blocks = -(-K // BLOCK)
-        whole = k_blocks // UNROLLED * UNROLLED
+        whole = k_blocks // AHEAD * AHEAD
         if whole:
-            with ptx.for_(0, whole * BLOCK, UNROLLED * BLOCK) as k:
-                self._stages(consumer, read, k, UNROLLED)
+            with ptx.for_(0, whole * BLOCK, AHEAD * BLOCK) as k:
+                self._stages(consumer, read, k, AHEAD)
         if k_blocks > whole:
             self._stages(consumer, read, whole * BLOCK, k_blocks - whole)
         return self.totals

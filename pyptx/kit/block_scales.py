@@ -116,14 +116,15 @@ class BlockScales:
             ptx.inst.ld.global_.nc.f32(value, ptx.addr(place), pred=more)
             ptx.inst.add.u64(place, place, 4 if i == len(self._places) - 1 else self._step)
 
-    def turn(self, *, more: Reg) -> None:
+    def turn(self, *, more: Reg | bool) -> None:
         """Take the loaded scales as those of the current block of K, and load the next if ``more``.
 
-        Records for each scale a ``mov``, a load and an ``add``.
+        Records for each scale a ``mov``, a load and an ``add``; only the ``mov`` if ``more`` is False.
         """
         for value, loaded in zip(self._now, self._coming, strict=True):
             ptx.inst.mov.f32(value, loaded)
-        self._load(more)
+        if more is not False:
+            self._load(None if more is True else more)
 
     def add(self, acc: Fragment, total: Fragment, block: int = 0) -> None:
         """Add an accumulator's sums to its totals. Records two ``mul`` and an ``fma`` for each element.

@@ -56,6 +56,7 @@ def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
     [
         ((264, 264, 400), {"tile": (256, 128), "cluster": (1, 2)}),
         ((264, 264, 400), {"tile": (128, 128), "cluster": (2, 1), "scales_in": "registers"}),
+        ((72, 136, 2176), {"tile": (64, 128), "cluster": (1, 1)}),  # two turns of eight stages, and a stage
         ((200, 400, 400), {"tile": (128, 192), "cluster": (1, 2), "sms": 2}),
         ((136, 200, 400), {"tile": (128, 96), "cluster": (1, 1), "sms": 1, "stagger": True, "stages": 3}),
         ((264, 264, 272), {"tile": (128, 128), "cluster": (2, 2), "a_type": e4m3, "b_type": e5m2}),
@@ -117,9 +118,9 @@ def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
         assembly = kernel.assemble()
         assert not assembly.spills and not assembly.warnings and not assembly.notes
     sass = blockwise.build_gemm_blockwise(8192, 8192, 8192, tile=(256, 128)).sass()
-    # Four products for each of two halves of a stage, one fma for each of the 128 numbers of a thread, and nothing
-    # cleared in between.
-    assert sass.count("QGMMA.64x128x32") == 8 and sass.count(" FFMA ") == 128
+    # In each of eight stages: four products for each of two halves, one fma for each of the 128 numbers of a
+    # thread, and nothing cleared in between.
+    assert sass.count("QGMMA.64x128x32") == 8 * 8 and sass.count(" FFMA ") == 8 * 128
 
 
 @pytest.mark.parametrize(
