@@ -14,23 +14,32 @@ from pyptx import e4m3
 
 __all__ = ["BLOCKS"]
 
-#: Options for many rows: tiles and clusters, the second warpgroup half a period later, a deeper ring.
+#: Options for many rows: tiles and clusters, products ahead of promotions, the second warpgroup half a period
+#: later, a deeper ring.
 MANY: tuple[dict[str, Any], ...] = (
     {"tile": (256, 128), "cluster": (1, 2)},
     {"tile": (256, 128), "cluster": (1, 2), "stagger": True},
     {"tile": (256, 128), "cluster": (1, 2), "stages": 4, "staging": 1},
     {"tile": (256, 128), "cluster": (1, 2), "stages": 4, "staging": 1, "stagger": True},
     {"tile": (256, 96), "cluster": (1, 2), "ahead": True},
+    {"tile": (128, 128), "cluster": (1, 1), "ahead": True},
+    {"tile": (128, 128), "cluster": (2, 1), "ahead": True},
+    {"tile": (256, 128), "cluster": (1, 1)},
     {"tile": (256, 128), "cluster": (2, 1)},
     {"tile": (128, 192), "cluster": (2, 1)},
     {"tile": (128, 192), "cluster": (2, 1), "stagger": True},
     {"tile": (128, 128), "cluster": (2, 1)},
+    {"tile": (128, 128), "cluster": (1, 1)},
 )
-#: Options for up to 128 rows: tiles for all SMs, depths of the ring, parts of K, two CTAs on an SM, clusters.
+#: Options for up to 128 rows: tiles for all SMs, products ahead of promotions, depths of the ring, parts of
+#: K, two CTAs on an SM, clusters.
 FEW: tuple[dict[str, Any], ...] = (
     {"tile": (64, 64), "cluster": (1, 1)},
+    {"tile": (64, 64), "cluster": (1, 1), "ahead": True},
+    {"tile": (64, 112), "cluster": (1, 1), "ahead": True},
+    {"tile": (64, 128), "cluster": (1, 1), "ahead": True},
     {"tile": (64, 64), "cluster": (1, 1), "stages": 8},
-    {"tile": (64, 64), "cluster": (1, 1), "hints": {"A": "evict_last", "B": "evict_first"}},
+    {"tile": (64, 64), "cluster": (1, 1), "ahead": True, "hints": {}},
     {"tile": (64, 64), "cluster": (2, 1)},
     {"tile": (64, 64), "split": 2, "resident": 2},
     {"tile": (128, 64), "split": 2},
@@ -48,9 +57,12 @@ GROUPS: tuple[dict[str, Any], ...] = (
     {"tile": (128, 192), "cluster": (1, 2), "stagger": True},
     {"tile": (128, 192), "cluster": (2, 1)},
     {"tile": (128, 128), "cluster": (1, 2)},
+    {"tile": (128, 128), "cluster": (1, 1), "ahead": True},
+    {"tile": (128, 128), "cluster": (1, 2), "ahead": True},
     {"tile": (256, 128), "cluster": (1, 2)},
 )
 FEW_OF_EACH: tuple[dict[str, Any], ...] = (
+    {"tile": (64, 128), "cluster": (1, 1), "ahead": True},
     {"tile": (64, 128), "cluster": (1, 1)},
     {"tile": (64, 128), "cluster": (1, 2)},
     {"tile": (64, 64), "cluster": (1, 2)},
@@ -103,14 +115,14 @@ def _ours(problem: Problem, **options: Any) -> Any:
 
 
 def _options(problem: Problem) -> tuple[dict[str, Any], ...]:
-    """Return options to compare; of groups the first ones are those that the row uses."""
+    """Return options to compare; of groups of few rows the first ones are those that the row uses."""
     if problem.kind == "normal":
         return FEW if problem.M <= BLOCK else MANY
     return FEW_OF_EACH if problem.kind == "masked" and problem.expected <= 64 else GROUPS
 
 
 def _chosen(problem: Problem) -> Any:
-    return _ours(problem, **({} if problem.kind == "normal" else _options(problem)[0]))
+    return _ours(problem, **(FEW_OF_EACH[0] if _options(problem) is FEW_OF_EACH else {}))
 
 
 def _candidates(problem: Problem) -> dict[str, Any]:

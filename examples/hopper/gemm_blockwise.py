@@ -17,8 +17,8 @@ Scales whose rows TMA cannot load come from global memory all the same.
 * A warpgroup has one accumulator of 64 rows.  With 256 rows it multiplies its two halves one after the other,
   so that a thread holds 64 sums of a block and 128 totals.  Such a tile reads 2/3 of the bytes of L2 for
   each product that a tile of 128 x 128 reads, and L2 is what bounds the latter.
-* With ``ahead`` and at most 96 columns each half has an accumulator: the products of one are in flight while
-  the sums of the other are added, whatever the other warpgroup does.
+* With ``ahead`` a warpgroup has two accumulators, for its two halves or for every other block of K: the
+  products of one are in flight while the sums of the other are added, whatever the other warpgroup does.
 * The accumulator of a block is read after ``wgmma.wait_group(0)`` and overwritten by the next block's first
   product (``scale_d`` is 0), so nothing clears it.
 * With ``split`` the cluster's CTAs have parts of the blocks of K of one tile, and exchange their totals as in
@@ -52,13 +52,12 @@ from pyptx import SpecError, Tile, bf16, e4m3, e5m2, f32, kernel, kit, ptx, reg,
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
 import gemm_harness as harness
-from blockwise_choice import choose
-from gemm_options import BOXES, OUTPUTS, REGISTERS, ROWS, plan, usable_sms
+from blockwise_choice import choose, fits_ahead
+from gemm_options import BOXES, OUTPUTS, REGISTERS, ROWS, STREAMED_ROWS, plan, policies, usable_sms
 
 STAGGER = 1  # the named barrier with which the second warpgroup begins later
 BLOCK = 128  # elements of K, and of N, that share a scale
 UNROLLED = 8  # stages of a turn of the loop over K, at most
-AHEAD = 4  # the same with ``ahead``
 LARGEST = {e4m3: 448.0, e5m2: 57344.0}
 
 
@@ -141,6 +140,16 @@ def check_stagger(warpgroups, k_blocks, stages):
         )
 
 
+def check_ahead(tile, *, stagger, in_registers):
+    """Raise :class:`SpecError` where products cannot run ahead of promotions."""
+    if stagger or in_registers or not fits_ahead(tile):
+        raise SpecError(
+            f"ahead with tile = {tile}, stagger = {stagger}, scales in registers: {in_registers}: expected "
+            "256 rows and at most 96 columns, or fewer rows and at most 128 columns, warpgroups that are not "
+            "staggered, and scales that TMA loads"
+        )
+
+
 def check_split(split, k_blocks, *, stagger, ahead, in_registers):
     """Raise :class:`SpecError` where K cannot be split."""
     if type(split) is not int or not 1 < split <= 8 or split > k_blocks:
@@ -154,13 +163,13 @@ def check_split(split, k_blocks, *, stagger, ahead, in_registers):
         )
 
 
-def stages_of_turn(k_blocks):
-    """Return how many stages a turn of the loop over K has: up to 8, and a divisor of all if one is above 3.
+def stages_of_turn(k_blocks, most):
+    """Return the stages of a turn of the loop over K: a divisor of all if one is above 3, else ``most``.
 
     The wait for a stage is then hidden behind the promotion of the stage before, but for the first one of a
     turn.
     """
-    most = min(UNROLLED, k_blocks)
+    most = min(most, k_blocks)
     return next((count for count in range(most, 3, -1) if k_blocks % count == 0), most)
 
 
@@ -177,14 +186,16 @@ class Promotion:
         types: element types of A and B.
         second: None, or in two warpgroups that are staggered whether this is the second of them, in a
             register: its first products of a tile wait until the first one's have completed.
-        ahead: whether each of two blocks has an accumulator, so that one is added while the other's products
-            run; :meth:`tile` then needs a second side of the ring.
+        ahead: whether there are two accumulators, of the two blocks or of every other block of K, so that one
+            is added while the other's products run; :meth:`tile` then needs a second side of the ring.
     """
 
     def __init__(self, operands, tiles, scales, *, n, blocks, first, types, second=None, ahead=False):
         self.operands, self.scales = operands, scales
         self.first, self.second = first, second
         self.staged = isinstance(scales, kit.StagedScalesReader)
+        # Scales in registers take some that eight unrolled stages need.
+        self.unrolled = UNROLLED // 2 if isinstance(scales, kit.BlockScales) else UNROLLED
         self.products = [
             kit.WgmmaMultiply(
                 *tiles, n=n, k=BLOCK, dtype=types[0], b_type=types[1], first=first + block * ROWS
@@ -194,8 +205,8 @@ class Promotion:
         if second is not None:
             self.turn = reg.scalar(u32)
             ptx.inst.selp.b32(self.turn, 1, 0, second)
-        accs = [ptx.wgmma.accumulator(n=n, name=f"acc{i}_") for i in range(2 if ahead else 1)]
-        self.accs = accs if ahead else accs * blocks  # that of each block
+        #: The products of a turn of the loop take them one after the other.
+        self.accs = [ptx.wgmma.accumulator(n=n, name=f"acc{i}_") for i in range(2 if ahead else 1)]
         self.ahead = ahead
         self.totals = [ptx.wgmma.accumulator(n=n, name=f"total{block}_") for block in range(blocks)]
 
@@ -225,7 +236,7 @@ class Promotion:
                 self._in_turn(consumer, k, 1, K)
             return self.totals
         k_blocks = -(-K // BLOCK)
-        count = stages_of_turn(k_blocks)
+        count = stages_of_turn(k_blocks, self.unrolled)
         whole = k_blocks // count * count
         with ptx.for_(0, whole * BLOCK, count * BLOCK) as k:
             self._in_turn(consumer, k, count, K)
@@ -261,38 +272,51 @@ class Promotion:
         that are in flight from one turn to the next.
         """
         k_blocks = -(-K // BLOCK)
-        whole = k_blocks // AHEAD * AHEAD
-        if whole:
-            with ptx.for_(0, whole * BLOCK, AHEAD * BLOCK) as k:
-                self._stages(consumer, read, k, AHEAD)
+        count = stages_of_turn(k_blocks, self.unrolled)
+        whole = k_blocks // count * count
+        with ptx.for_(0, whole * BLOCK, count * BLOCK) as k:
+            self._overlapped(consumer, read, k, count)
         if k_blocks > whole:
-            self._stages(consumer, read, whole * BLOCK, k_blocks - whole)
+            self._overlapped(consumer, read, whole * BLOCK, k_blocks - whole)
         return self.totals
 
-    def _stages(self, consumer, read, k, count):
+    def _overlapped(self, consumer, read, k, count):
+        """Record stages from ``k`` on in which products are promoted while the next ones are in flight."""
+        last = len(self.products) - 1
         for i in range(count):
             slot = consumer.acquire()
-            self._start(slot, 0)
-            if i:
-                ptx.wgmma.wait_group(1)
-                self.operands.hand_back(read)
-                self._add(1)
-            self._start(slot, 1)
-            if self.staged:
-                self.scales.read(slot, k + i * BLOCK if i else k)  # those of the stage before have been used
+            for block in range(last + 1):
+                at = i * (last + 1) + block
+                self._start(slot, block, at)
+                if block == last and last:
+                    self._read(slot, k, i)  # the stage before has been added
+                if at:
+                    ptx.wgmma.wait_group(1)
+                    self._finish(read, at - 1)
+                if block == last and not last:
+                    self._read(slot, k, i)
             consumer.advance()
-            ptx.wgmma.wait_group(1)
-            self._add(0)
         ptx.wgmma.wait_group(0)
-        self.operands.hand_back(read)
-        self._add(1)
+        self._finish(read, count * (last + 1) - 1)
 
-    def _start(self, slot, block):
-        self.products[block]([self.accs[block]], slot.index, accumulate=False)
+    def _finish(self, read, at):
+        """Add the sums of product ``at`` of a turn; hand its stage back if it is the last of the stage."""
+        blocks = len(self.products)
+        if at % blocks == blocks - 1:
+            self.operands.hand_back(read)
+        self._add(at % blocks, at)
+
+    def _read(self, slot, k, i):
+        if self.staged:
+            self.scales.read(slot, k + i * BLOCK if i else k)
+
+    def _start(self, slot, block, at=0):
+        """Start the products of a block in the accumulator of the turn's product ``at``."""
+        self.products[block]([self.accs[at % len(self.accs)]], slot.index, accumulate=False)
         ptx.wgmma.commit_group()
 
-    def _add(self, block):
-        self.scales.add(self.accs[block], self.totals[block], block)
+    def _add(self, block, at=0):
+        self.scales.add(self.accs[at % len(self.accs)], self.totals[block], block)
 
     def begins(self, k):
         """Return whether this is the first warpgroup in its first block of K."""
@@ -314,7 +338,7 @@ def build_gemm_blockwise(
     scales_major="M",
     scales_in=None,
     stagger=False,
-    ahead=False,
+    ahead=None,
     split=1,
     resident=1,
     hints=None,
@@ -346,13 +370,14 @@ def build_gemm_blockwise(
         stagger: whether the second warpgroup begins a tile half a period after the first one, so that from
             the beginning one adds, and at the end one stores, while the other multiplies.  Needs two
             warpgroups, and no fewer blocks of K than stages.
-        ahead: whether a warpgroup starts products before it adds the last ones, in a tile of 256 rows and at
-            most 96 columns, whose two halves then have an accumulator each. Without ``stagger``, and
-            not with scales in registers.
+        ahead: whether a warpgroup starts products before it adds the last ones, which takes a second
+            accumulator: in tiles of 256 rows and at most 96 columns, or of 64 and 128 rows and at most 128
+            columns. Without ``stagger``, and not with scales in registers. Default: False if ``tile`` or
+            ``cluster`` is given.
         split: number of CTAs, a cluster, that multiply parts of K of one tile. It replaces ``cluster``.
             Without ``stagger`` and ``ahead``, and not with scales in registers.
         resident: CTAs that share an SM, of tiles of 64 rows.
-        hints: L2 policies of ``"A"`` and ``"B"``, such as ``gemm_options.STREAM``; default: none.
+        hints: L2 policies of ``"A"`` and ``"B"``; default: ``gemm_options.STREAM`` up to 128 rows, else none.
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
         sms: number of SMs to use; default: those that clusters of this size fill at the same time.
 
@@ -360,7 +385,7 @@ def build_gemm_blockwise(
         SpecError: an option out of range, or a combination that the hardware or this kernel does not have.
     """
     b_type = a_type if b_type is None else b_type
-    kept = dict(hints or {})
+    kept = policies(hints, streamed=M is not None and M <= STREAMED_ROWS)
     if not set(kept) <= {"A", "B"}:
         raise SpecError(f"hints = {hints!r}: expected L2 policies of 'A' and 'B'")
     if not {a_type, b_type} <= {e4m3, e5m2} or out_type not in OUTPUTS:
@@ -378,8 +403,10 @@ def build_gemm_blockwise(
     elif resident > 1:
         tile, cluster = tile or (64, 64), cluster or (1, 1)
     elif tile is None and cluster is None and M is not None:
-        chosen = choose(M, N, K, out_type=out_type, one_block=in_registers, may_split=not (stagger or ahead))
+        may_split, ahead = not (stagger or ahead), False if stagger else ahead
+        chosen = choose(M, N, K, out_type=out_type, one_block=in_registers, may_split=may_split, ahead=ahead)
         tile, cluster, split, resident = chosen.tile, chosen.cluster, chosen.split, chosen.resident
+        ahead = chosen.ahead
     else:
         tile, cluster = tile or (256, 128), cluster or (1, 2)
     BM, BN = tile
@@ -404,15 +431,12 @@ def build_gemm_blockwise(
         beside=beside,
         split=split,
         resident=resident,
-        sets=2,
+        sets=3 if ahead and tile[0] <= 2 * ROWS else 2,
     )
     if stagger:
         check_stagger(warpgroups, k_blocks, stages)
-    if ahead and (stagger or blocks != 2 or BN > 96 or not (shared or scales_major is None)):
-        raise SpecError(
-            f"ahead with tile = {tile}, stagger = {stagger}: expected 256 rows, at most 96 columns, "
-            "warpgroups that are not staggered, and scales that TMA loads"
-        )
+    if ahead:
+        check_ahead(tile, stagger=stagger, in_registers=in_registers)
     operands = kit.SharedOperands(kit.ClusterGrid(*cluster), tile, a_type, b_type)
     CM, CN = cluster
     ctas = split if split > 1 else CM * CN
@@ -504,7 +528,7 @@ def build_gemm_blockwise(
             with kit.single_thread(warp, 0):
                 for tensor in (A, B, D, *((scales_A, scales_B) if shared else ())):
                     ptx.tensormap.prefetch(tensor.tma_desc())
-                policies = [kept.get(name) and ptx.cache.policy(kept[name]) for name in "AB"]
+                keep_a, keep_b = (kept.get(name) and ptx.cache.policy(kept[name]) for name in "AB")
                 producer = ring.producer()
                 operands.join(rank)
                 with each_tile() as tile:
@@ -518,8 +542,8 @@ def build_gemm_blockwise(
                             B,
                             **corner,
                             beside=staged_scales.nbytes if shared else 0,
-                            cache_hint=policies[0],
-                            b_cache_hint=policies[1],
+                            cache_hint=keep_a,
+                            b_cache_hint=keep_b,
                         )
                         if shared:
                             staged_scales.load(slot, scales_A, scales_B, **corner)

@@ -64,6 +64,7 @@ def build_grouped_gemm(
     scales_major=None,
     scales_in=None,
     stagger=False,
+    ahead=None,
     deferred=False,
     stages=None,
     staging=None,
@@ -86,10 +87,11 @@ def build_grouped_gemm(
             (masked: with ``groups`` in front), and of B ``[groups, ceil(N / 128), ceil(K / 128)]``.
         scales_in: as for ``build_gemm_blockwise``; TMA loads the scales of contiguous groups for tiles of 64
             or 128 rows.
-        stagger: as for ``build_gemm_blockwise``, with scales of blocks.
+        stagger, ahead: as for ``build_gemm_blockwise``, with scales of blocks.
         deferred: as for ``build_gemm``, without scales of blocks.
         tile: rows and columns of D that a CTA computes at a time. Default: 128 x 256; with scales of blocks
-            128 x 192 if TMA can load them, and 128 x 128 if not.
+            that TMA loads 128 x 128 and ``ahead`` for contiguous groups, 128 x 192 for masked ones, and with
+            other scales of blocks 128 x 128.
         cluster, stages, staging, order, sms: as for ``build_gemm``; the order is that within a group.
             A cluster whose CTAs share A (1 x 2) suits groups of few rows.
 
@@ -110,7 +112,8 @@ def build_grouped_gemm(
             "a group may begin at a row that is no multiple of 4"
         )
     if tile is None:
-        tile = (128, 256) if not scaled else (128, 192) if shared else (128, 128)
+        ahead = shared and not masked and not stagger if ahead is None else ahead
+        tile = (128, 256) if not scaled else (128, 128) if ahead or not shared else (128, 192)
     a_major, consumers, batch, split, hints = "K", "cooperative", groups, 1, None
     beta = epilogue = None
     check(locals())
@@ -140,10 +143,14 @@ def build_grouped_gemm(
         deferred=deferred,
         beside=staged_scales.stage_bytes if shared else 0,
     )
+    if (stagger or ahead) and not scaled:
+        raise SpecError(
+            f"stagger = {stagger}, ahead = {ahead} without scales of blocks: there is nothing to overlap"
+        )
     if stagger:
-        if not scaled:
-            raise SpecError("stagger without scales of blocks: there is nothing to overlap")
         gemm_blockwise.check_stagger(warpgroups, -(-K // BK), stages)
+    if ahead:
+        gemm_blockwise.check_ahead(tile, stagger=stagger, in_registers=not shared)
     operands = kit.SharedOperands(
         kit.ClusterGrid(*cluster), tile, a_type, b_type, b_major=b_major, batch=masked, b_batch=True
     )
@@ -268,6 +275,7 @@ def build_grouped_gemm(
                     first=first_row,
                     types=(a_type, b_type),
                     second=warpgroup == 2 if stagger else None,
+                    ahead=ahead,
                 )
             else:
                 multiply = kit.WgmmaMultiply(
@@ -287,8 +295,9 @@ def build_grouped_gemm(
             def multiply_blocks(found, m_base, n_base):
                 """Multiply a tile one block of scales after the other, and return its totals."""
                 return promotion.tile(
-                    read,
+                    consumer,
                     K,
+                    read=read,
                     row=m_base,
                     column=n_base,
                     last=D.extent(len(front)) - 1,

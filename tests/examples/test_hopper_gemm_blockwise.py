@@ -61,6 +61,11 @@ def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
         ((136, 200, 400), {"tile": (128, 96), "cluster": (1, 1), "sms": 1, "stagger": True, "stages": 3}),
         ((264, 264, 272), {"tile": (128, 128), "cluster": (2, 2), "a_type": e4m3, "b_type": e5m2}),
         ((200, 136, 912), {"tile": (256, 64), "cluster": (1, 1), "sms": 1, "ahead": True, "stages": 3}),
+        (
+            (136, 72, 1424),
+            {"tile": (128, 64), "cluster": (1, 2), "sms": 2, "ahead": True},
+        ),  # 12 stages: two turns
+        ((60, 136, 400), {"tile": (64, 128), "cluster": (1, 1), "sms": 1, "ahead": True, "stages": 2}),
         ((264, 264, 144), {"tile": (256, 64), "cluster": (1, 2), "out_type": f16}),
         ((72, 136, 912), {"tile": (128, 64), "split": 2}),
         ((12, 136, 1424), {"tile": (64, 128), "split": 4}),
@@ -106,6 +111,8 @@ def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
         {"tile": (128, 128), "cluster": (2, 2), "scales_in": "registers"},
         {"tile": (64, 192)},
         {"tile": (256, 96), "ahead": True},
+        {"tile": (128, 128), "cluster": (1, 1), "ahead": True},
+        {"tile": (64, 112), "cluster": (1, 1), "ahead": True},
         {"tile": (256, 96), "ahead": True, "scales_major": None},
         {"tile": (256, 64), "cluster": (1, 2)},
         {"tile": (64, 64), "resident": 2, "split": 2},

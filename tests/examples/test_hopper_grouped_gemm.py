@@ -72,6 +72,12 @@ def test_right(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any]) 
         ),
         ((70, 3, 135), 264, 400, {"a_type": e4m3, "scales_major": "M", "M": 208, "sms": 4}),
         (
+            (70, 6),
+            264,
+            1424,
+            {"a_type": e4m3, "scales_major": "M", "M": 76, "tile": (64, 128), "ahead": True, "sms": 2},
+        ),
+        (
             (5, 0, 131),
             264,
             400,
@@ -124,6 +130,9 @@ TUNINGS = [
     {"out_type": f32, "b_major": "MN"},
     {"a_type": e4m3, "scales_major": "M"},
     {"a_type": e4m3, "scales_major": "M", "stagger": True},
+    {"a_type": e4m3, "scales_major": "M", "layout": "masked"},
+    {"a_type": e4m3, "scales_major": "M", "tile": (64, 128), "ahead": True, "layout": "masked"},
+    {"a_type": e4m3, "scales_major": "M", "tile": (256, 128), "cluster": (1, 2)},
     {"a_type": e4m3, "scales_major": "M", "tile": (128, 128), "scales_in": "registers"},
     {"a_type": e4m3, "scales_major": "M", "tile": (256, 128), "layout": "masked"},
     {"a_type": e4m3, "scales_major": "M", "tile": (64, 128), "cluster": (1, 1), "layout": "masked"},
@@ -145,7 +154,12 @@ def test_assembles_as_it_was_meant(chosen: dict[str, Any], ptxas: Tool) -> None:
         ({"N": 65}, "N = 65"),
         ({"scales_major": "M"}, "expected 8-bit floats"),
         ({"scales_major": "M", "deferred": True}, "deferred with scales"),
-        ({"stagger": True}, "stagger without scales"),
+        ({"stagger": True}, "without scales of blocks: there is nothing"),
+        ({"ahead": True}, "without scales of blocks: there is nothing"),
+        (
+            {"a_type": e4m3, "scales_major": "M", "M": 128, "K": 512, "tile": (128, 192), "ahead": True},
+            "at most 128 columns",
+        ),
         (
             {"scales_major": "M", "scales_in": "shared", "tile": (256, 128), "M": 512, "K": 512},
             "expected 64 or 128 rows",
