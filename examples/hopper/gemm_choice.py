@@ -20,7 +20,7 @@ first, with what bounds each, for a comparison with a search on silicon.  The mo
   ``joules / watts``. In a burst the clock falls with the power that a kernel draws: a weighted sum.
 
 The constants are published or measured ones of an H200; the weights of a burst and the exchange of ``split``
-were fitted to 12 shapes with 4 to 24 choices each, of which the choice costs at most 2.5% over the best. What
+were fitted to 12 shapes with 4 to 24 choices each, of which the choice costs at most 0.4% over the best. What
 a cluster costs is from one shape, 64 x 6144 x 4096: tiles of 64 x 64 take 23.3 us without clusters, 24.6 in
 clusters of two and 25.3 of four, and 64 x 96 split over two CTAs, which share no operand, 23.3.
 """
@@ -51,7 +51,7 @@ MEMORY_LATENCY = 3000  # clocks until a busy memory answers: a place of the ring
 EXCHANGE = 2  # bytes per clock that an SM adds up from the shared memories of a cluster
 LAST_EXCHANGE = 16  # the same with one row of tiles: 64 x 96 split over two keeps up with 64 x 64
 BURST = (0.9, 0.27)  # the weights of clock and power in a burst
-PINGPONG = 0.99  # what ping-pong consumers take of that time, from the second round on
+PINGPONG = 0.985  # what ping-pong consumers take of that time, from the second round on
 COUPLING = 1.0e-6  # seconds that doubling a cluster costs where memory is the bound
 LAUNCH = 3.0e-6  # seconds: launch, set-up, first load, last store
 STAGE_LATENCY = 1300  # clocks from the first load of a tile to its first product, if nothing hides it
