@@ -6,6 +6,7 @@ GPU or in the simulator.
 
 from __future__ import annotations
 
+import difflib
 import functools
 import inspect
 import sys
@@ -217,15 +218,23 @@ class Kernel:
 
     # --- specialization -----------------------------------------------------------------------
 
+    def _own_keywords(self) -> list[str]:
+        """Return the keywords of calls, runs and predictions, which are no constants or dims."""
+        methods = (self.__call__, self.simulate, self.predict)
+        parameters = [each for method in methods for each in inspect.signature(method).parameters.values()]
+        return [each.name for each in parameters if each.kind is inspect.Parameter.KEYWORD_ONLY]
+
     def split(self, keywords: Mapping[str, Any]) -> tuple[dict[str, int], dict[str, Any]]:
         """Split the keywords into dims and constants. Raises :class:`SpecError` for any other keyword."""
         defaults = self._specializations.defaults
         for name in keywords:
             if name not in self.options.dims and name not in defaults:
                 known = dict.fromkeys([*self.options.dims, *defaults])
+                near = difflib.get_close_matches(name, [*known, *self._own_keywords()], 1)
                 raise SpecError(
                     f"{self.options.entry} has no constant or dim {name!r}; "
-                    f"it has: {', '.join(known) or 'none'}"
+                    f"it has: {', '.join(known) or 'none'}",
+                    hint=f"did you mean {near[0]!r}?" if near else "",
                 )
         dims = {
             name: int(value) if isinstance(value, np.integer) else value

@@ -7,6 +7,7 @@ To add a command, write ``pyptx/tools/NAME.py`` with a click command called ``co
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 
 import click
 
@@ -34,6 +35,9 @@ COMMANDS = (
 )
 
 
+_CLICK = Path(click.__file__).parent
+
+
 class _Commands(click.Group):
     """A group that imports a command's module when the command is first used."""
 
@@ -59,5 +63,7 @@ def main() -> None:
     try:
         cli(prog_name="pyptx")
     except PyptxError as error:
-        click.echo(f"Error: {error}", err=True)
+        if error.location is not None and Path(error.location.file).is_relative_to(_CLICK):
+            error.location = None  # no line of the user's led to the error
+        click.echo(f"Error: {error.render()}", err=True)
         raise SystemExit(1) from None

@@ -210,6 +210,8 @@ def test_unknown_and_missing_keywords() -> None:
 
     with refused(SpecError, "'STAGE'", "M, K, STAGES, MODE"):
         k.ptx(M=1, K=1, STAGE=4)  # refused
+    with refused(SpecError, "did you mean 'sanitize'"):
+        k.simulate(M=1, K=1, STAGES=4, sanitise=False)  # refused
     with refused(SpecError, "'STAGES'", "no value"):
         k.ptx(M=1, K=1)  # refused
     with refused(SpecError, "dims K of x", ".ptx(K=...)"):

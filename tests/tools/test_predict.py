@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner, Result
 
 from pyptx.timeline import Timeline
-from pyptx.tools.cli import cli
+from pyptx.tools.cli import cli, main
 from tests.examples.loading import EXAMPLES
 
 TILES = str(EXAMPLES / "blackwell/gemm_tiles.py")
@@ -108,3 +108,15 @@ def test_wrong_clocks_and_gpus() -> None:
     target = f"{TILES}:build_gemm_tiles", "256", "256", "256"
     assert run("predict", *target, "--clock", "fast").exit_code == 2
     assert isinstance(run("predict", *target, "--gpu", "h200").exception, Exception)
+
+
+def test_an_error_that_no_line_of_the_user_led_to_names_none(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "sys.argv", ["pyptx", "predict", f"{TILES}:build_gemm_tiles", "256", "256", "256", "--gpu", "b9"]
+    )
+    with pytest.raises(SystemExit):
+        main()
+    said = capsys.readouterr().err
+    assert "no constants of a GPU 'b9'" in said and "at:" not in said

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from ...core.errors import LaunchError
 from ...timing.constants import Gpu, gpu, gpus, write
 from .calibration import Calibration, calibrate, families_of
 from .device import Device
@@ -77,7 +78,11 @@ def command(
 
     Exit status: 1 if there is no GPU, or a microbenchmark failed.
     """
-    device: Device = GpuDevice(index) if predicted is None else PredictedDevice(gpu(predicted))
+    try:
+        device: Device = GpuDevice(index) if predicted is None else PredictedDevice(gpu(predicted))
+    except LaunchError as error:
+        error.hint = "run it where the GPU is; --predicted h200 measures the timed machine instead"
+        raise
     partial = gpu_file.with_name(gpu_file.name + ".partial")
     if restart:
         partial.unlink(missing_ok=True)
