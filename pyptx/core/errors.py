@@ -71,14 +71,14 @@ class PyptxError(Exception):
         self.see = see
         super().__init__(self.render())
 
-    def render(self) -> str:
-        """Return the whole text: the message, the hint, the anchor and the author's line."""
+    def render(self, *, located: bool = True) -> str:
+        """Return the whole text: the message, the hint, the anchor and, if ``located``, the author's line."""
         lines = [self.message]
         if self.hint:
             lines.append(f"  hint: {self.hint}")
         if self.see:
             lines.append(f"  see:  PTX ISA #{self.see}")
-        if self.location is not None:
+        if located and self.location is not None:
             lines.append(f"  at:   {self.location.describe()}")
         return "\n".join(lines)
 

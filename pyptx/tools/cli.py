@@ -63,7 +63,7 @@ def main() -> None:
     try:
         cli(prog_name="pyptx")
     except PyptxError as error:
-        if error.location is not None and Path(error.location.file).is_relative_to(_CLICK):
-            error.location = None  # no line of the user's led to the error
-        click.echo(f"Error: {error.render()}", err=True)
+        # A line of click's tells the user nothing.
+        located = not Path(error.location.file).is_relative_to(_CLICK)
+        click.echo(f"Error: {error.render(located=located)}", err=True)
         raise SystemExit(1) from None
