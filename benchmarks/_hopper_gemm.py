@@ -40,6 +40,12 @@ FEW_CHOICES = (
 
 #: Warps, pieces of a warp in a chunk and resident CTAs of the ring to try for few rows.
 RING_CHOICES = ((8, 4, 1), (8, 8, 1), (4, 4, 1), (16, 4, 1), (8, 4, 2), (4, 8, 2))
+#: Threads of a row of weights, and CTAs for which an SM has registers, to try for one row.
+ROW_CHOICES = ((64, 6), (128, 6), (128, 8), (128, 12), (256, 3), (256, 4), (512, 1), (512, 2))
+#: The share of a sum's rate that a product of one row is to reach, whose weights no cache holds.
+READ = 0.92
+#: Bytes of weights through which such runs rotate.
+ROTATED = 4e8
 
 
 def _gemm() -> Any:
@@ -58,6 +64,10 @@ def _ring(M: int, N: int, K: int, **options: Any) -> Any:
     return load_example("hopper/gemv_ring.py").build_gemv_ring(M, N, K, **options)
 
 
+def _one_row(N: int, K: int, **options: Any) -> Any:
+    return load_example("hopper/gemv_rows.py").build_gemv_rows(N, K, **options)
+
+
 def _chosen(M: int, N: int, K: int, **given: Any) -> Any:
     if M <= FEW and not given:
         return load_example("hopper/gemv_ring.py").build_few_rows(M, N, K)
@@ -73,6 +83,9 @@ def _candidates(M: int, N: int, K: int, **given: Any) -> dict[str, Any]:
         for warps, unroll, resident in RING_CHOICES:
             choice = {"warps": warps, "unroll": unroll, "resident": resident}
             found[f"ring, {warps} {unroll} {resident}"] = _ring(M, N, K, **choice)
+        for threads, resident in ROW_CHOICES if M == 1 else ():
+            choice = {"threads": threads, "resident": resident, "held": 16}
+            found[f"one row, {threads} {resident}"] = _one_row(N, K, **choice)
         return found
     if FEW < M <= BAND and not given:
         return _one_row_of_tiles(M, N, K)
@@ -160,6 +173,25 @@ def _row(group: str, M: int, N: int, K: int, target: float | None, *, zeros: boo
         flops=2.0 * M * N * K,
         target=target,
         data="zeros" if zeros else "normal",
+    )
+
+
+def _read_row(N: int, K: int) -> Row:
+    """Return the row of a product of one row whose weights no cache holds: runs before it read others.
+
+    A flush of the cache would leave lines that L2 has to write back during the run.
+    """
+
+    def roofs(torch: Any) -> dict[str, Callable[..., Any]]:
+        return {"sum of B": lambda a, b: b.view(torch.float32).sum()}
+
+    nbytes = 2 * N * K
+    return replace(
+        _row("read", 1, N, K, READ),
+        flops=None,
+        bytes=float(nbytes),
+        roofs=roofs,
+        options={"flush": False, "copies": max(4, round(ROTATED / nbytes))},
     )
 
 
@@ -255,6 +287,7 @@ def _rows() -> Iterator[Row]:
     for N, K in LAYERS:
         for M in TOKENS:
             yield _row("layers", M, N, K, 0.97)
+        yield _read_row(N, K)
     yield _fp8_row(8192, 8192, 8192)
     yield _promoted_row(8192, 8192, 8192)
 

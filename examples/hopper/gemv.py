@@ -240,15 +240,16 @@ def measure(torch, shape, build=build_gemv, **options):
     return result
 
 
-def main():
+def program(build, cases, rows=(1, 8, 16)):
+    """Run ``cases``, shapes and options, in the simulator; measure layers on a Hopper GPU.
+
+    Ends the program with an error if a product is wrong.
+    """
     good = True
-    for shape, options in [
-        ((1, 40, 1032), {}),
-        ((13, 70, 2600), {"tiles": 4, "warps": 4, "dtype": f16}),
-        ((3, 17, 5136), {"dtype": e4m3, "unroll": 2}),
-    ]:
-        kernel = build_gemv(*shape, **options)
-        report, error = simulated(kernel, shape, dtype=options.get("dtype", bf16))
+    for shape, options in cases:
+        kernel = build(*shape, **options)
+        kinds = {name: options[name] for name in ("dtype", "out_type") if name in options}
+        report, error = simulated(kernel, shape, **kinds)
         assembly = kernel.assemble()
         right = report.verdict == "clean" and report.holds == "every schedule" and error <= 1
         right &= not (assembly.spills or assembly.warnings or assembly.notes)
@@ -260,12 +261,23 @@ def main():
     if torch is None:
         print(f"The kernel was not launched on a GPU: {why}. The simulator has run all of it.")
     else:
-        for M in (1, 8, 16):
+        for M in rows:
             for N, K in ((6144, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (7168, 18432)):
-                measure(torch, (M, N, K))
+                measure(torch, (M, N, K), build=build)
     if not good:
         sys.exit("some products are wrong")
     print("All products are right.")
+
+
+def main():
+    program(
+        build_gemv,
+        [
+            ((1, 40, 1032), {}),
+            ((13, 70, 2600), {"tiles": 4, "warps": 4, "dtype": f16}),
+            ((3, 17, 5136), {"dtype": e4m3, "unroll": 2}),
+        ],
+    )
 
 
 if __name__ == "__main__":

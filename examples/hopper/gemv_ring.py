@@ -42,9 +42,9 @@ from pyptx import SpecError, Tile, b32, bf16, e4m3, e5m2, f16, f32, kernel, kit,
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-import gemm_harness as harness
 from gemm_options import SHARED, SMS
-from gemv import MOST, PIECE, ROWS, VECTOR, build_gemv, make_inputs, measure, simulated
+from gemv import MOST, PIECE, ROWS, VECTOR, build_gemv, make_inputs, program, simulated
+from gemv_rows import build_gemv_rows
 
 __all__ = ["build_few_rows", "build_gemv_ring", "make_inputs", "simulated"]
 
@@ -55,13 +55,21 @@ STEPS = (0, 2)  # words of a lane's 16 bytes with which the two steps of K begin
 
 #: Bytes of a row from which on the ring was faster on an H200, and its sizes there.
 LONG, LONG_SIZES = 16 * 1024, {"warps": 8, "unroll": 8}
+#: Most bytes of a row that a CTA of ``gemv_rows.py`` was measured to be fastest for.
+LONGEST = 36 * 1024
 
 
-def build_few_rows(M, N, K, *, dtype=bf16, **options):
-    """Build the faster one of this kernel and ``gemv.py``'s, by the length of a row; arguments of both."""
+def build_few_rows(M, N, K, *, dtype=bf16, out_type=None, **options):
+    """Build the fastest of this kernel, ``gemv.py``'s and ``gemv_rows.py``'s, by M and the length of a row.
+
+    Arguments of all of them; that of ``gemv_rows.py`` is for one row in 16-bit types, without options.
+    """
+    kinds = {"dtype": dtype, "out_type": out_type}
+    if M == 1 and dtype in (bf16, f16) and K * dtype.nbytes <= LONGEST and not options:
+        return build_gemv_rows(N, K, **kinds)
     if K * dtype.nbytes < LONG:
-        return build_gemv(M, N, K, dtype=dtype, **options)
-    return build_gemv_ring(M, N, K, dtype=dtype, **LONG_SIZES, **options)
+        return build_gemv(M, N, K, **kinds, **options)
+    return build_gemv_ring(M, N, K, **kinds, **LONG_SIZES, **options)
 
 
 def build_gemv_ring(
@@ -295,31 +303,14 @@ def build_gemv_ring(
 
 
 def main():
-    good = True
-    for shape, options in [
-        ((1, 40, 1032), {"warps": 2, "sms": 2}),
-        ((13, 70, 1304), {"warps": 4, "unroll": 2, "stages": 2, "dtype": f16, "sms": 3}),
-        ((3, 17, 2064), {"dtype": e4m3, "unroll": 1, "resident": 2}),
-    ]:
-        kernel = build_gemv_ring(*shape, **options)
-        report, error = simulated(kernel, shape, dtype=options.get("dtype", bf16))
-        assembly = kernel.assemble()
-        right = report.verdict == "clean" and report.holds == "every schedule" and error <= 1
-        right &= not (assembly.spills or assembly.warnings or assembly.notes)
-        good &= right
-        print(
-            f"{' x '.join(map(str, shape))} {options}: error/bound {error:.4f}, {'ok' if right else report}"
-        )
-    torch, why = harness.hopper()
-    if torch is None:
-        print(f"The kernel was not launched on a GPU: {why}. The simulator has run all of it.")
-    else:
-        for M in (1, 8, 16):
-            for N, K in ((6144, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (7168, 18432)):
-                measure(torch, (M, N, K), build=build_gemv_ring)
-    if not good:
-        sys.exit("some products are wrong")
-    print("All products are right.")
+    program(
+        build_gemv_ring,
+        [
+            ((1, 40, 1032), {"warps": 2, "sms": 2}),
+            ((13, 70, 1304), {"warps": 4, "unroll": 2, "stages": 2, "dtype": f16, "sms": 3}),
+            ((3, 17, 2064), {"dtype": e4m3, "unroll": 1, "resident": 2}),
+        ],
+    )
 
 
 if __name__ == "__main__":

@@ -119,5 +119,14 @@ def test_words_of_the_gpu(shape: tuple[int, int, int], chosen: dict[str, Any]) -
 
 
 def test_long_rows_take_the_ring() -> None:
-    short, long = (ring.build_few_rows(1, 64, K) for K in (8184, 8192))
+    short, long = (ring.build_few_rows(2, 64, K) for K in (8184, 8192))
     assert (short.options.entry, long.options.entry) == ("gemv", "gemv_ring")
+
+
+def test_one_row_takes_a_cta_for_each_row_of_weights() -> None:
+    def chosen(K: int, **options: Any) -> str:
+        return str(ring.build_few_rows(1, 64, K, **options).options.entry)
+
+    assert chosen(4096) == chosen(18432, dtype=f16, out_type=f32) == "gemv_rows"
+    assert chosen(4096, warps=8) == chosen(4096, dtype=e4m3) == "gemv"
+    assert chosen(18440) == chosen(18432, dtype=e4m3, evict_first=False) == "gemv_ring"
