@@ -4,13 +4,19 @@ from __future__ import annotations
 
 from pyptx import bf16, f16, f32
 
-__all__ = ["hopper", "queued", "simulated", "type_of"]
+__all__ = ["hopper", "one_row", "queued", "simulated", "type_of"]
 
 #: What an H200 was fastest with for norms whose CTAs take rows from a queue, by the bytes of an element.
 QUEUED = {
     4: {"design": "ring", "threads": 512, "teams": 1, "ctas": 132, "stages": 4, "store": "bulk"},
     2: {"design": "ring", "threads": 256, "teams": 1, "ctas": 264, "stages": 4, "store": "bulk"},
 }
+
+
+def one_row(threads):
+    """Return options of CTAs with one row, which the copy engine brings and stores; 1024 threads on an SM."""
+    sizes = {"teams": 1, "stages": 1, "store": "bulk", "resident": 1024 // threads}
+    return {"design": "ring", "threads": threads, **sizes}
 
 
 def simulated(kernel, *inputs, schedule="random", seed=0):

@@ -32,7 +32,7 @@ from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-from rows_harness import hopper, simulated, type_of
+from rows_harness import hopper, one_row, simulated, type_of
 
 
 def reciprocal(x):
@@ -41,10 +41,8 @@ def reciprocal(x):
     return found
 
 
-#: What an H200 was fastest with: a CTA for each row, which the copy engine brings and stores.
-FASTEST = {"design": "ring", "threads": 256, "teams": 1, "stages": 1, "store": "bulk", "resident": 4}
-#: The same of the backward, by the bytes of an element.
-FASTEST_BACKWARD = {4: {**FASTEST, "threads": 512, "resident": 2}, 2: FASTEST}
+#: What an H200 was fastest with: a CTA for each row; of the backward by the bytes of an element.
+FASTEST, FASTEST_BACKWARD = one_row(256), {4: one_row(512), 2: one_row(256)}
 
 
 def forward_sizes(dtype, tuning):

@@ -7,8 +7,8 @@ matrix product with both weights leaves them::
 
 No element depends on another one.  So the kernel only has to keep enough bytes in flight, and takes the rows
 as the other kernels of its family do: each thread loads its pieces of 16 bytes of both before the first use,
-or the copy engine fills a ring of shared memory with both rows (``pyptx.kit.row_stream``).  With ``parts=4``
-quarters of rows are taken like rows, so that many small CTAs begin and end.
+or the copy engine fills a ring of shared memory with both rows (``pyptx.kit.row_stream``).  With ``parts=8``
+eighths of rows are taken like rows, so that many small CTAs begin and end: the default, for wide rows.
 
     e = 2**(-gate * log2(e)),   sigmoid = 1 / (1 + e)             two approximations, in f32
 
@@ -25,6 +25,7 @@ The backward, with s = sigmoid(gate)::
 
 from __future__ import annotations
 
+import math
 import sys
 from pathlib import Path
 
@@ -34,24 +35,25 @@ from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-from rows_harness import hopper, simulated
+from rows_harness import hopper, one_row, simulated
 
 LOG2_E = 1.4426950408889634
 
 
-#: What an H200 was fastest with: a CTA for each row, which the copy engine brings and stores.
-FASTEST = {"design": "ring", "threads": 256, "teams": 1, "stages": 1, "store": "bulk", "resident": 4}
-FASTEST_BACKWARD = {**FASTEST, "threads": 512, "resident": 2}
+PART = 4096  # least bytes of a part of a row of one matrix
+#: What an H200 was fastest with: a CTA for each part of a row, which the copy engine brings and stores.
+FASTEST = one_row(128)
 
 
-def sizes(N, dtype, tuning, fastest):
+def sizes(N, dtype, tuning):
     """Return the options of the plan: the caller's, or else those that were fastest.
 
     No thread waits for another one, so a row in registers needs no more than 256 of them.
     """
     wide = N // tuning.get("parts", 1) * dtype.nbytes > 256 * 4 * 16
     usual = {"held": 8, "threads": 256 if wide else None, "at_once": 2}
-    return usual | (tuning or {"prefer": fastest})
+    parts = math.gcd(N, 1 << max(0, (N * dtype.nbytes // PART).bit_length() - 1))
+    return usual | (tuning or {"prefer": {**FASTEST, "parts": parts}})
 
 
 def sigmoid(x):
@@ -74,7 +76,7 @@ def build_swiglu(N, *, dtype=f32, packed=False, **tuning):
         tuning: design and sizes, as for ``kit.RowPlan.make``.
     """
     multiples = (2 * N, N) * packed
-    options = sizes(N, dtype, tuning, FASTEST)
+    options = sizes(N, dtype, tuning)
     plan = kit.RowPlan.make(N, [dtype, dtype], [dtype], multiples=multiples, **options)
 
     def multiply(gate, up, Y, queue=None):
@@ -104,7 +106,7 @@ def build_swiglu_backward(N, *, dtype=f32, packed=False, **tuning):
     The outputs are dgate[M, N] and dup[M, N], or packed dx[M, 2 * N]. Arguments as for :func:`build_swiglu`.
     """
     multiples = (2 * N, N) * packed
-    options = sizes(N, dtype, tuning, FASTEST_BACKWARD)
+    options = sizes(N, dtype, tuning)
     plan = kit.RowPlan.make(N, [dtype] * 3, [dtype] * 2, multiples=multiples, **options)
 
     def backward(inputs, outputs, queue=None):

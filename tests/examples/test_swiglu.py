@@ -69,6 +69,22 @@ def test_parts_of_rows(dtype: ScalarType, packed: bool, tuning: dict[str, Any]) 
     assert right(3, 1024, dtype, packed=packed, schedule="late", **tuning)
 
 
+def test_wide_rows_are_divided() -> None:
+    """Parts have 4 KiB of a matrix or more; odd and narrow rows stay whole."""
+    for width, dtype, parts in (
+        (8192, f32, 8),
+        (8192, bf16, 4),
+        (14336, f32, 8),
+        (14336, bf16, 4),
+        (2048, f32, 2),
+        (333, f32, 1),
+        (40004, f32, 1),
+    ):
+        plan = kit.RowPlan.make(width, [dtype] * 2, [dtype], **swiglu.sizes(width, dtype, {}))
+        assert plan.parts == parts
+        assert (plan.design == "ring") == (parts > 1)
+
+
 def test_special_numbers() -> None:
     """NaN, infinities and gates far from zero give what the formula gives."""
     gate, up, _ = swiglu.make_inputs(1, 64)
