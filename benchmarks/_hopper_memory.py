@@ -20,37 +20,35 @@ TYPES = {f32: "float32", bf16: "bfloat16"}
 #: The least share of the copy's rate: of forward kernels by rows and type, and of backwards.
 TARGETS = {(8192, f32): 0.97, (8192, bf16): 0.97, (2048, f32): 0.95, (2048, bf16): 0.92}
 BACKWARD = 0.92
-#: A ring of rows in shared memory.
-RING: Mapping[str, Any] = {"design": "ring", "teams": 1, "stages": 2, "store": "bulk"}
-#: What the kernels are tuned over. First what was fastest so far: threads and registers, or rings.
+#: Rows in a ring of shared memory whose results threads store, or the copy engine.
+DIRECT: Mapping[str, Any] = {"design": "ring", "teams": 1, "stages": 2}
+RING: Mapping[str, Any] = {**DIRECT, "store": "bulk"}
+#: A CTA for each row, several on an SM in different phases; the hardware gives out the rows.
+ONE: Mapping[str, Any] = {**DIRECT, "stages": 1, "keep": False}
+#: What the kernels are tuned over: rows in registers, one row for each CTA, rows from a queue.
 TUNINGS: tuple[Mapping[str, Any], ...] = (
     {"threads": 512},
     {"threads": 1024},
-    {**RING, "threads": 512, "ctas": 132},
-    {**RING, "threads": 256, "ctas": 264},
-    {**RING, "threads": 256, "ctas": 264, "stages": 4},
-    # Rows from a queue: CTAs end together.
+    *({**ONE, "threads": 512, "resident": 2, "prefetch": ahead} for ahead in (0, 33, 66, 132)),
+    *({**ONE, "threads": 256, "resident": 4, "prefetch": ahead} for ahead in (0, 33, 66, 132)),
+    *({**ONE, "threads": threads, "resident": 1024 // threads, "store": "bulk"} for threads in (256, 512)),
+    # CTAs end together.
+    *({**DIRECT, "threads": 512, "ctas": 132, "queue": True, "prefetch": ahead} for ahead in (0, 33, 66)),
     {**RING, "threads": 512, "ctas": 132, "queue": True},
-    {**RING, "threads": 512, "ctas": 132, "stages": 4, "queue": True},
     {**RING, "threads": 256, "ctas": 264, "queue": True},
-    # A CTA for each row, several on an SM in different phases; the hardware gives out the rows.
-    {"threads": 256, "resident": 4, "keep": False},
-    {"threads": 512, "resident": 2, "keep": False},
-    {**RING, "threads": 256, "stages": 1, "keep": False, "resident": 4},
-    {**RING, "threads": 512, "stages": 1, "keep": False, "resident": 2},
 )
-#: Further ones of kernels that reduce: more rows in flight, for fewer threads or in more stages.
+#: Further ones of kernels that reduce: more rows in flight, vectors over the columns in registers.
 REDUCTIONS: tuple[Mapping[str, Any], ...] = (
-    {**RING, "threads": 128, "stages": 1, "held": 16, "keep": False, "resident": 5},
     {**RING, "threads": 256, "ctas": 264, "stages": 4, "queue": True},
-    {**RING, "threads": 512, "ctas": 132, "stages": 8, "queue": True},
-    {"threads": 128, "held": 16, "keep": False, "resident": 5},
+    {**DIRECT, "threads": 512, "ctas": 132, "stages": 3, "queue": True},
+    {**ONE, "threads": 512, "resident": 2, "prefetch": 66, "keep": True},
+    {**ONE, "threads": 256, "resident": 4, "prefetch": 66, "keep": True},
 )
 #: Further ones of kernels whose elements do not depend on each other: parts of rows.
 PARTS: tuple[Mapping[str, Any], ...] = (
-    {"threads": 256, "parts": 4, "resident": 6},
     {"threads": 128, "parts": 8, "resident": 12},
-    {**RING, "threads": 256, "ctas": 264, "parts": 4, "stages": 4},
+    *({**ONE, "threads": 128, "parts": parts, "resident": 8, "store": "bulk"} for parts in (4, 8)),
+    *({**ONE, "threads": 128, "parts": parts, "resident": 8} for parts in (4, 8)),
 )
 
 

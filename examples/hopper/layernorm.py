@@ -40,19 +40,17 @@ from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-from rows_harness import hopper, queued, simulated, type_of
+from rows_harness import hopper, one_row_ahead, queued, simulated, type_of
 
-#: What an H200 was fastest with, by the bytes of an element: rows in a ring.
-FASTEST = {
-    4: {"design": "ring", "threads": 256, "teams": 2, "ctas": 264, "stages": 2, "resident": None},
-    2: {"design": "ring", "threads": 256, "ctas": 264, "stages": 4, "store": "bulk", "resident": None},
-}
+#: What an H200 was fastest with in 16-bit types: rows in a ring.
+RING = {"design": "ring", "threads": 256, "ctas": 264, "stages": 4, "store": "bulk", "resident": None}
 
 
-def sizes(dtype, tuning, inputs=1):
-    """Return the options of the plan: the caller's, or else those that were fastest."""
+def sizes(N, dtype, tuning, inputs=1):
+    """Return the options of the plan: the caller's, or else those that were fastest: in f32 one-row CTAs."""
     tuning = queued(dtype, tuning)
-    return {"held": 2 * dtype.nbytes // inputs, **(tuning or {"prefer": FASTEST.get(dtype.nbytes)})}
+    prefer = one_row_ahead(N, dtype) if dtype is f32 else RING
+    return {"held": 2 * dtype.nbytes // inputs, **(tuning or {"prefer": prefer})}
 
 
 def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=False, **tuning):
@@ -73,7 +71,7 @@ def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fa
     matrices = [dtype] * (2 if residual else 1)
     # Without the hint ptxas gives up registers, and spills, for CTAs that it hopes to fit beside this one.
     resident = 1 if N * dtype.nbytes <= 512 * 64 else None
-    options = {"resident": resident, **sizes(dtype, tuning, len(matrices))}
+    options = {"resident": resident, **sizes(N, dtype, tuning, len(matrices))}
     plan = kit.RowPlan.make(N, matrices, matrices, **options)
 
     def words(piece):
@@ -287,7 +285,7 @@ def worst_error(x, weight, bias, y, **tuning):
     exact, (relative, tiny) = reference(x, weight, bias), rounding(y)
     mean, rstd = statistics_of(x)
     dtype, u = type_of(y), 2.0**-24
-    plan = kit.RowPlan.make(x.shape[1], [dtype], [dtype], **sizes(dtype, tuning))
+    plan = kit.RowPlan.make(x.shape[1], [dtype], [dtype], **sizes(x.shape[1], dtype, tuning))
     x, weight, bias = (each.astype(np.float64) for each in (x, weight, bias))
     shift = (plan.additions() + 2) * u * np.mean(np.abs(x), axis=1, keepdims=True)
     normal = np.abs(x - mean) * rstd

@@ -49,17 +49,16 @@ from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-from rows_harness import hopper, queued, simulated, type_of
+from rows_harness import hopper, one_row_ahead, queued, simulated, type_of
 
 KEPT = 8  # pieces of a row that a thread keeps in registers
-#: What an H200 was fastest with, by the bytes of an element.
-FASTEST = {4: {"threads": 1024}, 2: {"threads": 512}}
 
 
-def sizes(dtype, tuning, inputs=1):
-    """Return the options of the plan: the caller's, or else those that were fastest."""
+def sizes(N, dtype, tuning, inputs=1):
+    """Return the options of the plan: the caller's, or else those that were fastest, a CTA for each row."""
     tuning = queued(dtype, tuning)
-    return {"held": KEPT // inputs, **(tuning or {"prefer": FASTEST.get(dtype.nbytes)})}
+    prefer = one_row_ahead(N, dtype) or {"threads": 256 * dtype.nbytes}
+    return {"held": KEPT // inputs, **(tuning or {"prefer": prefer})}
 
 
 def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=False, **tuning):
@@ -75,10 +74,10 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fals
         statistics: store the factor of each row, which the backward needs.
         tuning: design and sizes, as for ``kit.RowPlan.make``: ``threads``, ``teams``, ``cluster``,
             ``design``, ``stages``, ``store``, ``ctas``, ``ahead``, ``held``, ``resident``, ``load_hint``,
-            ``store_hint``, ``keep``, ``queue`` (without residual and statistics).
+            ``store_hint``, ``keep``, ``prefetch``, ``queue`` (without residual and statistics).
     """
     matrices = [dtype] * (2 if residual else 1)
-    plan = kit.RowPlan.make(N, matrices, matrices, **sizes(dtype, tuning, len(matrices)))
+    plan = kit.RowPlan.make(N, matrices, matrices, **sizes(N, dtype, tuning, len(matrices)))
     rows = Tile("M", N, dtype)
 
     def norm(inputs, weight, outputs, factors, queue=None):
@@ -258,7 +257,7 @@ def worst_error(x, weight, y, **tuning):
     f16 has numbers only down to 2**-24.
     """
     exact, dtype = reference(x, weight), type_of(y)
-    plan = kit.RowPlan.make(x.shape[1], [dtype], [dtype], **sizes(dtype, tuning))
+    plan = kit.RowPlan.make(x.shape[1], [dtype], [dtype], **sizes(x.shape[1], dtype, tuning))
     relative = (plan.additions() / 2 + 4) * 2.0**-24 + 2.0**-22.9
     if dtype is not f32:
         relative += rounding(dtype)

@@ -4,19 +4,35 @@ from __future__ import annotations
 
 from pyptx import bf16, f16, f32
 
-__all__ = ["hopper", "one_row", "queued", "simulated", "type_of"]
+__all__ = ["hopper", "one_row", "one_row_ahead", "queued", "simulated", "type_of"]
 
+#: Threads of a CTA that has a row of its own: at most, and at least for each byte of an element.
+MOST, LEAST = 1024, 128
+#: Rows from one that a CTA loads to the one that L2 gets meanwhile: half as many as an H200 has SMs.
+AHEAD = 66
 #: What an H200 was fastest with for norms whose CTAs take rows from a queue, by the bytes of an element.
 QUEUED = {
-    4: {"design": "ring", "threads": 512, "teams": 1, "ctas": 132, "stages": 4, "store": "bulk"},
+    4: {"design": "ring", "threads": 512, "teams": 1, "ctas": 132, "stages": 2, "prefetch": AHEAD},
     2: {"design": "ring", "threads": 256, "teams": 1, "ctas": 264, "stages": 4, "store": "bulk"},
 }
 
 
 def one_row(threads):
     """Return options of CTAs with one row, which the copy engine brings and stores; 1024 threads on an SM."""
-    sizes = {"teams": 1, "stages": 1, "store": "bulk", "resident": 1024 // threads}
+    sizes = {"teams": 1, "stages": 1, "store": "bulk", "resident": max(1, MOST // threads)}
     return {"design": "ring", "threads": threads, **sizes}
+
+
+def one_row_ahead(N, dtype):
+    """Return options of such CTAs whose threads store, while the copy engine brings a later row into L2.
+
+    A thread has four pieces of 16 bytes or less: none are returned for rows that are too long for it.
+    """
+    pieces = -(-N * dtype.nbytes // 16)
+    threads = max(LEAST * dtype.nbytes, 32 * -(-pieces // (4 * 32)))
+    if threads > MOST:
+        return {}
+    return {**one_row(threads), "store": "direct", "keep": False, "prefetch": AHEAD}
 
 
 def simulated(kernel, *inputs, schedule="random", seed=0):

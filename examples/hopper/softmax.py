@@ -32,7 +32,7 @@ from pyptx import Tile, bench, bf16, f16, f32, kernel, kit, ptx, reg
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-from rows_harness import hopper, one_row, simulated, type_of
+from rows_harness import hopper, one_row, one_row_ahead, simulated, type_of
 
 
 def reciprocal(x):
@@ -41,13 +41,16 @@ def reciprocal(x):
     return found
 
 
-#: What an H200 was fastest with: a CTA for each row; of the backward by the bytes of an element.
-FASTEST, FASTEST_BACKWARD = one_row(256), {4: one_row(512), 2: one_row(256)}
+#: What an H200 was fastest with for the backward, by the bytes of an element: a CTA for each row.
+FASTEST_BACKWARD = {4: one_row(512), 2: one_row(256)}
 
 
-def forward_sizes(dtype, tuning):
-    """Return the options of the forward's plan: the caller's, or else what an H200 was fastest with."""
-    return {"held": 2 * dtype.nbytes, **(tuning or {"prefer": FASTEST})}
+def forward_sizes(N, dtype, tuning):
+    """Return the options of the forward's plan: the caller's, or else what an H200 was fastest with.
+
+    That is a CTA for each row, with more pieces for each of fewer threads where rows are very long.
+    """
+    return {"held": 2 * dtype.nbytes, **(tuning or {"prefer": one_row_ahead(N, dtype) or one_row(256)})}
 
 
 def build_softmax(N, *, dtype=f32, **tuning):
@@ -59,7 +62,7 @@ def build_softmax(N, *, dtype=f32, **tuning):
         tuning: design and sizes, as for ``kit.RowPlan.make``; ``held`` is 8 for f32 and 4 for 16 bits, so
             that a thread keeps at most 32 exponentials.
     """
-    plan = kit.RowPlan.make(N, [dtype], [dtype], **forward_sizes(dtype, tuning))
+    plan = kit.RowPlan.make(N, [dtype], [dtype], **forward_sizes(N, dtype, tuning))
 
     def softmax(X, Y, queue=None):
         stream = kit.RowStream(plan, X.extent(0), [X], [Y], fill=float("-inf"), queue=queue)
@@ -158,7 +161,7 @@ def worst_error(x, y, **tuning):
     """
     exact, (relative, tiny) = reference(x), rounding(y)
     dtype = type_of(y)
-    plan = kit.RowPlan.make(x.shape[1], [dtype], [dtype], **forward_sizes(dtype, tuning))
+    plan = kit.RowPlan.make(x.shape[1], [dtype], [dtype], **forward_sizes(x.shape[1], dtype, tuning))
     wide = x.astype(np.float64)
     d = np.max(wide, axis=1, keepdims=True) - wide
     u, additions = 2.0**-24, plan.additions()

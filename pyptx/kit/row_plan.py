@@ -59,6 +59,7 @@ class RowPlan:
         keep: whether a thread keeps its elements of vectors over the columns in registers.
         queue: whether CTAs take their rows from a queue.
         parts: parts of a row of the matrices that are worked on like rows.
+        prefetch: rows from one that a stage is filled with to the one that L2 gets meanwhile, or 0.
     """
 
     width: int
@@ -83,6 +84,7 @@ class RowPlan:
     keep: bool
     queue: bool
     parts: int
+    prefetch: int
 
     @staticmethod
     def make(
@@ -107,6 +109,7 @@ class RowPlan:
         keep: bool = True,
         queue: bool = False,
         parts: int = 1,
+        prefetch: int = 0,
         prefer: Mapping[str, Any] | None = None,
     ) -> RowPlan:
         """Check the numbers, choose those that are None, and return the plan. Records nothing.
@@ -145,6 +148,9 @@ class RowPlan:
             parts: a power of two that divides the width: that many parts of each row are worked on like rows
                 of their own, so that CTAs begin and end with less. For arithmetic in which no element depends
                 on another one.
+            prefetch: in a ring with one team, the copy engine also brings the row this many rows further on
+                into L2, with each row that it copies into a stage. Farther than half of the rows that are in
+                flight is too far: on an H200 as many as all of them cost 6 to 10%.
             prefer: further options, such as those that were measured to be fastest, for rows that have two
                 pieces or more for each thread, if they fit; else the plan is made without them.
 
@@ -223,6 +229,7 @@ class RowPlan:
             bool(keep),
             bool(queue),
             parts,
+            prefetch,
         )
         plan._check()
         return plan
@@ -237,6 +244,10 @@ class RowPlan:
             )
         if self.queue and (self.design != "ring" or self.teams > 1 or self.cluster > 1):
             raise SpecError("queue=True is for design='ring' with one team in a CTA and no cluster")
+        if type(self.prefetch) is not int or self.prefetch < 0:
+            raise SpecError(f"prefetch is {self.prefetch!r}: expected a number of rows, or 0")
+        if self.prefetch and (self.design != "ring" or self.teams > 1):
+            raise SpecError("prefetch= is for design='ring' with one team in a CTA")
         if self.design != "ring":
             return
         if type(self.stages) is not int or self.stages < 1:

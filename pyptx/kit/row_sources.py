@@ -235,12 +235,17 @@ class RingRows(RowSource):
         ptx.inst.mad.lo.u32(full, stage, 8, self._full)
         ptx.inst.mad.lo.u32(place, stage, plan.stage_bytes, self._stages)
         sizes = [self._size(matrix.dtype) for matrix in stream.inputs]
+        hints = {} if stream.load_policy is None else {"cache_hint": stream.load_policy}
+        if plan.prefetch:
+            later = index + plan.prefetch
+            with ptx.if_(later < stream.blocks):
+                for matrix, size in zip(stream.inputs, sizes, strict=True):
+                    ptx.cp.async_.bulk.prefetch(self._row_address(later, matrix), size, **hints)
         total: Reg | int = sizes[0]
         for size in sizes[1:]:
             total = total + size
         ptx.mbarrier.arrive_expect_tx(ptx.addr(full), total)
         offset = 0
-        hints = {} if stream.load_policy is None else {"cache_hint": stream.load_policy}
         for matrix, size in zip(stream.inputs, sizes, strict=True):
             source = self._row_address(index, matrix)
             ptx.cp.async_.bulk.load(ptx.addr(place, offset), source, size, ptx.addr(full), **hints)

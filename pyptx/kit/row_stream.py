@@ -10,7 +10,8 @@ piece by piece, and chooses a design by a number or a word::
                   rows ahead (``cp.async.bulk``, an mbarrier for each stage); the team reads them from there.
                   Results go from registers to global memory, or (``store="bulk"``) through shared memory by
                   the copy engine. With ``stages=1`` nothing goes around: a CTA for each row, which the engine
-                  brings, and the results take its place
+                  brings, and the results take its place. With ``prefetch`` the engine also brings a later
+                  row into L2, so that the wait of the CTA that takes it is short
 
     ring, row r
       team          wait full | ld.shared | reduce | st.shared | fence | barrier | row r+1 ...

@@ -19,6 +19,7 @@ DESIGNS: dict[str, dict[str, Any]] = {
     "ring": {"threads": 64, "teams": 2, "ctas": 2, "design": "ring", "stages": 3},
     "ring, not held": {"threads": 32, "ctas": 2, "design": "ring", "stages": 2, "held": 1},
     "ring, bulk stores": {"threads": 96, "ctas": 2, "design": "ring", "stages": 2, "store": "bulk"},
+    "ring, rows into L2": {"threads": 64, "ctas": 2, "design": "ring", "stages": 2, "prefetch": 2},
     "one stage": {"threads": 64, "teams": 2, "design": "ring", "stages": 1, "store": "bulk"},
     "cluster": {"threads": 32, "cluster": 4, "ctas": 1},
     "cluster, ring": {"threads": 32, "cluster": 2, "ctas": 2, "design": "ring", "store": "bulk"},

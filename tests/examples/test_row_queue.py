@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pyptx import ScalarType, bf16, f32
+from pyptx import ScalarType, bf16, f32, kit
 from pyptx.toolchain import Tool
 
 from .loading import load_example
@@ -82,3 +82,16 @@ def test_on_the_gpu(name: str, store: str, torch: Any) -> None:
         for _ in range(5):
             for one, other in zip(on_gpu(torch, queued, *arrays), expected, strict=True):
                 assert np.array_equal(one, other)
+
+
+def test_wide_rows_have_a_cta_each() -> None:
+    """The default: a CTA for each row, while L2 gets a later one; with a queue, persistent CTAs."""
+    for module, dtypes in ((rmsnorm, (f32, bf16)), (layernorm, (f32,)), (softmax, (f32, bf16))):
+        for dtype in dtypes:
+            sizes = getattr(module, "sizes", None) or module.forward_sizes
+            plan = kit.RowPlan.make(8192, [dtype], [dtype], **sizes(8192, dtype, {}))
+            found = plan.design, plan.stages, plan.threads, plan.resident, plan.prefetch, plan.store
+            threads = 128 * dtype.nbytes
+            assert found == ("ring", 1, threads, 1024 // threads, 66, "direct")
+    plan = kit.RowPlan.make(8192, [f32], [f32], **rmsnorm.sizes(8192, f32, {"queue": True}))
+    assert (plan.queue, plan.stages, plan.ctas, plan.prefetch) == (True, 2, 132, 66)

@@ -23,6 +23,7 @@ STREAMS: list[tuple[int, dict[str, Any]]] = [
     (264, {"threads": 32, "ctas": 2, "design": "ring", "stages": 3, "store": "bulk"}),
     (512, {"threads": 32, "ctas": 1, "design": "ring", "stages": 2, "store": "bulk", "held": 1}),
     (264, {"threads": 32, "design": "ring", "stages": 1}),
+    (264, {"threads": 32, "design": "ring", "stages": 1, "prefetch": 2}),
     (264, {"threads": 32, "teams": 2, "design": "ring", "stages": 1, "store": "bulk"}),
     (512, {"threads": 32, "design": "ring", "stages": 1, "store": "bulk", "held": 1}),
     (272, {"threads": 32, "cluster": 2, "design": "ring", "stages": 1, "store": "bulk"}),
@@ -163,6 +164,14 @@ def test_results_of_one_stage_take_the_place_of_the_row() -> None:
     assert plan_for(8192, (f32, f32, f32), {**tuning, "held": 1}).shared_bytes == 3 * 32768
 
 
+def test_l2_gets_the_row_that_a_later_cta_loads() -> None:
+    """One prefetch of each input for each copy, guarded by the number of rows."""
+    tuning = {"threads": 32, "design": "ring", "stages": 1, "prefetch": 66}
+    text = sums(256, (f32, f32, f32), tuning).ptx(M=100)
+    assert text.count("cp.async.bulk.prefetch.L2.global") == 2
+    assert "cp.async.bulk.prefetch" not in sums(256, (f32, f32, f32), {**tuning, "prefetch": 0}).ptx(M=100)
+
+
 @pytest.mark.parametrize("use", ["reduce", "vector", "numbers", "store", "column"])
 def test_what_needs_whole_rows(use: str) -> None:
     """Sums, vectors and numbers of rows are refused where a team has a part of one."""
@@ -209,6 +218,9 @@ def test_what_needs_whole_rows(use: str) -> None:
         (64, (f32, f32, f32), {"threads": 8, "design": "ring"}, "whole warps"),
         (66, (bf16, bf16, bf16), {"threads": 32, "design": "ring"}, "multiples of 16"),
         (64, (f32, f32, f32), {"at_once": 9}, "at_once is 9"),
+        (64, (f32, f32, f32), {"threads": 32, "design": "ring", "prefetch": -1}, "prefetch is -1"),
+        (64, (f32, f32, f32), {"threads": 32, "prefetch": 2}, "design='ring'"),
+        (64, (f32, f32, f32), {"threads": 32, "teams": 2, "design": "ring", "prefetch": 2}, "one team"),
         (64, (f32, f32, f32), {"load_hint": "evict"}, "load_hint"),
         (64, (f32, f32, f32), {"parts": 3}, "parts is 3"),
         (66, (f32, f32, f32), {"parts": 4}, "divides the width 66"),
