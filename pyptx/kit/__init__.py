@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from .division import fast_divmod
     from .group_tiles import GroupTile, GroupTiles
     from .groups import single_thread, single_warp, thread_group, warp_group, warp_index
+    from .guarded_softmax import GuardedSoftmax
     from .head_operand import HeadOperand, StageDescriptors
     from .key_blocks import BlockRange, KeyBlocks
     from .online_softmax import OnlineSoftmax, exp2_coefficients, exp2_polynomial
@@ -62,6 +63,7 @@ __all__ = [
     "Consumer",
     "GroupTile",
     "GroupTiles",
+    "GuardedSoftmax",
     "HeadOperand",
     "KeyBlocks",
     "LaunchControlTiles",
@@ -140,6 +142,7 @@ __getattr__ = lazily(
         "division": ("fast_divmod",),
         "group_tiles": ("GroupTile", "GroupTiles"),
         "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),
+        "guarded_softmax": ("GuardedSoftmax",),
         "head_operand": ("HeadOperand", "StageDescriptors"),
         "key_blocks": ("BlockRange", "KeyBlocks"),
         "online_softmax": ("OnlineSoftmax", "exp2_coefficients", "exp2_polynomial"),

@@ -18,6 +18,7 @@ from ..dsl import Reg, RegArray, ptx, reg
 from ..dsl.operands import Addr
 from ..dsl.units.fragments import Fragment
 from .row_reductions import across_lanes, row_reduce
+from .softmax_rows import divide_rows, finite_or_zero, scale_rows
 from .wgmma_epilogue import check_accumulator
 
 __all__ = ["OnlineSoftmax", "exp2_coefficients", "exp2_polynomial"]
@@ -207,7 +208,7 @@ class OnlineSoftmax:
             if not first:
                 self._move(row, new, masked)
             ptx.inst.mov.f32(self.maximum[row], new)
-            safe = self._safe(new) if masked else new
+            safe = finite_or_zero(new) if masked else new
             if self.offset:
                 ptx.inst.fma.rn.f32(scaled[row], safe, self._opposite, self.offset)
             else:
@@ -236,18 +237,11 @@ class OnlineSoftmax:
             else:
                 ptx.inst.fma.rn.f32(total, total, factor, part)
 
-    def _safe(self, maximum: Reg) -> Reg:
-        """Return the maximum, or 0 for a row that is masked altogether: -infinity minus itself is NaN."""
-        safe, empty = reg.scalar(f32), reg.scalar(pred)
-        ptx.inst.setp.eq.f32(empty, maximum, -_INFINITY)
-        ptx.inst.selp.f32(safe, 0.0, maximum, empty)
-        return safe
-
     def _move(self, row: int, new: Reg, masked: bool) -> None:
         """Compute the factor of a row whose maximum becomes ``new``, which lazy keeps where it can."""
         old, factor = self.maximum[row], self.factor[row]
         distance = reg.scalar(f32)
-        ptx.inst.sub.rn.f32(distance, old, self._safe(new) if masked else new)
+        ptx.inst.sub.rn.f32(distance, old, finite_or_zero(new) if masked else new)
         ptx.inst.mul.rn.f32(distance, distance, self.base2)
         ptx.inst.ex2.approx.ftz.f32(factor, distance)
         if self.lazy is not None:
@@ -279,14 +273,10 @@ class OnlineSoftmax:
         """
         check_accumulator(o)
         if self._moves is None:
-            self._multiply(o, self.factor)
+            scale_rows(o, self.factor)
         else:
             with ptx.if_(self._moves):
-                self._multiply(o, self.factor)
-
-    def _multiply(self, o: Fragment, factors: RegArray) -> None:
-        for i, value in enumerate(o):
-            ptx.inst.mul.rn.f32(value, value, factors[0 if o.row(i) == o.row(0) else 1])
+                scale_rows(o, self.factor)
 
     def add_lanes(self) -> None:
         """Add the sums of the lanes that share a row, behind the last block. Records two ``shfl`` and ``add``
@@ -308,19 +298,4 @@ class OnlineSoftmax:
             factor: an f32 register with a further factor of O.
         """
         self.add_lanes()
-        inverse, lse = reg.array(f32, 2), reg.array(f32, 2)
-        for row in range(2):
-            total, empty = self.total[row], reg.scalar(pred)
-            ptx.inst.setp.eq.f32(empty, total, 0.0)
-            ptx.inst.rcp.approx.ftz.f32(inverse[row], total)
-            ptx.inst.mov.f32(inverse[row], 0.0, pred=empty)
-            if factor is not None:
-                ptx.inst.mul.rn.f32(inverse[row], inverse[row], factor)
-            ptx.inst.lg2.approx.ftz.f32(lse[row], total)
-            if self.offset:
-                ptx.inst.sub.rn.f32(lse[row], lse[row], self.offset)
-            ptx.inst.mul.rn.f32(lse[row], lse[row], math.log(2))
-            ptx.inst.fma.rn.f32(lse[row], self.maximum[row], self.scale, lse[row])
-            ptx.inst.mov.f32(lse[row], -_INFINITY, pred=empty)
-        self._multiply(o, inverse)
-        return lse
+        return divide_rows(o, self.maximum, self.total, self.scale, offset=self.offset, factor=factor)
