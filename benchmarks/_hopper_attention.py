@@ -45,7 +45,7 @@ LENGTHS = (2048, 4096, 8192, 16384)
 #: Head dim: blocks of keys and consumer warpgroups to try.
 CHOICES = {
     64: ((128, 3), (128, 2), (192, 2), (176, 3)),
-    128: ((176, 2), (128, 2), (128, 3), (112, 3)),
+    128: ((176, 2), (160, 2), (128, 2), (128, 3), (112, 3)),
     256: ((80, 2), (64, 2), (96, 2)),
 }
 
@@ -56,22 +56,28 @@ def _forward(S: int, D: int, **options: Any) -> Composed:
     return Composed(lambda q, k, v: kernel(q, k, v)[0], [(kernel, {})])
 
 
+def _loops(D: int) -> Iterator[dict[str, Any]]:
+    """Yield the options of the loop through the keys."""
+    if D < 256:
+        yield {"parts": True}
+    for overlap in (False, True):
+        for polynomials in (0, 8, 16):
+            yield {"parts": False, "overlap": overlap, "polynomials": polynomials}
+
+
 def _candidates(S: int, D: int, causal: bool) -> dict[str, Any]:
     found = {}
     for block, consumers in CHOICES[D]:
-        for overlap in (False, True):
+        for loop in _loops(D):
             for pingpong in (False, True):
-                for polynomials in (0, 8, 16):
-                    options = {"overlap": overlap, "pingpong": pingpong, "polynomials": polynomials}
-                    name = f"{block}x{consumers}" + "".join(
-                        f" {key}={value}" for key, value in options.items() if value
-                    )
-                    try:
-                        found[name] = _forward(
-                            S, D, causal=causal, block=block, consumers=consumers, **options
-                        )
-                    except SpecError:  # a combination that does not fit
-                        continue
+                options = {**loop, "pingpong": pingpong}
+                name = f"{block}x{consumers}" + "".join(
+                    f" {key}={value}" for key, value in options.items() if value
+                )
+                try:
+                    found[name] = _forward(S, D, causal=causal, block=block, consumers=consumers, **options)
+                except SpecError:  # a combination that does not fit
+                    continue
     return found
 
 

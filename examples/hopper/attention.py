@@ -18,6 +18,10 @@ operand A of the second product::
                               wait for S_j, free K_j; softmax of S_j          <- the second product runs
                               wait for O, free V_(j-1); P_j = S_j in 16 bits; O *= factor of the maximum
 
+In 16 bits, heads of 64 and 128 go through each block in two parts (:mod:`attention_parts`): the products of
+one part run under the softmax of the other, and maxima are computed only where a sum of exponentials is
+large.  What follows is the loop without parts.
+
 With ``overlap=False`` the order is O, S, softmax, and no product of a warpgroup runs during its softmax.
 With ``pingpong=True`` named barriers let the warpgroups start their products in turn, so that the softmax of
 one runs under the products of another.
@@ -36,7 +40,8 @@ The rules that make it correct:
 * Q's part of shared memory is loaded for the next tile when all products of this tile's scores have
   completed; with ``staging="q"`` only when O, which is stored through the same bytes, has been read by TMA.
 
-Sums: :class:`pyptx.kit.OnlineSoftmax` has the order of a row's sum; O adds a block's products in the order of
+Sums: :class:`pyptx.kit.OnlineSoftmax` and, in parts, :class:`pyptx.kit.GuardedSoftmax` have the order of a
+row's sum; O adds a block's products in the order of
 wgmma, blocks from the last to the first.  Results do not depend on the number of CTAs or on the schedule.
 
 Special values: NaN and +infinity in a row's scores make the row NaN, as in a softmax by the book.  A row that
@@ -58,6 +63,7 @@ from types import SimpleNamespace
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
+from attention_parts import PartedKeys
 from attention_reference import hopper, make_inputs, measure, reference, verify
 from attention_tuning import DEFAULTS, LARGEST_POWER, ROWS, tuning
 
@@ -89,6 +95,7 @@ def build_attention(
     consumers=None,
     stages=2,
     ctas=132,
+    parts=None,
     overlap=True,
     pingpong=None,
     lazy=None,
@@ -122,10 +129,14 @@ def build_attention(
         consumers: consumer warpgroups of 64 rows, 1 to 3.
         stages: depth of the rings of K and of V.
         ctas: number of CTAs that share the tiles; 132 fill an H100 or H200.
+        parts: whether each block of keys is worked on in two parts, and maxima are computed only where a sum
+            of exponentials is large (:mod:`attention_parts`); 16-bit types. Default: as an H200 was fastest,
+            unless ``overlap=False``, ``pin`` or ``polynomials`` ask for the other loop.
         overlap: whether the scores of the next block are multiplied under the softmax of this one.
         pingpong: whether warpgroups start their products in turn.
         polynomials, degree: as for :class:`pyptx.kit.OnlineSoftmax`.
-        lazy: as there; 0 rescales wherever a maximum moves.
+        lazy: as there; 0 rescales wherever a maximum moves. With ``parts`` the ``limit`` of
+            :class:`pyptx.kit.GuardedSoftmax`.
         pack: whether the H / Hk query heads of a K/V head are neighboring rows of a tile; H / Hk divides 16.
         staging: ``"own"`` stores O through shared memory of its own, ``"q"`` through that of Q.
         section: number of heads (with ``pack``: of K/V heads) that are worked on together; default: as
@@ -144,9 +155,13 @@ def build_attention(
         SpecError: a combination that is not built.
     """
     Sk, Hk, narrow = Sk or S, Hk or H, dtype is e4m3
-    options = (block, consumers, staging, pingpong, lazy, pin)
+    if parts is None and not (overlap and not polynomials):
+        parts = False
+    options = (block, consumers, staging, pingpong, lazy, pin, parts)
     tuned = tuning(H, D, Hk, dtype, causal, window, *options, packed=H // Hk if pack else 1)
     block, consumers, staging, pingpong = tuned.block, tuned.consumers, tuned.staging, tuned.pingpong
+    if tuned.parts and (polynomials or not overlap):
+        raise SpecError("parts with polynomials, or without overlap: not built")
     packed = tuned.packed
     depth = 32 // dtype.nbytes  # keys of one product
     scale = D**-0.5 if scale is None else scale
@@ -295,22 +310,9 @@ def build_attention(
             group = warpgroup - 1
             leader = ptx.warp.elect()
             lane = ptx.special.laneid()
-            s, o = ptx.wgmma.accumulator(n=block), ptx.wgmma.accumulator(n=D)
-            p = [ptx.wgmma.fragment(dtype) for _ in range(block // depth)]
-            softmax = kit.OnlineSoftmax(
-                s,
-                scale=reg.scalar(f32, name="scale") if narrow else scale,
-                offset=LARGEST_POWER - (tuned.lazy or 0) if narrow else 0,
-                lazy=tuned.lazy,
-                polynomials=polynomials,
-                degree=degree,
-            )
+            o = ptx.wgmma.accumulator(n=D)
             q_steps = load_q.descriptors(tile_q[group]).steps()
-            desc_k = load_kv.descriptors(tile_k[0])
-            desc_v = turned.descriptors(tile_t[0]) if narrow else load_kv.descriptors(tile_v[0], "MN")
-            from_k, from_v = k_ring.consumer(), (t_ring if narrow else v_ring).consumer()
             q_slot, q_phase = q_ring.slot(group), reg.scalar(u32, init=0)
-            started = reg.scalar(pred)  # whether O has a value that products add to
             # Row of this thread's element 0 in the tile, and its column.
             row = ((warp - 4) * 16 + (lane >> 2)).view(s32)
             column = ((lane & 3) * 2).view(s32)
@@ -318,6 +320,34 @@ def build_attention(
                 turn, next_turn = group + 1, ptx.selp(1, group + 2, group == consumers - 1)
                 with ptx.if_(group == consumers - 1):
                     ptx.bar.arrive(next_turn, 256)
+            if tuned.parts:
+                softmax = kit.GuardedSoftmax(scale=scale, limit=tuned.lazy or 0)
+                parted = PartedKeys(
+                    o,
+                    softmax,
+                    load_kv,
+                    (tile_k, k_ring),
+                    (tile_v, v_ring),
+                    mask=(tuned.left, tuned.right),
+                    leader=leader,
+                    turns=(turn, next_turn) if pingpong else None,
+                )
+                from_v = parted.this_v
+            else:
+                s = ptx.wgmma.accumulator(n=block)
+                p = [ptx.wgmma.fragment(dtype) for _ in range(block // depth)]
+                softmax = kit.OnlineSoftmax(
+                    s,
+                    scale=reg.scalar(f32, name="scale") if narrow else scale,
+                    offset=LARGEST_POWER - (tuned.lazy or 0) if narrow else 0,
+                    lazy=tuned.lazy,
+                    polynomials=polynomials,
+                    degree=degree,
+                )
+                desc_k = load_kv.descriptors(tile_k[0])
+                desc_v = turned.descriptors(tile_t[0]) if narrow else load_kv.descriptors(tile_v[0], "MN")
+                from_k, from_v = k_ring.consumer(), (t_ring if narrow else v_ring).consumer()
+                started = reg.scalar(pred)  # whether O has a value that products add to
 
             def start_scores(slot):
                 for i, (a, b) in enumerate(zip(q_steps, desc_k.steps(slot.index), strict=True)):
@@ -362,6 +392,41 @@ def build_attention(
                 softmax.rescale(o)
                 ptx.inst.setp.eq.u32(started, 0, 0)
 
+            def clear_behind(tile, key):
+                """Store zeros to V behind the end of the keys: it may hold anything, and 0 * NaN is NaN."""
+                with ptx.if_(key + block > tile.sequence.keys):
+                    first = ptx.max(tile.sequence.keys - key, 0).view(u32)
+                    v_slot = from_v.acquire()
+                    thread = ptx.special.tid.x() - 128
+                    load_kv.clear(tile_v[v_slot.index], first, thread=thread, threads=128 * consumers)
+                    ptx.fence.proxy_async("shared::cta")
+                    ptx.bar.sync(7, 128 * consumers)
+
+            def compute_in_parts(tile):
+                tile.places = [(row + 8 * below) // packed + (tile.first + tile.behind) for below in range(2)]
+                tile.column = column
+                ptx.mbarrier.wait(q_slot.full, q_phase)
+                if not where.exact:
+                    clear_behind(tile, tile.blocks.end * block - block)
+                begin = group.view(s32) * (ROWS // packed) + tile.first
+                mine = blocks.of(begin + tile.behind, ROWS // packed, tile.sequence.keys)
+                # Rows behind the last query, of a warpgroup that has no others.
+                some = nullcontext
+                if (ragged or S % positions) and (staging == "own" or ragged):
+                    some = partial(ptx.if_, begin < tile.sequence.queries)
+                with some():
+                    if blocks.banded:
+                        parted.leave_out(tile.blocks.end - mine.end)
+                    parted.run(tile, q_steps, mine, cut=cut)
+                if some is not nullcontext:
+                    with ptx.else_():
+                        parted.leave_out(tile.blocks.end - tile.blocks.first)
+                if staging == "own" or ragged:
+                    ptx.mbarrier.arrive(q_slot.empty, pred=leader)
+                ptx.inst.xor.b32(q_phase, q_phase, 1)
+                with some():
+                    epilogue(tile, softmax.finish(o))
+
             def compute(tile):
                 key = reg.scalar(s32)
                 key.set(tile.blocks.end * block - block)
@@ -380,14 +445,7 @@ def build_attention(
                 ptx.wgmma.wait_group(0)
                 from_k.release(pred=leader)
                 if not where.exact:
-                    # V behind the end may hold anything, and 0 * NaN is NaN.
-                    with ptx.if_(key + block > tile.sequence.keys):
-                        first = ptx.max(tile.sequence.keys - key, 0).view(u32)
-                        v_slot = from_v.acquire()
-                        thread = ptx.special.tid.x() - 128
-                        load_kv.clear(tile_v[v_slot.index], first, thread=thread, threads=128 * consumers)
-                        ptx.fence.proxy_async("shared::cta")
-                        ptx.bar.sync(7, 128 * consumers)
+                    clear_behind(tile, key)
                 if cut:
                     blocks.mask(s, tile.places, key, tile.sequence.keys, column)
                 softmax.block(first=True, masked=cut)
@@ -412,8 +470,10 @@ def build_attention(
                 from_v.release(pred=leader)
                 ptx.inst.xor.b32(q_phase, q_phase, 1)
 
-                # --- epilogue: O through shared memory, the logarithms directly ---------------
-                lse = softmax.finish(o, factor=factor_v)
+                epilogue(tile, softmax.finish(o, factor=factor_v))
+
+            # --- epilogue: O through shared memory, the logarithms directly -------------------
+            def epilogue(tile, lse):
                 for below, value in enumerate(lse):
                     position, member = kit.fast_divmod((row + 8 * below).view(u32), packed)
                     position = position.view(s32) + tile.first
@@ -460,7 +520,7 @@ def build_attention(
             with work.loop() as index:
                 tile = place(index)
                 with unless_empty(tile):
-                    compute(tile)
+                    (compute_in_parts if tuned.parts else compute)(tile)
             kit.wgmma_epilogue.settle(leader)
             if pingpong:
                 with ptx.if_(group == 0):

@@ -37,6 +37,7 @@ SMALL: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 1, 64, 64), {"consumers": 1, "block": 64, "causal": True}),
     ((1, 1, 64, 64), {"consumers": 1, "block": 32, "Sk": 100, "window": (20, 10)}),
     ((1, 4, 20, 64), {"consumers": 1, "block": 32, "Sk": 50, "Hk": 1, "pack": True, "ctas": 1}),
+    ((1, 1, 64, 64), {"consumers": 1, "block": 32, "Sk": 100, "window": (20, 10), "parts": False}),
 ]
 
 
@@ -63,6 +64,14 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 1, 130, 128), {"block": 176, "pin": True, "stages": 1, "scale": 0.3}),
     ((1, 2, 260, 64), {"block": 64, "consumers": 2, "causal": True, "overlap": False, "pingpong": False}),
     ((1, 1, 260, 64), {"block": 128, "stages": 3, "order": "bhsd", "dtype": f16}),
+    # In two parts: of unequal length, maxima that always move, warpgroups without rows, in turn or not.
+    ((1, 2, 400, 64), {"block": 112, "causal": True, "ctas": 1, "lazy": 0.0}),
+    ((1, 1, 260, 128), {"block": 80, "causal": True, "pingpong": True, "dtype": f16}),
+    ((1, 2, 260, 64), {"block": 64, "pingpong": False, "staging": "q", "stages": 1}),
+    # The other loop.
+    ((1, 2, 200, 64), {"block": 48, "causal": True, "parts": False}),
+    ((1, 1, 192, 128), {"block": 64, "causal": True, "ctas": 1, "parts": False, "pingpong": True}),
+    ((2, 16, 9, 64), {"Sk": 60, "Hk": 1, "block": 32, "consumers": 2, "pack": True, "parts": False}),
     ((1, 1, 128, 128), {"dtype": e4m3, "block": 64, "ctas": 1}),
     ((1, 4, 100, 128), {"dtype": e4m3, "Hk": 2, "block": 96, "causal": True, "consumers": 1}),
     ((1, 2, 200, 128), {"dtype": e4m3, "block": 128, "causal": True, "order": "bhsd"}),
@@ -268,6 +277,9 @@ TIMED: list[tuple[int, dict[str, Any]]] = [
     (256, {}),
     (128, {"causal": True, "lazy": 8.0, "polynomials": 4, "pin": True}),
     (128, {"causal": True, "overlap": False}),
+    (128, {"causal": True, "block": 160}),
+    (128, {"parts": False, "block": 160, "pingpong": True}),
+    (64, {"causal": True, "parts": False, "pin": True}),
     (64, {"polynomials": 8, "lazy": 8.0, "dtype": f16}),
     (128, {"window": (1024, 0)}),
     (128, {"causal": True, "Hk": 4, "pack": True}),
@@ -294,7 +306,8 @@ def test_assembles_as_it_was_meant(D: int, options: dict[str, Any], ptxas: Tool)
 @pytest.mark.full
 def test_the_main_loop_is_lean(ptxas: Tool, nvdisasm: Tool) -> None:
     """For each element one FFMA, one MUFU, one FMNMX and one FADD; half an F2FP; one FMUL for O."""
-    lines = attention.build_attention(4, 16, 4096, 128, causal=True).sass().splitlines()
+    kernel = attention.build_attention(4, 16, 4096, 128, causal=True, parts=False)
+    lines = kernel.sass().splitlines()
     turns = [number for number, line in enumerate(lines) if "WARPGROUP.DEPBAR.LE gsb0, 0x1" in line]
     # From the wait for the scores in the loop without masks, the last one, to its branch back.
     ends = [n for n in range(turns[-1], len(lines)) if " BRA " in lines[n]]
@@ -304,6 +317,31 @@ def test_the_main_loop_is_lean(ptxas: Tool, nvdisasm: Tool) -> None:
         assert elements <= loop.count(f" {name}") <= elements + most, name
     assert loop.count(" F2FP") == elements // 2
     assert loop.count(" MOV ") + loop.count("IMAD.MOV") <= 4
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("D", [64, 128])
+def test_the_loop_in_parts_is_lean(D: int, ptxas: Tool, nvdisasm: Tool) -> None:
+    """Between the products of one part and the vote of the other: no maximum, and no wait but at the end."""
+    lines = attention.build_attention(4, 16, 4096, D).sass().splitlines()
+    products = [n for n, line in enumerate(lines) if "HGMMA" in line and "gsb0" in line]
+    votes = [n for n, line in enumerate(lines) if "VOTE.ANY" in line]
+    found = 0
+    for start in products:
+        vote = next((n for n in votes if n > start), None)
+        between = "\n".join(lines[start + 1 : vote])
+        elements = between.count(" MUFU.EX2")
+        if vote is None or "HGMMA" in between or elements != 32:
+            continue
+        found += 1
+        assert " FMNMX" not in between
+        assert elements <= between.count(" FFMA") <= elements + 2
+        assert elements - 2 <= between.count(" FADD") <= elements + 2
+        assert between.count(" F2FP") == elements // 2
+        # The wait for the products stands behind the exponentials.
+        wait = between.index("WARPGROUP.DEPBAR.LE gsb0, 0x0")
+        assert between.rindex(" MUFU.EX2") < wait
+    assert found >= 2
 
 
 def test_text_does_not_grow_with_the_problem() -> None:
@@ -320,6 +358,10 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((1, 4, 64, 64), {"Hk": 3}, "Hk a divisor of H"),
         ((1, 1, 64, 64), {"block": 40}, "block = 40"),
         ((1, 1, 64, 64), {"consumers": 4}, "consumers = 4"),
+        ((1, 1, 64, 64), {"block": 16, "parts": True}, "parts with block = 16"),
+        ((1, 1, 64, 128), {"dtype": e4m3, "parts": True}, "in e4m3: expected a 16-bit type"),
+        ((1, 1, 64, 64), {"parts": True, "polynomials": 4}, "parts with polynomials"),
+        ((1, 1, 64, 64), {"parts": True, "overlap": False}, "without overlap"),
         ((1, 1, 64, 64), {"consumers": 1, "pingpong": True}, "no other to take turns"),
         ((1, 3, 64, 64), {"Hk": 1, "pack": True}, "expected 1, 2, 4, 8 or 16"),
         ((1, 1, 64, 64), {"staging": "v"}, "staging is 'v'"),

@@ -32,6 +32,8 @@ DEFAULTS = {
     128: Choice(160, 128, 2, "own", True),
     256: Choice(64, 64, 2, "q", False, lazy=8.0),
 }
+#: the same where blocks are worked on in two parts, 16-bit types
+IN_PARTS = {64: Choice(128, 128, 3, "own", True, lazy=8.0), 128: Choice(128, 128, 2, "own", False, lazy=8.0)}
 #: the same for e4m3, whose block is a multiple of 32
 DEFAULTS_8 = {128: Choice(192, 128, 2, "own", True), 256: Choice(128, 128, 2, "own", False)}
 #: consumer warpgroups: registers of a thread of the producer's and of a consumer's warpgroup
@@ -39,7 +41,7 @@ REGISTERS = {1: (56, 256), 2: (24, 240), 3: (32, 160)}
 LARGEST_POWER = 8  # exponentials in e4m3 are at most 2**8; the largest number is 448
 
 
-def tuning(H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong, lazy, pin, packed):
+def tuning(H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong, lazy, pin, parts, packed):
     """Return what ``build_attention`` was given, with defaults for None, and the registers of the roles.
 
     The bounds of the mask are ``left`` and ``right``, as of :class:`pyptx.kit.KeyBlocks`.
@@ -58,18 +60,26 @@ def tuning(H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong,
     left, right = window or (None, None)
     if causal:
         right = 0 if right is None else min(right, 0)
-    chosen = defaults[D]
+    depth = 32 // dtype.nbytes
+    few = block is not None and block <= depth
+    if parts is None:
+        parts = D in IN_PARTS and not (narrow or pin or few)
+    if parts and (narrow or pin or few):
+        raise SpecError(
+            f"parts with block = {block} and pin = {pin} in {dtype}: expected a 16-bit type, no pin, and "
+            f"more than {depth} keys"
+        )
+    chosen = IN_PARTS.get(D, defaults[D]) if parts else defaults[D]
     block = block or (chosen.block if left is right is None else chosen.cut_block)
     consumers = consumers or chosen.consumers
     staging = staging or chosen.staging
     lazy = chosen.lazy if lazy is None else lazy
-    pin = chosen.pin if pin is None else pin
+    pin = (chosen.pin and not parts) if pin is None else pin
     if consumers not in REGISTERS:
         raise SpecError(f"consumers = {consumers}: expected 1, 2 or 3 warpgroups")
     pingpong = chosen.pingpong and consumers > 1 if pingpong is None else pingpong
     if pingpong and consumers == 1:
         raise SpecError("pingpong with one consumer warpgroup: there is no other to take turns with")
-    depth = 32 // dtype.nbytes
     if block % depth or not depth <= block <= 256:
         raise SpecError(f"block = {block}: expected a multiple of {depth} keys, up to 256")
     if staging not in ("own", "q") or (narrow and staging == "q"):
@@ -86,6 +96,7 @@ def tuning(H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong,
         pingpong=pingpong,
         lazy=lazy,
         pin=pin,
+        parts=parts,
         left=left,
         right=right,
         packed=packed,
