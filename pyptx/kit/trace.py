@@ -168,7 +168,12 @@ class Trace:
         return (torch.zeros(self._shape, dtype=torch.int32, device=device).view(torch.uint32),)
 
     def timeline(
-        self, buffers: tuple[Any, ...], *, title: str = "trace", simulated: bool = False
+        self,
+        buffers: tuple[Any, ...],
+        *,
+        title: str = "trace",
+        simulated: bool = False,
+        aligned: bool = True,
     ) -> Timeline:
         """Return the timeline of the marks in a buffer, after the kernel has ended.
 
@@ -181,6 +186,7 @@ class Trace:
             buffers: what :meth:`buffers` returned.
             title: what ran, for people.
             simulated: True after a run in the simulator, whose clock counts its own steps.
+            aligned: False for the cycles of each multiprocessor from its first warp on, without alignment.
 
         Raises:
             SpecError: the trace is off, or the buffer is not one of its buffers.
@@ -197,7 +203,8 @@ class Trace:
         words = given if isinstance(given, np.ndarray) else given.cpu().numpy()
         from .trace_reader import timeline_of
 
-        return timeline_of(words.reshape(self.ctas, self.warps, -1), self.names, title, simulated=simulated)
+        shaped = words.reshape(self.ctas, self.warps, -1)
+        return timeline_of(shaped, self.names, title, simulated=simulated, aligned=aligned)
 
     # --- in the kernel ----------------------------------------------------------------------------
 

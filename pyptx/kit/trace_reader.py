@@ -39,12 +39,20 @@ class _Warp:
 
 
 def timeline_of(
-    words: NDArray[np.uint32], names: Sequence[MarkName], title: str, *, simulated: bool
+    words: NDArray[np.uint32],
+    names: Sequence[MarkName],
+    title: str,
+    *,
+    simulated: bool = False,
+    aligned: bool = True,
 ) -> Timeline:
-    """Return the timeline of a buffer of shape [CTAs, warps, words of a warp]."""
+    """Return the timeline of a buffer of shape [CTAs, warps, words of a warp].
+
+    With ``aligned`` the clocks of multiprocessors are aligned by the timer, if that is possible.
+    """
     warps = [_read(cta, index, words[cta, index]) for cta, index in np.ndindex(*words.shape[:2])]
     started = [warp for warp in warps if warp is not None]
-    unit, rate, starts = _scale(started, simulated=simulated)
+    unit, rate, starts = _scale(started, simulated=simulated, aligned=aligned)
     reader = _Reader(names)
     for warp in started:
         reader.add(warp, (warp.times() - starts[warp.sm]) * rate)
@@ -72,7 +80,9 @@ def _read(cta: int, index: int, words: NDArray[np.uint32]) -> _Warp | None:
     return _Warp(cta, int(header[1]), index, clocks, kept, newest - len(kept), ended)
 
 
-def _scale(warps: Sequence[_Warp], *, simulated: bool) -> tuple[str, float, dict[int, float]]:
+def _scale(
+    warps: Sequence[_Warp], *, simulated: bool, aligned: bool
+) -> tuple[str, float, dict[int, float]]:
     """Return the unit, the length of a cycle in it, and for each multiprocessor the clock at time 0."""
     pairs: dict[int, list[tuple[int, int]]] = {}
     for warp in warps:
@@ -82,7 +92,7 @@ def _scale(warps: Sequence[_Warp], *, simulated: bool) -> tuple[str, float, dict
         return "order", 1.0, dict.fromkeys(pairs, float(first))
     spans = [(max(its)[0] - min(its)[0], max(its)[1] - min(its)[1]) for its in pairs.values()]
     cycles, nanoseconds = sum(span[0] for span in spans), sum(span[1] for span in spans)
-    if not cycles or not nanoseconds or not any(warp.ended for warp in warps):
+    if not aligned or not cycles or not nanoseconds or not any(warp.ended for warp in warps):
         return "cycles", 1.0, {sm: float(min(its)[0]) for sm, its in pairs.items()}
     rate = nanoseconds / cycles
     zero = min(timer for its in pairs.values() for _, timer in its)
