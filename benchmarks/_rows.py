@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import json
 import math
 import select
 import subprocess
@@ -22,6 +21,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _kept import keep, kept
 
 __all__ = [
     "Composed",
@@ -156,23 +156,19 @@ class Results:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.known: dict[tuple[str, str], Measured] = {}
-        if path.exists():
-            for line in path.read_text(encoding="utf-8").splitlines():
-                given = json.loads(line)
-                speeds = {
-                    name: Speed(**{**each, "times": tuple(each["times"])})
-                    for name, each in given["speeds"].items()
-                }
-                self._keep(Measured(**{**given, "speeds": speeds, "ours": tuple(given["ours"])}))
+        for given in kept(path):
+            speeds = {
+                name: Speed(**{**each, "times": tuple(each["times"])})
+                for name, each in given["speeds"].items()
+            }
+            self._keep(Measured(**{**given, "speeds": speeds, "ours": tuple(given["ours"])}))
 
     def _keep(self, result: Measured) -> None:
         self.known[result.row, result.protocol] = result
 
     def add(self, result: Measured) -> None:
         self._keep(result)
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        with self.path.open("a", encoding="utf-8") as file:
-            file.write(json.dumps(asdict(result)) + "\n")
+        keep(self.path, asdict(result))
 
 
 def ours_of(row: Row, candidates: bool) -> dict[str, Callable[..., Any]]:

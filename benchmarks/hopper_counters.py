@@ -22,6 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from _kept import keep, kept
 from _measured import COUNTED
 from _rows import OURS
 from hopper import ROWS, chosen
@@ -111,7 +112,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="print what --out has as a table and stop")
     options = parser.parse_args()
     if options.page:
-        print(page([json.loads(line) for line in options.out.read_text(encoding="utf-8").splitlines()]))
+        print(page(list(kept(options.out))))
         return
     if options.work:
         work(options.rows, options.ours)
@@ -134,8 +135,7 @@ def main() -> None:
     for line in lines:
         print(json.dumps(line))
     if options.out:
-        with options.out.open("a", encoding="utf-8") as file:
-            file.writelines(f"{json.dumps(line)}\n" for line in lines)
+        keep(options.out, *lines)
 
 
 if __name__ == "__main__":

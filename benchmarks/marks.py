@@ -13,7 +13,6 @@ marks read the clock of the timed machine, at the frequency that the marks of th
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -22,6 +21,7 @@ from typing import Any
 
 import numpy as np
 from _examples import load_example
+from _kept import keep, kept
 
 from pyptx import bf16, kit
 from pyptx.timeline import Timeline
@@ -160,10 +160,10 @@ def main() -> None:
     given = parser.parse_args()
     if given.record:
         entries = [measured(shape) for shape in SHAPES]
-        given.file.write_text("".join(json.dumps(entry) + "\n" for entry in entries))
+        given.file.unlink(missing_ok=True)
+        keep(given.file, *entries)
         return
-    for line in given.file.read_text().splitlines():
-        entry = json.loads(line)
+    for entry in kept(given.file):
         compare(entry, predicted(entry["shape"], entry["mhz"], given.gpu))
 
 

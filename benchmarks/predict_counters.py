@@ -2,7 +2,7 @@
 
 The counters are those of docs/performance.md (``hopper_counters.py``): one launch of each kernel, after ncu
 has emptied the caches. Predictions are kept in ``--out``, one JSON object on a line; a launch that is there
-is not predicted again. Rows belong to strata and halves as in ``predict_h200.py``.
+is not predicted again. ``_strata.py`` says to which stratum and half a row belongs.
 
 ``python benchmarks/predict_counters.py --out FILE [ROW|GROUP ...] [--score] [--constants FILE]``
 """
@@ -10,7 +10,6 @@ is not predicted again. Rows belong to strata and halves as in ``predict_h200.py
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -22,10 +21,12 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from _kept import keep, kept
 from _measured import Counted, counted_launches, measured_times
+from _row_inputs import inputs_of
 from _rows import Row, kernels_of
+from _strata import HALVES, halves_of, strata_of
 from hopper import ROWS
-from predict_h200 import STRATA, inputs_of, strata_of
 
 from pyptx.timing.constants import Gpu, gpu
 
@@ -125,19 +126,14 @@ def main() -> None:
     given = parser.parse_args()
     rows = {row.name: row for row in ROWS}
     counted = {name: list(some) for name, some in groupby(counted_launches(), key=lambda each: each.row)}
-    found: dict[tuple[str, int], Predicted] = {}
-    if given.out.exists():
-        for line in given.out.read_text().splitlines():
-            entry = Predicted(**json.loads(line))
-            found[entry.row, entry.number] = entry
+    found = {(entry["row"], entry["number"]): Predicted(**entry) for entry in kept(given.out)}
     constants = gpu(given.constants)
     names = [name for name in counted if not given.rows or {name, rows[name].group} & set(given.rows)]
     for name in () if given.score else names[given.part[0] :: given.part[1]]:
         if (name, 0) not in found:
             for entry in predict(rows[name], counted[name], constants, given.timeout):
                 found[name, entry.number] = entry
-                with given.out.open("a") as file:
-                    file.write(json.dumps(vars(entry)) + "\n")
+                keep(given.out, vars(entry))
         for number, launch in enumerate(counted[name]):
             print(line_of(launch, found[name, number]), flush=True)
     score(rows, counted, found)
@@ -148,9 +144,9 @@ def score(
 ) -> None:
     """Print the errors by stratum and half, and why predictions are missing."""
     strata = strata_of([each for each in measured_times() if each.row in rows], rows)
-    all_pairs: dict[str, list[tuple[Counted, Predicted]]] = {"fitted": [], "held out": []}
-    for name in STRATA:
-        for half, part in (("fitted", strata[name][::2]), ("held out", strata[name][1::2])):
+    all_pairs: dict[str, list[tuple[Counted, Predicted]]] = {half: [] for half in HALVES}
+    for name, some in strata.items():
+        for half, part in halves_of(some).items():
             pairs = pairs_of([each.row for each in part if each.protocol == "burst"], counted, found)
             all_pairs[half] += pairs
             print(summary(f"{name}, {half}", pairs))

@@ -6,15 +6,12 @@ another one ended; a row that is there is not predicted again.
 
 ``python benchmarks/predict_h200.py --out FILE [ROW|GROUP ...] [--timeout S] [--score]``
 
-A row belongs to a stratum by what it asks for, not by what is predicted (:func:`stratum`). Constants may be
-fitted to every second row of a stratum, sorted by protocol and name, from the first on; the others are held
-out.
+``_strata.py`` says to which stratum and half a row belongs.
 """
 
 from __future__ import annotations
 
 import argparse
-import json
 import statistics
 import sys
 import time
@@ -22,27 +19,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-import numpy as np
-from _deepgemm import Problem
 from _examples import load_example
+from _kept import keep, kept
 from _measured import Time, measured_times
+from _row_inputs import inputs_of
 from _rows import Row, kernels_of
+from _strata import H200, HALVES, bytes_of, halves_of, strata_of
 from hopper import ROWS
 
-from pyptx.dsl import Tile as Spec
 from pyptx.timing.closed_form import Form, Gemm, Tile, closed_form, roofline
-from pyptx.timing.constants import gpu
 
-H200 = gpu("h200")
 EVENT_US, GAP_US = H200.value("launch.event_ns") / 1000, H200.value("launch.gap_ns") / 1000
-#: Groups in which threads compute beside the tensor cores, and those whose steps leave out what hides loads.
-THREADS = ("attention", "fp8-blocks", "grouped-fp8")
-STRATA = ("tensor", "fabric", "HBM", "issue", "latency")
-SHORT = 32.0  # us: what is shorter consists of start, end and latencies for the most part
 TARGETS = "mean 10% and each stratum 12%, worst 15%; +-1 us below 10 us"
 
 
@@ -60,45 +50,6 @@ class Prediction:
     closed: float | None = None
     seconds: float = 0.0
     fault: str = ""
-
-
-# --- inputs ---------------------------------------------------------------------------------------
-
-
-def sizes_of(row: Row) -> np.ndarray:
-    """Return the group sizes of a row of grouped products, as its kernel takes them."""
-    ours = row.ours
-    assert isinstance(ours, partial)
-    given = ours.args[0]
-    if isinstance(given, Problem):
-        sizes = np.asarray(given.sizes, np.int32)
-        return sizes if given.kind == "masked" else sizes.cumsum(dtype=np.int32)
-    return np.asarray(given, np.int32).cumsum(dtype=np.int32)
-
-
-def normal(spec: Spec, seed: int) -> np.ndarray:
-    """Return normally distributed numbers of a tensor's shape and type: one block of them, repeated."""
-    shape = spec.shape({})
-    some = np.random.default_rng(seed).standard_normal(1 << 16, np.float32).astype(spec.dtype.dtype)
-    return np.resize(some, shape)
-
-
-def inputs_of(row: Row, kernel: Any, dims: Any) -> list[Any]:
-    """Return the inputs of a row's kernel: their shapes, and contents where these decide what threads do."""
-    found: list[Any] = []
-    specs = kernel.options.specs[: kernel.options.inputs]
-    for name, spec in zip(kernel.options.names, specs, strict=False):
-        shape = spec.shape(dict(dims))
-        if name == "sizes":
-            found.append(sizes_of(row))
-        elif name == "lengths":
-            found.append(np.full(shape, specs[1].shape({})[1], np.int32))
-        elif row.group.startswith("attention-hd"):
-            # Scores decide where sums are rescaled, which normal numbers make as rare as it is.
-            found.append(normal(spec, len(found)))
-        else:
-            found.append(shape)
-    return found
 
 
 # --- predictions ----------------------------------------------------------------------------------
@@ -139,14 +90,6 @@ def predict(row: Row, protocol: str, timeout: float) -> Prediction:
     )
 
 
-def bytes_of(row: Row) -> float:
-    """Return the bytes that a row moves to and from memory at least: each input and output once."""
-    if row.bytes:
-        return row.bytes
-    kernel, dims = kernels_of(row)[0]
-    return float(sum(np.prod(s.shape(dict(dims))) * s.dtype.nbytes for s in kernel.options.specs))
-
-
 def shape_of(row: Row) -> tuple[int, int, int] | None:
     """Return M, N and K of a row that is one product."""
     if row.group not in ("gemm", "gemm-zeros", "layers", "fp8") or "promoted" in row.name:
@@ -168,31 +111,6 @@ def closed(row: Row, shape: tuple[int, int, int], bits: int, mhz: float) -> floa
 # --- the score ------------------------------------------------------------------------------------
 
 
-def stratum(row: Row, measured: Time) -> str:
-    """Return what a row asks for most, by arithmetic and by its kind.
-
-    ``latency`` below 32 us; ``issue`` where threads compute beside the tensor cores; ``fabric`` for the steps
-    of the ladder, of which most load each tile alone; else ``HBM`` or ``tensor``, by the roofline.
-    """
-    if measured.us < SHORT:
-        return "latency"
-    if row.group.startswith(THREADS) or "promoted" in row.name:
-        return "issue"
-    if row.group == "ladder":
-        return "fabric"
-    bits = 8 if "fp8" in row.group else 16
-    top = roofline(H200, row.flops or 0.0, bytes_of(row), H200.value("sm.clock_max_mhz"), bits)
-    return "HBM" if top.bound.value == "hbm" else "tensor"
-
-
-def strata_of(times: Sequence[Time], rows: dict[str, Row]) -> dict[str, list[Time]]:
-    """Return the measured rows of each stratum, sorted by protocol and name."""
-    found: dict[str, list[Time]] = {name: [] for name in STRATA}
-    for each in times:
-        found[stratum(rows[each.row], each)].append(each)
-    return {name: sorted(some, key=lambda t: (t.protocol, t.row)) for name, some in found.items()}
-
-
 def summary(name: str, pairs: Sequence[tuple[Time, Prediction]]) -> str:
     """Return how far predictions are off, in words."""
     if not pairs:
@@ -211,9 +129,9 @@ def summary(name: str, pairs: Sequence[tuple[Time, Prediction]]) -> str:
 
 def score(strata: dict[str, list[Time]], found: dict[tuple[str, str], Prediction]) -> None:
     """Print the errors of the predictions that there are, and why others are missing."""
-    halves: dict[str, list[tuple[Time, Prediction]]] = {"fitted": [], "held out": []}
+    halves: dict[str, list[tuple[Time, Prediction]]] = {half: [] for half in HALVES}
     for name, some in strata.items():
-        for half, part in (("fitted", some[::2]), ("held out", some[1::2])):
+        for half, part in halves_of(some).items():
             pairs = [
                 (each, found[each.row, each.protocol]) for each in part if (each.row, each.protocol) in found
             ]
@@ -247,12 +165,8 @@ def main() -> None:
     rows = {row.name: row for row in ROWS}
     times = [each for each in measured_times() if each.row in rows]
     strata = strata_of(times, rows)
-    held = {id(each) for some in strata.values() for each in some[1::2]}
-    found: dict[tuple[str, str], Prediction] = {}
-    if given.out.exists():
-        for line in given.out.read_text().splitlines():
-            entry = Prediction(**json.loads(line))
-            found[entry.row, entry.protocol] = entry
+    half = {id(e): name for some in strata.values() for name, part in halves_of(some).items() for e in part}
+    found = {(entry["row"], entry["protocol"]): Prediction(**entry) for entry in kept(given.out)}
     for each in times if not given.score else ():
         if given.rows and not {each.row, each.group, f"{each.group}, {each.protocol}"} & set(given.rows):
             continue
@@ -262,9 +176,8 @@ def main() -> None:
                 found[key] = predict(rows[each.row], each.protocol, given.timeout)
             except Exception as error:  # a row that cannot be predicted is listed, and the others go on
                 found[key] = Prediction(*key, fault=f"{type(error).__name__}: {error}".splitlines()[0])
-            with given.out.open("a") as file:
-                file.write(json.dumps(vars(found[key])) + "\n")
-        print(line_of(each, found[key], "held out" if id(each) in held else "fitted"), flush=True)
+            keep(given.out, vars(found[key]))
+        print(line_of(each, found[key], half[id(each)]), flush=True)
     score(strata, found)
 
 
