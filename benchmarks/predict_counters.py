@@ -68,7 +68,7 @@ def predict(row: Row, launches: Sequence[Counted], constants: Gpu, timeout: floa
         key = row.name, counted.kernel, number
         try:
             found = kernel.predict(
-                *inputs_of(row, kernel, dims), gpu=constants, clock=counted.mhz,
+                *inputs_of(row, kernel, dims), gpu=constants, clock=counted.mhz, l2="clean",
                 timeout=timeout, data=row.data, **dims,
             )  # fmt: skip
         except Exception as error:  # a launch that cannot be predicted is listed, and the others go on

@@ -62,10 +62,8 @@ def predict(row: Row, protocol: str, timeout: float) -> Prediction:
     kernels = kernels_of(row)
     for kernel, dims in kernels:
         given = inputs_of(row, kernel, dims)
-        flushed = protocol == "burst" and row.options.get("flush", True)
-        each = kernel.predict(
-            *given, flushed=flushed, gpu=H200, clock=protocol, timeout=timeout, data=row.data, **dims
-        )
+        l2 = "flushed" if protocol == "burst" and row.options.get("flush", True) else "stream"
+        each = kernel.predict(*given, l2=l2, gpu=H200, clock=protocol, timeout=timeout, data=row.data, **dims)
         if str(each.verdict) != "clean":
             reasons = ", ".join(sorted({finding.rule.name for finding in each.findings}))
             return Prediction(row.name, protocol, fault=f"{kernel.options.entry}: {reasons}")

@@ -35,6 +35,7 @@ Schedule = Literal["ptxas", "default"]
 class _Cost:
     cycles: float
     issues: float
+    pauses: float
     pipes: dict[str, float]
 
 
@@ -71,12 +72,13 @@ class BlockCosts:
         return found
 
     def _from_machine_code(self, block: CodeBlock) -> _Cost:
-        found = _Cost(0.0, 0.0, {})
+        found = _Cost(0.0, 0.0, 0.0, {})
         for number in block.statements:
             cost = self._statements.get((block.code.function.name, number))
             if cost is not None:
                 found.cycles += cost.cycles
                 found.issues += cost.issues
+                found.pauses += cost.pauses
                 for name, cycles in cost.pipes.items():
                     found.pipes[name] = found.pipes.get(name, 0.0) + cycles
         return found
@@ -84,7 +86,7 @@ class BlockCosts:
     def _default(self, block: CodeBlock) -> _Cost:
         """Return the cost of a block whose instructions are issued as soon as their operands are there."""
         pipes, body = self._pipes, block.code.function.body
-        found = _Cost(0.0, 0.0, {})
+        found = _Cost(0.0, 0.0, 0.0, {})
         arrives: dict[str, float] = {}
         for number in block.statements:
             instruction = body[number]
@@ -106,6 +108,7 @@ class BlockCosts:
                 arrives[register.name] = done + max(0.0, late)
             found.cycles = max(found.cycles, done)
         found.cycles = max(found.cycles, found.issues, *found.pipes.values())
+        found.pauses = found.issues
         return found
 
 

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from ..core.waivers import Waiver
     from ..sim import Debugger, Observer, Report, Stop
+    from ..sim.clock.units import L2State
     from ..timing.constants import Gpu
     from ..toolchain import Assembly
     from .autograd import Differentiable
@@ -551,7 +552,7 @@ class Kernel:
         clock: Protocol = "sustained",
         timeout: float | None = None,
         data: str | float = "normal",
-        flushed: bool = False,
+        l2: L2State = "stream",
         out: Any = None,
         **keywords: Any,
     ) -> Prediction:
@@ -569,8 +570,10 @@ class Kernel:
             timeout: seconds after which the prediction ends as incomplete.
             data: what the tensor cores multiply, which decides how much power they take: ``"zeros"``,
                 ``"normal"``, or a number between 0 and 1.
-            flushed: True if L2 has been flushed by writes before the launch, as :func:`pyptx.bench` does:
-                what the kernel loads then replaces bytes that must go to memory.
+            l2: what L2 holds before the launch. ``"stream"``: what a launch like this one has stored, which
+                makes room as fast as this one stores. ``"flushed"``: what a flush by writes has left, as of
+                :func:`pyptx.bench`; what the kernel loads replaces bytes that must go to memory. ``"clean"``:
+                nothing that must, as under ncu; what the kernel stores at last stays in L2.
             out: array or arrays for the outputs; allocated if None.
             keywords: constants and dims.
 
@@ -583,7 +586,7 @@ class Kernel:
         given, unknown = with_contents(self.options, arrays, self.split(keywords)[0])
         special, arguments = self._bind(given, out, keywords)
         return predict_launch(
-            special, self.options, arguments, gpu, clock, timeout, unknown, data=data, flushed=flushed
+            special, self.options, arguments, gpu, clock, timeout, unknown, data=data, l2=l2
         )
 
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:

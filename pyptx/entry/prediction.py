@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from difflib import get_close_matches
 from itertools import zip_longest
 from os import PathLike
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ..sim.api.timeline import DEFAULT_EVENTS
 from ..sim.api.timing import LaunchTimer, Timing
 from ..sim.clock.freed import UNITS as _FREED
 from ..sim.clock.stalls import Stall, WarpGroup, grouped, merged
+from ..sim.clock.units import L2State
 from ..timeline import Timeline
 from ..timing.clock import Activity, frequency
 from ..timing.constants import Gpu
@@ -338,9 +339,11 @@ def predict_launch(
     unknown: frozenset[int],
     *,
     data: str | float = "normal",
-    flushed: bool = False,
+    l2: L2State = "stream",
 ) -> Prediction:
     """Return the prediction of a launch. Arguments and errors are those of :meth:`.Kernel.predict`."""
+    if l2 not in get_args(L2State):
+        raise SpecError(f"l2 = {l2!r}: expected one of {', '.join(map(repr, get_args(L2State)))}")
     constants = with_pace(gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu)), Activity(data=data).toggling)
     request, zeroed = request_of(special, options, arguments, poison=False)
     # A counter or a flag there depends on CTAs that are not simulated.
@@ -352,7 +355,7 @@ def predict_launch(
         costs,
         unknown=unknown,
         timeout=timeout,
-        flushed=flushed,
+        l2=l2,
         registers=costs.registers,
     )
     mhz = constants.value(_FASTEST) if isinstance(clock, str) else _locked(float(clock), constants)

@@ -80,9 +80,7 @@ def _read(cta: int, index: int, words: NDArray[np.uint32]) -> _Warp | None:
     return _Warp(cta, int(header[1]), index, clocks, kept, newest - len(kept), ended)
 
 
-def _scale(
-    warps: Sequence[_Warp], *, simulated: bool, aligned: bool
-) -> tuple[str, float, dict[int, float]]:
+def _scale(warps: Sequence[_Warp], *, simulated: bool, aligned: bool) -> tuple[str, float, dict[int, float]]:
     """Return the unit, the length of a cycle in it, and for each multiprocessor the clock at time 0."""
     pairs: dict[int, list[tuple[int, int]]] = {}
     for warp in warps:

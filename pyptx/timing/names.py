@@ -50,6 +50,8 @@ COMMON: dict[str, tuple[str, str]] = {
     "ldg.l1_bytes_per_clk": ("B/clk/SM", "loads that hit L1"),
     "ldg.sm_bytes_per_clk": ("B/clk/SM", "loads of one SM from L2"),
     "ldg.sectors_per_clk": ("sectors/clk/SM", "sectors that L1 looks up"),
+    "stg.sectors_per_clk": ("sectors/clk/SM", "sectors that stores of threads fill"),
+    "stg.partial_sectors_per_clk": ("sectors/clk/SM", "sectors of which they write a part"),
     "ldg.async_groups": ("1", "groups of cp.async that a warp has in flight, at most"),
     "ldg.lines_in_flight": ("1", "outstanding lines of an SM"),
     "dsmem.latency_clk": ("clk", "load from another CTA's shared memory"),
@@ -172,6 +174,7 @@ WGMMA: dict[str, tuple[str, str]] = {
         "1",
         "share of their rate that products of normally distributed numbers keep; zeros keep all",
     ),
+    "wgmma.refill_clk": ("clk", "more for the first product of a warpgroup that has none in flight"),
     "wgmma.issue_clk": ("clk", "between two wgmma that a warpgroup issues"),
 }
 

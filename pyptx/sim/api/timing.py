@@ -25,7 +25,7 @@ from ..clock.placement import Placement, confine, place
 from ..clock.stalls import Place, Stall
 from ..clock.steady import Period, find_period
 from ..clock.traffic import Traffic, merged_of, traffic_of
-from ..clock.units import Contention
+from ..clock.units import Contention, L2State
 from ..engine.work import Copy
 from ..threads.warp import Split
 from .arguments import Mapped
@@ -104,7 +104,7 @@ class LaunchTimer:
         costs: the cost of a block of code.
         unknown: addresses, on the host, of arrays whose contents are not known.
         timeout: seconds, from now on, after which a run ends as incomplete.
-        flushed: True if L2 is full of bytes that must be written to memory.
+        l2: what L2 holds before the launch.
         registers: 32-bit registers of a thread, as ptxas chose them; None if they are not known.
 
     Raises:
@@ -119,11 +119,11 @@ class LaunchTimer:
         *,
         unknown: frozenset[int] = frozenset(),
         timeout: float | None = None,
-        flushed: bool = False,
+        l2: L2State = "stream",
         registers: int | None = None,
     ) -> None:
         self._began = time.monotonic()
-        self._request, self._gpu, self._costs, self._flushed = request, gpu, costs, flushed
+        self._request, self._gpu, self._costs, self._l2 = request, gpu, costs, l2
         self._registers = registers
         self._options = LaunchOptions.of({"timeout": timeout, "sanitize": False})
         prepared, faults = programs_of([request], self._options, self._began, interleaved=True)
@@ -181,7 +181,7 @@ class LaunchTimer:
             missing=self._missing,
             merged=self._merged,
             rested=rested,
-            flushed=self._flushed,
+            l2=self._l2,
         )
 
     def _traffic(self, loads: Iterable[tuple[Copy, float]]) -> Traffic:
@@ -324,9 +324,13 @@ class _Rest:
         """True if the rest of the launch follows from what ``machine`` has done."""
         times = machine.store_times
         # What is left of the outputs says how much work is left, unless contents decide what is done.
-        if machine.steered or not times or max(times) - min(times) < _SPAN * machine.now:
+        # Until L2 is full, stores pass faster than afterwards.
+        if machine.steered or not times:
             return False
-        period = find_period(times, machine.store_bytes)
+        since = max(min(times), machine.filled)
+        if max(times) - since < _SPAN * machine.now:
+            return False
+        period = find_period(times, machine.store_bytes, since)
         if period is None:
             return False
         own = self._own = self._own_bytes(machine, period)

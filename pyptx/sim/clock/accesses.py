@@ -62,8 +62,13 @@ class ThreadAccesses:
                 # The latency is that of an access without conflicts, which takes one cycle.
                 done = left - 1 + units.figures.shared_latency
             else:
-                nbytes, reads = _SECTOR * _parts(access, _SECTOR), access.kind is AccessKind.READ
-                left = max(left, units.look_up(time, _parts(access, _LINE)))
+                sectors, lines = _parts(access, _SECTOR), _parts(access, _LINE)
+                nbytes, reads = _SECTOR * sectors, access.kind is AccessKind.READ
+                if access.kind is AccessKind.WRITE:
+                    whole = _filled(access)
+                    left = max(left, units.pass_on(time, lines, whole, sectors - whole))
+                else:
+                    left = max(left, units.look_up(time, lines))
                 done = units.access_global(left, nbytes, loads=reads)
                 place = int(access.footprint.starts[0]), nbytes
                 self._moved(s, Copy(nbytes, 1, (access.segment.base, place), (), loads=reads))
@@ -98,6 +103,17 @@ def _parts(access: Access, size: int) -> int:
     first = (base + footprint.starts) // size
     last = (base + footprint.starts + footprint.size - 1) // size
     return len(np.union1d(first, last))
+
+
+def _filled(access: Access) -> int:
+    """Return how many sectors an access fills. Its pieces are equal or apart."""
+    first = access.segment.base + np.unique(access.footprint.starts)
+    # A piece lies in at most two sectors.
+    ends = np.minimum(first + access.footprint.size, (first // _SECTOR + 1) * _SECTOR)
+    sectors = np.concatenate([first // _SECTOR, ends // _SECTOR])
+    nbytes = np.concatenate([ends - first, first + access.footprint.size - ends])
+    _, place = np.unique(sectors, return_inverse=True)
+    return int((np.bincount(place, nbytes) == _SECTOR).sum())
 
 
 def _conflicts(access: Access) -> int:

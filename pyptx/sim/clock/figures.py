@@ -10,10 +10,10 @@ from ...timing.constants import Gpu
 from ...timing.tensor import mma_interval, mma_latency, wgmma_interval, wgmma_latency
 from ..engine.work import Product
 
-__all__ = ["Figures"]
+__all__ = ["WARPGROUP", "WARP_ROWS", "Figures"]
 
-#: Rows of D of one warp of a warpgroup.
-_WARP_ROWS = 16
+#: Rows of D of one warp of a warpgroup, and the warps of one.
+WARP_ROWS, WARPGROUP = 16, 4
 #: Sectors of a line of L1.
 _LINE_SECTORS = 4
 #: How long a multiprocessor may save up its share of what the chip has, in ns. Multiprocessors are out of
@@ -45,10 +45,12 @@ class Figures:
         port: bytes of shared memory that a multiprocessor reads.
         bank: cycles of a bank of shared memory for a word.
         shared_latency: of a load from shared memory; ``lookup``: of L1 for a line that an access touches.
+        fill, patch: time of a store's sector that it fills, and of one of which it writes a part.
         load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
         wake: from a completed phase to the next instruction of a waiting warp.
         arrive: until an arrival counts.
         start: from the launch to the first instruction; ``finish``: from the last one to the event behind.
+        refill: of the first product of a warpgroup that has none in flight.
         burst: what products in a row take beyond their intervals and the latency of one.
         turnaround: from the end of a CTA to the first instruction of the next one in its place.
     """
@@ -81,6 +83,8 @@ class Figures:
         self.bank = 1.0
         self.shared_latency = value("lds.latency_clk")
         self.lookup = _LINE_SECTORS / value("ldg.sectors_per_clk")
+        self.fill = 1 / value("stg.sectors_per_clk")
+        self.patch = 1 / value("stg.partial_sectors_per_clk")
         # These two were measured at the maximum clock.
         self.load_l2_latency = value("l2.latency_clk") / maximum * ghz
         self.load_memory_latency = value("ldg.latency_hbm_clk") / maximum * ghz
@@ -95,6 +99,7 @@ class Figures:
         self._products: dict[Product, tuple[float, float]] = {}
         self.cancel = self.allocate = self.burst = self.tensor_latency = self.tensor_copy = 0.0
         self.tensor_load = self.tensor_store = 1.0
+        self.refill = value("wgmma.refill_clk") if gpu.target == "sm_90a" else 0.0
         if gpu.target == "sm_100a":
             self.cancel, self.allocate = value("clc.latency_clk"), value("tmem.alloc_clk")
             self.tensor_load = value("tmem.load_bytes_per_clk_warp")
@@ -118,9 +123,10 @@ class Figures:
         return found
 
     def _product(self, product: Product) -> tuple[float, float]:
-        if product.rows == _WARP_ROWS:
+        if product.rows == WARP_ROWS:
             interval = wgmma_interval(self.gpu, product.columns, not product.a_in_shared)
-            return interval, max(0.0, wgmma_latency(self.gpu, product.columns) - interval)
+            # The latency is that of a product alone.
+            return interval, max(0.0, wgmma_latency(self.gpu, product.columns) - interval - self.refill)
         shape = product.ctas, product.rows * product.ctas, product.columns, not product.a_in_shared
         interval = mma_interval(self.gpu, *shape)
         waiting = self.wake + self.test

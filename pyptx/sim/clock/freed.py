@@ -108,6 +108,7 @@ def _paced(gpu: Gpu, unit: str) -> Gpu:
 class _Cost:
     cycles: float
     issues: float
+    pauses: float
     pipes: Mapping[str, float]
 
 
@@ -123,7 +124,7 @@ def costs_without(costs: Costs, unit: str | None) -> Costs:
         if unit not in found.pipes:
             return found
         left = {name: cycles for name, cycles in found.pipes.items() if name != unit}
-        return _Cost(found.cycles, found.issues, left)
+        return _Cost(found.cycles, found.issues, found.pauses, left)
 
     return cost
 
@@ -131,4 +132,4 @@ def costs_without(costs: Costs, unit: str | None) -> Costs:
 def _nothing(block: CodeBlock) -> BlockCost:
     # In a loop time must go on: what the loop polls may change later.
     again = block.taken is not None and block.taken <= block.index
-    return _Cost(float(again), 0.0, {})
+    return _Cost(float(again), 0.0, 0.0, {})

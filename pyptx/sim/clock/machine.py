@@ -28,7 +28,7 @@ from ..threads.limits import Limits
 from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split
 from .accesses import ThreadAccesses
-from .figures import Figures
+from .figures import WARP_ROWS, WARPGROUP, Figures
 from .stalls import Passage, StallLog
 from .units import Contention, Units
 from .unknown import Unknown
@@ -46,6 +46,10 @@ class BlockCost(Protocol):
     @property
     def issues(self) -> float:
         """Issue slots of the scheduler."""
+
+    @property
+    def pauses(self) -> float:
+        """Behind how many of these another warp that is ready goes on."""
 
     @property
     def pipes(self) -> Mapping[str, float]:
@@ -136,6 +140,12 @@ class TimedMachine(Machine):
         self._after: dict[Step, list[Step]] = {}
         #: When the result of a product is there whose operands have been read.
         self._results: dict[AsyncOperation, float] = {}
+        #: How many products each warp of a warpgroup has issued, and when the multipliers take which of a
+        #: warpgroup's.
+        self._issued: dict[tuple[tuple[int, int], int], int] = {}
+        self._taken: dict[tuple[tuple[int, int], int, int], tuple[float, int]] = {}
+        #: Until when the multipliers have products of a warpgroup.
+        self._multiplying: dict[tuple[tuple[int, int], int], float] = {}
         #: The ranks that a multicast has not reached yet.
         self._targets: dict[AsyncOperation, list[int]] = {}
         self._units: dict[int, Units] = {}
@@ -223,6 +233,11 @@ class TimedMachine(Machine):
         that leaves them behind makes the next one wait as long.
         """
         return max(0.0, *(units.memory.free - self.end for units in self._units.values()))
+
+    @property
+    def filled(self) -> float:
+        """When L2 has begun to write back what is stored; infinite before."""
+        return max((units.filled for units in self._units.values()), default=0.0)
 
     @property
     def steered(self) -> bool:
@@ -328,7 +343,7 @@ class TimedMachine(Machine):
         units = self.units(s.warp.cta.multiprocessor)
         begun = self._accesses.ready(s, block, self._through)
         issued = units.issue(
-            s.warp.index % self.figures.schedulers, begun, cost.cycles, cost.issues, cost.pipes
+            s.warp.index % self.figures.schedulers, begun, cost.cycles, cost.issues, cost.pipes, cost.pauses
         )
         if begun > self._through:
             self._hold(s, block, Cause.MEMORY, self._through, begun)
@@ -542,17 +557,42 @@ class TimedMachine(Machine):
         if step.kind not in (StepKind.READ, StepKind.READ_A):
             # Products run one behind the other: a result does not wait longer than its own product takes.
             return max(time, self._results.pop(step.operation, 0.0))
-        # The four quarters of a warpgroup's product are on the four parts of the tensor core.
-        partition = step.operation.issuer.warp % figures.schedulers if product.rows == 16 else 0
-        tensor = [each.tensor[partition] for each in units]
-        start = max([time, *(each.free for each in tensor)])
+        if product.rows == WARP_ROWS:
+            read = self._quarter(step.operation, time, interval, units[0])
+            self._results[step.operation] = read + rest
+            step.operation.observed = Passage(time, read, "tensor")
+            return read
+        start = max([time, *(each.tensor.free for each in units)])
         waited = start > time
-        start = max(each.multiply_from(partition, start, interval) for each in units)
-        read = max(each.serve(start, interval) for each in tensor)
+        start = max(each.multiply_from(start, interval) for each in units)
+        read = max(each.tensor.serve(start, interval) for each in units)
         if not waited:
             # What a burst takes beyond intervals and one latency: the second product begins later.
-            for each in tensor:
-                each.free += figures.burst
+            for each in units:
+                each.tensor.free += figures.burst
         self._results[step.operation] = read + rest
         step.operation.observed = Passage(time, read, "tensor")
+        return read
+
+    def _quarter(self, operation: AsyncOperation, time: float, interval: float, units: Units) -> float:
+        """Return when the operands of a warp's quarter of a warpgroup's product are read.
+
+        The four parts of the tensor core work on one product together, in the order in which the first warps
+        come with theirs.
+        """
+        key, warp = operation.cta_key, operation.issuer.warp
+        number = self._issued[key, warp] = self._issued.get((key, warp), 0) + 1
+        product = key, warp // WARPGROUP, number
+        read, left = self._taken.pop(product, (0.0, WARPGROUP))
+        if left == WARPGROUP:
+            begun = max(time, units.tensor.free)
+            if self._multiplying.get(product[:2], 0.0) <= time:
+                interval += self.figures.refill
+            read = units.tensor.serve(units.multiply_from(begun, interval), interval)
+        elif time + interval > read:
+            read = time + interval
+            units.tensor.free = max(units.tensor.free, read)
+        self._multiplying[product[:2]] = read
+        if left > 1:
+            self._taken[product] = read, left - 1
         return read

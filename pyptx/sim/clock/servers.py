@@ -5,7 +5,7 @@ Requests come in the order of their times.
 
 from __future__ import annotations
 
-__all__ = ["Server", "Share"]
+__all__ = ["Server", "Share", "Slots"]
 
 
 class Server:
@@ -26,6 +26,31 @@ class Server:
         self.busy += duration
         self.free = max(self.free, time) + duration
         return self.free
+
+
+class Slots(Server):
+    """A scheduler, or a pipe behind it: requests of several warps that are there together take turns.
+
+    A warp gives way behind every so many slots (``run``). So a short request does not wait for the end of a
+    long one that came before it, but for the end of its run, and then gets every other slot. The time of the
+    long request is known already, and what it loses to the short one is not added.
+    """
+
+    __slots__ = ("_run",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._run = 0.0
+
+    def take(self, time: float, duration: float, run: float) -> float:
+        """Return when a request that comes at ``time`` has been served for ``duration``."""
+        left = self.free - time
+        if left <= 0:
+            self._run = run
+            return self.serve(time, duration)
+        turns = time + min(left, self._run) + 2 * duration
+        self._run = max(self._run, run)
+        return min(self.serve(time, duration), turns)
 
 
 class Share:

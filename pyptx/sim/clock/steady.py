@@ -44,12 +44,17 @@ class Period:
     begin: float
 
 
-def find_period(times: list[float], amounts: list[int]) -> Period | None:
-    """Return the period of stores of ``amounts`` bytes at ``times``; None if there is none yet."""
-    if len(times) < _STORES:
-        return None
+def find_period(times: list[float], amounts: list[int], since: float = 0.0) -> Period | None:
+    """Return the period of stores of ``amounts`` bytes at ``times``; None if there is none yet.
+
+    Stores before ``since`` count as stored, and are not looked at.
+    """
     order = np.argsort(times, kind="stable")
     when, stored = np.asarray(times)[order], np.cumsum(np.asarray(amounts)[order])
+    first = int(np.searchsorted(when, since))
+    when, stored = when[first:], stored[first:]
+    if len(when) < _STORES:
+        return None
     gaps = np.diff(when)
     if gaps.max() > _WIDE * max(1.0, float(np.median(gaps))):
         return _bursts(when, stored, np.flatnonzero(gaps > gaps[len(gaps) // 2 :].max() / 2))

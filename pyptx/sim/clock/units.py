@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from typing import Literal
 
 from ...core.records import dataclass
 from ..engine.work import Copy
 from .figures import Figures
-from .servers import Server, Share
+from .servers import Server, Share, Slots
 
-__all__ = ["Contention", "Units"]
+__all__ = ["Contention", "L2State", "Units"]
+
+#: What L2 holds before a launch: what the last one has stored, which makes room as fast as this one stores;
+#: what a flush by writes has left, which must go to memory; or nothing that must.
+L2State = Literal["stream", "flushed", "clean"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,14 +27,14 @@ class Contention:
         missing: share of the loaded bytes that L2 must fetch from memory.
         merged: share of the loaded bytes that the other multiprocessor of the TPC loads, too.
         rested: True if the chip has been idle before the launch.
-        flushed: True if a flush of L2 has left lines in it that must be written to memory.
+        l2: what L2 holds before the launch (:data:`L2State`).
     """
 
     sharers: int
     missing: float = 0.0
     merged: float = 0.0
     rested: bool = True
-    flushed: bool = False
+    l2: L2State = "stream"
 
 
 class Units:
@@ -45,12 +50,12 @@ class Units:
         self.figures, self._missing = figures, contention.missing
         # L2 answers equal requests of the two multiprocessors of a TPC once, and their link carries it.
         self._own = 1 - contention.merged / 2
-        self.schedulers = [Server() for _ in range(figures.schedulers)]
-        self.pipes: dict[tuple[str, int], Server] = {}
-        self.tensor = [Server() for _ in range(figures.schedulers)]
+        self.schedulers = [Slots() for _ in range(figures.schedulers)]
+        self.pipes: dict[tuple[str, int], Slots] = {}
+        self.tensor = Server()
         self._ramp_end = figures.start + figures.ramp if contention.rested else 0.0
         limit = figures.ramp_limit(sharers)
-        self._ramps = [Share(limit, figures.credit, figures.start) for _ in range(figures.schedulers)]
+        self._ramp = Share(limit, figures.credit, figures.start)
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
         self.copies, self.shared, self.link, self.lookups = Server(), Server(), Server(), Server()
         #: When the last load was served, without its latency, and by which unit at last.
@@ -60,16 +65,18 @@ class Units:
         self.memory = Share(figures.memory / sharers, figures.credit, figures.start)
 
         # What memory must take for each byte that comes into L2, and how many have come.
-        self._dirty = figures.dirty * figures.write_cost if contention.flushed else 0.0
+        self._dirty = figures.dirty * figures.write_cost if contention.l2 == "flushed" else 0.0
         self._sharers, self._brought = sharers, 0.0
+        #: When all of L2 has been replaced, and memory takes what is stored; infinite before.
+        self.filled = math.inf if contention.l2 == "clean" else 0.0
 
     def busy(self) -> dict[str, float]:
         """Return for how many cycles each unit has worked; of equal units, the busiest one."""
         found = {
             "issue": max(each.busy for each in self.schedulers),
-            "tensor": max(each.busy for each in self.tensor),
+            "tensor": self.tensor.busy,
             # How long the products of the time after idle time take at the limited rate.
-            "ramp": max(each.busy for each in self._ramps),
+            "ramp": self._ramp.busy,
             "tensor memory": max(each.busy for each in self.tensor_port),
             "copy engine": self.copies.busy,
             "shared memory": self.shared.busy,
@@ -84,24 +91,33 @@ class Units:
         return found
 
     def issue(
-        self, partition: int, time: float, cycles: float, issues: float, pipes: Mapping[str, float]
+        self,
+        partition: int,
+        time: float,
+        cycles: float,
+        issues: float,
+        pipes: Mapping[str, float],
+        pauses: float,
     ) -> float:
-        """Return when a warp that can issue at ``time`` is through a block of code."""
+        """Return when a warp that can issue at ``time`` is through a block of code.
+
+        Behind ``pauses`` of the issues another warp that is ready goes on.
+        """
         scheduler = self.schedulers[partition]
-        end = max(time + cycles, scheduler.serve(time, issues))
+        end = max(time + cycles, scheduler.take(time, issues, issues / (pauses + 1)))
         for name, duration in pipes.items():
             key = name, partition
             pipe = self.pipes.get(key)
             if pipe is None:
-                pipe = self.pipes[key] = Server()
-            end = max(end, pipe.serve(time, duration))
+                pipe = self.pipes[key] = Slots()
+            end = max(end, pipe.take(time, duration, duration / (pauses + 1)))
         return end
 
-    def multiply_from(self, partition: int, time: float, duration: float) -> float:
+    def multiply_from(self, time: float, duration: float) -> float:
         """Return from when on the tensor core, free at ``time``, may work for ``duration``."""
         if time >= self._ramp_end:
             return time
-        return max(time, self._ramps[partition].serve(time, duration) - duration)
+        return max(time, self._ramp.serve(time, duration) - duration)
 
     # --- copies -----------------------------------------------------------------------------------
 
@@ -142,7 +158,10 @@ class Units:
         return self.write(time, copy.nbytes) + self.figures.store_latency
 
     def write(self, time: float, nbytes: float) -> float:
-        """Return when memory has taken bytes."""
+        """Return when memory has taken bytes, or L2 while it has room for them."""
+        if self.filled > time:
+            self._bring(time, nbytes)
+            return time
         return self.memory.serve(time, nbytes * self.figures.write_cost)
 
     # --- accesses of threads ----------------------------------------------------------------------
@@ -154,6 +173,12 @@ class Units:
     def look_up(self, time: float, lines: int) -> float:
         """Return when L1 has looked up the lines of a warp's access to global memory."""
         return self.lookups.serve(time, lines * self.figures.lookup)
+
+    def pass_on(self, time: float, lines: int, whole: int, partial: int) -> float:
+        """Return when L1 has passed on a warp's store: lines, and sectors that it fills or writes in part."""
+        figures = self.figures
+        sectors = whole * figures.fill + partial * figures.patch
+        return self.lookups.serve(time, max(lines * figures.lookup, sectors))
 
     def access_global(self, time: float, nbytes: float, *, loads: bool) -> float:
         """Return when the bytes of an access are in registers, or in L2."""
@@ -168,11 +193,15 @@ class Units:
 
     def _fetch(self, time: float, nbytes: float) -> float:
         """Return when memory has read bytes, and has written what they replace in L2."""
-        if not self._dirty:
-            return self.memory.serve(time, nbytes)
         replaced = self._dirty * math.exp(-self._brought / self.figures.l2_bytes)
-        self._brought += nbytes * self._sharers
+        self._bring(time, nbytes)
         return self.memory.serve(time, nbytes * (1 + replaced))
+
+    def _bring(self, time: float, nbytes: float) -> None:
+        """Note bytes that come into L2, from memory or by stores."""
+        self._brought += nbytes * self._sharers
+        if self._brought >= self.figures.l2_bytes and self.filled > time:
+            self.filled = time
 
     # --- tensor memory ----------------------------------------------------------------------------
 

@@ -20,11 +20,13 @@ class StatementCost:
     Attributes:
         cycles: cycles of the warp alone.
         issues: machine instructions that are issued.
+        pauses: of these, behind how many another warp that is ready goes on.
         pipes: cycles of each pipe of the warp's sub-partition.
     """
 
     cycles: float
     issues: float
+    pauses: float
     pipes: dict[str, float]
 
 
@@ -49,9 +51,10 @@ def statement_costs(
             for cost, share in zip(costs[index], each, strict=True):
                 if share is None:
                     continue
-                total = found.setdefault(share.statement, StatementCost(0.0, 0.0, {}))
+                total = found.setdefault(share.statement, StatementCost(0.0, 0.0, 0.0, {}))
                 total.cycles += cost.cycles * share.part
                 total.issues += cost.issues * share.part
+                total.pauses += cost.pauses * share.part
                 for name, cycles in cost.pipes.items():
                     total.pipes[name] = total.pipes.get(name, 0.0) + cycles * share.part
     return found

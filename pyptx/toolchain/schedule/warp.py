@@ -27,11 +27,14 @@ class IssueCost:
     Attributes:
         cycles: from when the warp could issue it, but for barriers and pipes, to when it can issue the next.
         issues: issue slots.
+        pauses: after how many of these the scheduler takes another warp that is ready: the instruction
+            yields, or its warp waits.
         pipes: cycles of each pipe.
     """
 
     cycles: float
     issues: float
+    pauses: float
     pipes: Mapping[str, float]
 
 
@@ -64,7 +67,7 @@ def issue_costs(graph: MachineGraph, pipes: Pipes) -> dict[int, tuple[IssueCost,
 
     def routine(first: int) -> IssueCost:
         if first not in routines:
-            routines[first] = IssueCost(0.0, 0.0, {})  # a routine that calls itself
+            routines[first] = IssueCost(0.0, 0.0, 0.0, {})  # a routine that calls itself
             routines[first] = _routine(graph, first, pipes, routine)
         return routines[first]
 
@@ -102,13 +105,13 @@ def _walk(
             done = issued + pipes.latency(opcode)
             barriers[control.write_barrier] = max(done, barriers.get(control.write_barrier, 0.0))
         following = issued + max(1.0, control.stall, pipes.held(opcode))
-        issues = 1.0
+        issues, pauses = 1.0, float(control.yields or following > issued + 1 or issued > ready)
         if position in calls:
             called = routine(calls[position])
             following += called.cycles
-            issues += called.issues
+            issues, pauses = issues + called.issues, pauses + called.pauses
             occupied = _sum(occupied, called.pipes)
-        costs.append(IssueCost(following - ready, issues, occupied))
+        costs.append(IssueCost(following - ready, issues, pauses, occupied))
         ready = following
     return tuple(costs), _Pending(
         {barrier: time - ready for barrier, time in barriers.items() if time > ready},
@@ -131,14 +134,15 @@ def _routine(graph: MachineGraph, first: int, pipes: Pipes, routine: Callable[[i
             if target not in best or longer < best[target][0]:
                 best[target] = longer, (*path, target)
                 pending.append(target)
-    cycles = issues = 0.0
+    cycles = issues = pauses = 0.0
     occupied: Mapping[str, float] = {}
     state = _NOTHING
     for index in min(ends)[1] if ends else ():
         costs, state = _walk(graph.blocks[index], state, pipes, routine)
         for cost in costs:
-            cycles, issues, occupied = cycles + cost.cycles, issues + cost.issues, _sum(occupied, cost.pipes)
-    return IssueCost(cycles, issues, occupied)
+            cycles, issues, pauses = cycles + cost.cycles, issues + cost.issues, pauses + cost.pauses
+            occupied = _sum(occupied, cost.pipes)
+    return IssueCost(cycles, issues, pauses, occupied)
 
 
 def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> Mapping[str, float]:

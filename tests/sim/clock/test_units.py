@@ -38,7 +38,7 @@ def test_l1_looks_up_one_line_after_the_other() -> None:
 
 def test_what_a_flush_left_is_written_once() -> None:
     sharers, parts = 132, 4000
-    clean, dirty = (Units(FIGURES, Contention(sharers, missing=1.0, flushed=left)) for left in (False, True))
+    clean, dirty = (Units(FIGURES, Contention(sharers, missing=1.0, l2=l2)) for l2 in ("stream", "flushed"))
     for units in (clean, dirty):
         for _ in range(parts):
             units.access_global(0.0, 1024, loads=True)
