@@ -346,14 +346,14 @@ def predict_launch(
         raise SpecError(f"l2 = {l2!r}: expected one of {', '.join(map(repr, get_args(L2State)))}")
     constants = with_pace(gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu)), Activity(data=data).toggling)
     request, zeroed = request_of(special, options, arguments, poison=False)
-    # A counter or a flag there depends on CTAs that are not simulated.
-    unknown |= {describe(request.args[place]).pointer for place in zeroed}
     costs = BlockCosts(special, constants)
     timer = LaunchTimer(
         request,
         constants,
         costs,
         unknown=unknown,
+        # A flag there depends on CTAs that are not simulated, as unknown contents do.
+        zeroed=frozenset(describe(request.args[place]).pointer for place in zeroed),
         timeout=timeout,
         l2=l2,
         registers=costs.registers,

@@ -299,8 +299,11 @@ def test_registers_that_ptxas_takes_limit_what_is_resident(ptxas: Tool) -> None:
     assert found.timing.placement.together == by_registers
 
 
-def test_rows_from_a_queue_need_data() -> None:
-    norm = rmsnorm.build_rmsnorm(1024, threads=64, teams=1, design="ring", ctas=132, queue=True)
-    found = norm.predict(M=264, gpu="h200", clock=1900.0)
-    assert str(found.verdict) == "incomplete"
-    assert [str(each.rule.name) for each in found.findings] == ["needs-data"]
+def test_a_position_takes_its_share_of_the_rows_in_a_queue() -> None:
+    options = {"threads": 64, "teams": 1, "design": "ring", "ctas": 132}
+    fixed, queued = (rmsnorm.build_rmsnorm(1024, **options, queue=queue) for queue in (False, True))
+    times = [norm.predict(M=2640, gpu="h200", clock=1900.0) for norm in (fixed, queued)]
+    assert [str(each.verdict) for each in times] == ["clean", "clean"]
+    stored = [each.timing.stored for each in times]
+    assert stored == [pytest.approx(2640 * 1024 * 4, rel=0.1)] * 2
+    assert times[1].cycles == pytest.approx(times[0].cycles, rel=0.1)

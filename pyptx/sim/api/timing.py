@@ -18,6 +18,7 @@ from ...core.source import SourceLocation
 from ...isa import Target
 from ...timeline import Cause, Timeline
 from ...timing.constants import Gpu
+from ..clock.counters import WORDS
 from ..clock.figures import Figures
 from ..clock.freed import costs_without, figures_without
 from ..clock.machine import Costs, TimedMachine
@@ -103,6 +104,7 @@ class LaunchTimer:
         gpu: the constants.
         costs: the cost of a block of code.
         unknown: addresses, on the host, of arrays whose contents are not known.
+        zeroed: such addresses of workspaces that are zero when the launch begins.
         timeout: seconds, from now on, after which a run ends as incomplete.
         l2: what L2 holds before the launch.
         registers: 32-bit registers of a thread, as ptxas chose them; None if they are not known.
@@ -118,13 +120,14 @@ class LaunchTimer:
         costs: Costs,
         *,
         unknown: frozenset[int] = frozenset(),
+        zeroed: frozenset[int] = frozenset(),
         timeout: float | None = None,
         l2: L2State = "stream",
         registers: int | None = None,
     ) -> None:
         self._began = time.monotonic()
         self._request, self._gpu, self._costs, self._l2 = request, gpu, costs, l2
-        self._registers = registers
+        self._registers, self._zeroed = registers, zeroed
         self._options = LaunchOptions.of({"timeout": timeout, "sanitize": False})
         prepared, faults = programs_of([request], self._options, self._began, interleaved=True)
         self._fault = faults.get(0)
@@ -137,9 +140,13 @@ class LaunchTimer:
         first = self._machine(figures, Contention(sharers=1), _PROBED)
         del first.residency.multiprocessors.all[figures.sms :]
         mapped = self._fill(first)
-        hidden = [each.segment.base for (place, _), each in mapped.items() if place in unknown]
+        spaces = [each.segment for (address, _), each in mapped.items() if address in zeroed]
+        self._words = frozenset(each.base for each in spaces if each.size in WORDS)
+        secret = unknown | zeroed
+        hidden = [each.segment.base for (address, _), each in mapped.items() if address in secret]
         self._hidden = frozenset(hidden)
         first.hide(self._hidden)
+        first.count(self._words, 1)
         self._placement = place(first, first.grids[0], gpu.series("gpc.sizes"))
         first.grids[0].waiting = range(self._placement.positions)
         first.run()
@@ -151,6 +158,9 @@ class LaunchTimer:
     def _fill(self, machine: TimedMachine) -> Mapped:
         """Give ``machine`` the launch and its arrays."""
         mapped = fill(machine, [self._request], [self._program], None)
+        for (address, _), each in mapped.items():
+            if address in self._zeroed:
+                each.segment.data[:] = 0
         if self._registers is not None:
             machine.grids[0].allot(self._registers)
         return mapped
@@ -287,6 +297,7 @@ class LaunchTimer:
         confine(timed, placement.size)
         self._fill(timed)
         timed.hide(self._hidden)
+        timed.count(self._words, placement.positions)
         timed.grids[0].waiting = list(placement.own)
         timed.run()
         timed.leave_waits()

@@ -28,6 +28,7 @@ from ..threads.limits import Limits
 from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split
 from .accesses import ThreadAccesses
+from .counters import Counters
 from .figures import WARP_ROWS, WARPGROUP, Figures
 from .stalls import Passage, StallLog
 from .units import Contention, Units
@@ -168,7 +169,7 @@ class TimedMachine(Machine):
         #: Loads from global memory.
         self.loads: list[Copy] = []
         self._accesses = ThreadAccesses(self._note_access)
-        self._unknown = Unknown(frozenset())
+        self._unknown, self._counters = Unknown(frozenset()), Counters(frozenset(), 1)
         self.memory.observers = [self._note]
         #: Floating-point operations of the tensor core.
         self.flops = 0
@@ -193,6 +194,10 @@ class TimedMachine(Machine):
     def hide(self, bases: frozenset[int]) -> None:
         """Take the contents of the arrays at these addresses as unknown."""
         self._unknown = Unknown(bases)
+
+    def count(self, bases: frozenset[int], positions: int) -> None:
+        """Take the words at these addresses as counters of a launch for which so many positions stand."""
+        self._counters = Counters(bases, positions)
 
     def observe(self, observer: Observer) -> None:
         super().observe(observer)
@@ -310,7 +315,9 @@ class TimedMachine(Machine):
         return True
 
     def _note(self, access: Access) -> None:
-        self._unknown.check(self._running, access)
+        s = self._running
+        if s is None or not self._counters.counts(access, s.op):
+            self._unknown.check(s, access)
         self._accesses.note(access)
 
     def _note_access(self, s: Split, copy: Copy) -> None:
@@ -353,6 +360,8 @@ class TimedMachine(Machine):
             self._hold(s, block, Cause.ISSUE, begun, self.block_began)
         self._through = issued
         following = super().run_block(s, block)
+        if self._counters.pending:
+            self._counters.advance()
         left = self._accesses.charge(s, block, units, begun)
         if left > issued and s not in self.parked:  # a wait covers it
             self._hold(s, block, Cause.SHARED, issued, left)
