@@ -42,7 +42,7 @@ class Counters:
         segment = access.segment
         if segment.base not in self._bases or access.kind is not AccessKind.RMW or op is None:
             return False
-        if op.chosen.get("op") not in _ADDS:
+        if op.chosen.get("op") not in _ADDS or access.footprint.size != segment.size:
             return False
         self._before.setdefault(segment.base, (segment, int(_word(segment)[0])))
         return True
