@@ -9,9 +9,7 @@ import numpy as np
 from _deepgemm import Problem
 from _rows import Row
 
-from pyptx.dsl import Tile
-
-__all__ = ["inputs_of"]
+__all__ = ["contents_of", "inputs_of"]
 
 
 def inputs_of(row: Row, kernel: Any, dims: Any) -> list[Any]:
@@ -24,9 +22,6 @@ def inputs_of(row: Row, kernel: Any, dims: Any) -> list[Any]:
             found.append(_sizes_of(row))
         elif name == "lengths":
             found.append(np.full(shape, specs[1].shape({})[1], np.int32))
-        elif row.group.startswith("attention-hd"):
-            # Scores decide where sums are rescaled, which normal numbers make as rare as it is.
-            found.append(_normal(spec, len(found)))
         else:
             found.append(shape)
     return found
@@ -43,8 +38,9 @@ def _sizes_of(row: Row) -> np.ndarray:
     return np.asarray(given, np.int32).cumsum(dtype=np.int32)
 
 
-def _normal(spec: Tile, seed: int) -> np.ndarray:
-    """Return normally distributed numbers of a tensor's shape and type: one block of them, repeated."""
-    shape = spec.shape({})
-    some = np.random.default_rng(seed).standard_normal(1 << 16, np.float32).astype(spec.dtype.dtype)
-    return np.resize(some, shape)
+def contents_of(row: Row) -> str:
+    """Return what the arrays of a row hold that are given as shapes.
+
+    Scores of attention decide where sums are rescaled. Zeros rescale them once, as normal numbers nearly do.
+    """
+    return "zeros" if row.group.startswith("attention") else "unknown"

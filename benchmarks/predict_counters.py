@@ -23,7 +23,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from _kept import keep, kept
 from _measured import Counted, counted_launches, measured_times
-from _row_inputs import inputs_of
+from _row_inputs import contents_of, inputs_of
 from _rows import Row, kernels_of
 from _strata import HALVES, halves_of, strata_of
 from hopper import ROWS
@@ -69,7 +69,7 @@ def predict(row: Row, launches: Sequence[Counted], constants: Gpu, timeout: floa
         try:
             found = kernel.predict(
                 *inputs_of(row, kernel, dims), gpu=constants, clock=counted.mhz, l2="clean",
-                timeout=timeout, data=row.data, **dims,
+                timeout=timeout, data=row.data, contents=contents_of(row), **dims,
             )  # fmt: skip
         except Exception as error:  # a launch that cannot be predicted is listed, and the others go on
             yield Predicted(*key, fault=f"{type(error).__name__}: {error}".splitlines()[0])

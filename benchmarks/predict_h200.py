@@ -25,7 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from _examples import load_example
 from _kept import keep, kept
 from _measured import Time, measured_times
-from _row_inputs import inputs_of
+from _row_inputs import contents_of, inputs_of
 from _rows import Row, kernels_of
 from _strata import H200, HALVES, bytes_of, halves_of, strata_of
 from hopper import ROWS
@@ -63,7 +63,16 @@ def predict(row: Row, protocol: str, timeout: float) -> Prediction:
     for kernel, dims in kernels:
         given = inputs_of(row, kernel, dims)
         l2 = "flushed" if protocol == "burst" and row.options.get("flush", True) else "stream"
-        each = kernel.predict(*given, l2=l2, gpu=H200, clock=protocol, timeout=timeout, data=row.data, **dims)
+        each = kernel.predict(
+            *given,
+            l2=l2,
+            gpu=H200,
+            clock=protocol,
+            timeout=timeout,
+            data=row.data,
+            contents=contents_of(row),
+            **dims,
+        )
         if str(each.verdict) != "clean":
             reasons = ", ".join(sorted({finding.rule.name for finding in each.findings}))
             return Prediction(row.name, protocol, fault=f"{kernel.options.entry}: {reasons}")

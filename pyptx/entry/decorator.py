@@ -46,7 +46,7 @@ if TYPE_CHECKING:
     from ..toolchain import Assembly
     from .autograd import Differentiable
     from .export import Exported
-    from .prediction import Prediction, Protocol
+    from .prediction import Contents, Prediction, Protocol
     from .prepared import Prepared
 
 __all__ = ["Kernel", "kernel"]
@@ -553,6 +553,7 @@ class Kernel:
         timeout: float | None = None,
         data: str | float = "normal",
         l2: L2State = "stream",
+        contents: Contents = "unknown",
         out: Any = None,
         **keywords: Any,
     ) -> Prediction:
@@ -574,6 +575,9 @@ class Kernel:
                 makes room as fast as this one stores. ``"flushed"``: what a flush by writes has left, as of
                 :func:`pyptx.bench`; what the kernel loads replaces bytes that must go to memory. ``"clean"``:
                 nothing that must, as under ncu; what the kernel stores at last stays in L2.
+            contents: what arrays hold that are given as shapes. ``"zeros"``: zeros, and products add nothing,
+                so that threads go the ways that they go on zeros: for kernels in which usual inputs take the
+                same ways, such as attention that rescales its sums only if a maximum grows much.
             out: array or arrays for the outputs; allocated if None.
             keywords: constants and dims.
 
@@ -586,7 +590,16 @@ class Kernel:
         given, unknown = with_contents(self.options, arrays, self.split(keywords)[0])
         special, arguments = self._bind(given, out, keywords)
         return predict_launch(
-            special, self.options, arguments, gpu, clock, timeout, unknown, data=data, l2=l2
+            special,
+            self.options,
+            arguments,
+            gpu,
+            clock,
+            timeout,
+            unknown,
+            data=data,
+            l2=l2,
+            contents=contents,
         )
 
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:

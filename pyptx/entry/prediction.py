@@ -41,6 +41,7 @@ from .specialize import KernelOptions, Specialization
 
 __all__ = [
     "UNITS",
+    "Contents",
     "Prediction",
     "Protocol",
     "predict_launch",
@@ -50,6 +51,10 @@ __all__ = [
 #: How a measurement runs the kernel: single launches with idle time between them, launches back to back for
 #: seconds, or the frequency in MHz at which the multiprocessors are locked.
 Protocol = Literal["burst", "sustained"] | float
+
+#: What arrays hold of which only the shapes are given, where that decides which way a thread goes: it is
+#: unknown, and the prediction ends, or zeros.
+Contents = Literal["unknown", "zeros"]
 
 _FASTEST = "sm.clock_max_mhz"
 #: Times at most so often, until the frequency and the activity at it agree as closely.
@@ -340,10 +345,13 @@ def predict_launch(
     *,
     data: str | float = "normal",
     l2: L2State = "stream",
+    contents: Contents = "unknown",
 ) -> Prediction:
     """Return the prediction of a launch. Arguments and errors are those of :meth:`.Kernel.predict`."""
-    if l2 not in get_args(L2State):
-        raise SpecError(f"l2 = {l2!r}: expected one of {', '.join(map(repr, get_args(L2State)))}")
+    for name, given, known in (("l2", l2, L2State), ("contents", contents, Contents)):
+        if given not in get_args(known):
+            raise SpecError(f"{name} = {given!r}: expected one of {', '.join(map(repr, get_args(known)))}")
+    assumed = contents == "zeros" and bool(unknown)
     constants = with_pace(gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu)), Activity(data=data).toggling)
     request, zeroed = request_of(special, options, arguments, poison=False)
     costs = BlockCosts(special, constants)
@@ -351,7 +359,8 @@ def predict_launch(
         request,
         constants,
         costs,
-        unknown=unknown,
+        unknown=frozenset() if assumed else unknown,
+        assumed=assumed,
         # A flag there depends on CTAs that are not simulated, as unknown contents do.
         zeroed=frozenset(describe(request.args[place]).pointer for place in zeroed),
         timeout=timeout,

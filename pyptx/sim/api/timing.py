@@ -105,6 +105,7 @@ class LaunchTimer:
         costs: the cost of a block of code.
         unknown: addresses, on the host, of arrays whose contents are not known.
         zeroed: such addresses of workspaces that are zero when the launch begins.
+        assumed: True if arrays hold zeros because their contents are not known: products add nothing.
         timeout: seconds, from now on, after which a run ends as incomplete.
         l2: what L2 holds before the launch.
         registers: 32-bit registers of a thread, as ptxas chose them; None if they are not known.
@@ -121,13 +122,14 @@ class LaunchTimer:
         *,
         unknown: frozenset[int] = frozenset(),
         zeroed: frozenset[int] = frozenset(),
+        assumed: bool = False,
         timeout: float | None = None,
         l2: L2State = "stream",
         registers: int | None = None,
     ) -> None:
         self._began = time.monotonic()
         self._request, self._gpu, self._costs, self._l2 = request, gpu, costs, l2
-        self._registers, self._zeroed = registers, zeroed
+        self._registers, self._zeroed, self._assumed = registers, zeroed, assumed
         self._options = LaunchOptions.of({"timeout": timeout, "sanitize": False})
         prepared, faults = programs_of([request], self._options, self._began, interleaved=True)
         self._fault = faults.get(0)
@@ -161,6 +163,8 @@ class LaunchTimer:
         for (address, _), each in mapped.items():
             if address in self._zeroed:
                 each.segment.data[:] = 0
+        if self._assumed:
+            machine.assume_zeros()
         if self._registers is not None:
             machine.grids[0].allot(self._registers)
         return mapped

@@ -168,6 +168,7 @@ class TimedMachine(Machine):
         self.loaders: list[int] = []
         #: Loads from global memory.
         self.loads: list[Copy] = []
+        self._adds_nothing = False
         self._accesses = ThreadAccesses(self._note_access)
         self._unknown, self._counters = Unknown(frozenset()), Counters(frozenset(), 1)
         self.memory.observers = [self._note]
@@ -194,6 +195,10 @@ class TimedMachine(Machine):
     def hide(self, bases: frozenset[int]) -> None:
         """Take the contents of the arrays at these addresses as unknown."""
         self._unknown = Unknown(bases)
+
+    def assume_zeros(self) -> None:
+        """Take the sums of all products as those of zeros: what a product adds to D is not computed."""
+        self._adds_nothing = True
 
     def count(self, bases: frozenset[int], positions: int) -> None:
         """Take the words at these addresses as counters of a launch for which so many positions stand."""
@@ -467,7 +472,8 @@ class TimedMachine(Machine):
     def _happen(self, step: Step) -> None:
         if not step.done:
             work = step.operation.work
-            if self._unknown.active and isinstance(work, Product) and work.accumulates:
+            skips = self._adds_nothing or self._unknown.active
+            if skips and isinstance(work, Product) and work.accumulates:
                 # A product of what is unknown is added to D, which stays unknown.
                 step.action = nothing
             self.engines.execute(step)
