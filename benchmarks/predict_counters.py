@@ -5,6 +5,7 @@ has emptied the caches. Predictions are kept in ``--out``, one JSON object on a 
 is not predicted again. ``_strata.py`` says to which stratum and half a row belongs.
 
 ``python benchmarks/predict_counters.py --out FILE [ROW|GROUP ...] [--score] [--constants FILE]``
+``--intervals`` prints the intervals of ``pyptx/timing/scores.json`` that follow from the fitted half.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
+from _intervals import described
 from _kept import keep, kept
 from _measured import Counted, counted_launches, measured_times
 from _row_inputs import contents_of, inputs_of
@@ -28,6 +30,7 @@ from _rows import Row, kernels_of
 from _strata import HALVES, halves_of, strata_of
 from hopper import ROWS
 
+from pyptx.entry.bounds import stratum_by
 from pyptx.timing.constants import Gpu, gpu
 
 #: Percent of its peak from which a unit can be called the bound, and how far below the busiest one.
@@ -122,6 +125,7 @@ def main() -> None:
     parser.add_argument("--constants", default="h200", help="a GPU or a file of constants; h200")
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for a kernel; 120")
     parser.add_argument("--score", action="store_true", help="only score what --out has")
+    parser.add_argument("--intervals", action="store_true", help="print the intervals of the fitted half")
     parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help="of every N rows the one I")
     given = parser.parse_args()
     rows = {row.name: row for row in ROWS}
@@ -136,13 +140,21 @@ def main() -> None:
                 keep(given.out, vars(entry))
         for number, launch in enumerate(counted[name]):
             print(line_of(launch, found[name, number]), flush=True)
-    score(rows, counted, found)
+    pairs = score(rows, counted, found)
+    if given.intervals:
+        fitted, held_out = (ratios_of(pairs[half]) for half in HALVES)
+        print("\n".join(described(fitted, held_out)))
+
+
+def ratios_of(pairs: Sequence[tuple[Counted, Predicted]]) -> list[tuple[str, float]]:
+    """Return stratum and counted over predicted cycles of each launch."""
+    return [(stratum_by(each.bound, each.busy or {}), one.cycles / each.cycles) for one, each in pairs]
 
 
 def score(
     rows: dict[str, Row], counted: dict[str, list[Counted]], found: dict[tuple[str, int], Predicted]
-) -> None:
-    """Print the errors by stratum and half, and why predictions are missing."""
+) -> dict[str, list[tuple[Counted, Predicted]]]:
+    """Print the errors by stratum and half, and why predictions are missing; return the launches."""
     strata = strata_of([each for each in measured_times() if each.row in rows], rows)
     all_pairs: dict[str, list[tuple[Counted, Predicted]]] = {half: [] for half in HALVES}
     for name, some in strata.items():
@@ -155,6 +167,7 @@ def score(
     for entry in found.values():
         if entry.fault:
             print(f"  no prediction: {entry.row}, {entry.kernel}: {entry.fault}")
+    return all_pairs
 
 
 def pairs_of(

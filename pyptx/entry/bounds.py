@@ -18,7 +18,7 @@ from ..sim.clock.freed import PIPES
 from ..timing.constants import Gpu
 from ..timing.scores import Score, score_of
 
-__all__ = ["Estimate", "bound_of", "interval_of", "stratum_of"]
+__all__ = ["Estimate", "bound_of", "interval_of", "stratum_by", "stratum_of"]
 
 #: A unit that works less than this share of the time does not bound the kernel.
 _BINDING = 0.75
@@ -97,9 +97,9 @@ class Estimate:
         return self.low <= other.high and other.low <= self.high
 
 
-def _working(timing: Timing) -> dict[str, float]:
+def _working(busy: Mapping[str, float]) -> dict[str, float]:
     """Return the units that may bound a launch; the ramp only if it limits the tensor cores."""
-    found = {name: share for name, share in timing.busy.items() if name in _STRATA}
+    found = {name: share for name, share in busy.items() if name in _STRATA}
     if found.get("ramp", 0.0) <= _RAMP * found.get("tensor", 0.0):
         found.pop("ramp", None)
     return found
@@ -110,7 +110,7 @@ def bound_of(timing: Timing, gpu: Gpu) -> str:
 
     Empty for a launch that has no time.
     """
-    working = _working(timing)
+    working = _working(timing.busy)
     if not working:
         return ""
     name = max(working, key=lambda each: working[each])
@@ -125,10 +125,14 @@ def bound_of(timing: Timing, gpu: Gpu) -> str:
 
 
 def stratum_of(timing: Timing, gpu: Gpu) -> str:
-    """Return the stratum of scores to which a launch belongs, by its busiest unit if a tail bounds it."""
-    bound = bound_of(timing, gpu)
+    """Return the stratum of scores to which a launch belongs."""
+    return stratum_by(bound_of(timing, gpu), timing.busy)
+
+
+def stratum_by(bound: str, busy: Mapping[str, float]) -> str:
+    """Return the stratum of what bounds a launch, by its busiest unit if that is a tail."""
     if bound == "tail":
-        working = _working(timing)
+        working = _working(busy)
         bound = max(working, key=lambda each: working[each])
     return _STRATA.get(bound, "latency")
 
@@ -151,7 +155,7 @@ def interval_of(timing: Timing, gpu: Gpu, mhz: tuple[float, float]) -> tuple[flo
 
 def _of_units(timing: Timing, gpu: Gpu, score: Score) -> Iterator[tuple[float, float]]:
     """Yield by which share the time changes at both ends of each unit's pace."""
-    working = _working(timing)
+    working = _working(timing.busy)
     if not working:
         return
     most = max(working.values())

@@ -5,6 +5,8 @@ Requests come in the order of their times.
 
 from __future__ import annotations
 
+from bisect import insort
+
 __all__ = ["Server", "Share", "Slots"]
 
 
@@ -32,25 +34,39 @@ class Slots(Server):
     """A scheduler, or a pipe behind it: requests of several warps that are there together take turns.
 
     A warp gives way behind every so many slots (``run``). So a short request does not wait for the end of a
-    long one that came before it, but for the end of its run, and then gets every other slot. The time of the
-    long request is known already, and what it loses to the short one is not added.
+    long one that came before it, but for the end of its run, and then both get every other slot. The end of
+    the long one is known already: what it loses to a request that comes later is not added to it.
     """
 
-    __slots__ = ("_run",)
+    __slots__ = ("_left", "_run", "_time")
 
     def __init__(self) -> None:
         super().__init__()
-        self._run = 0.0
+        #: What is left of each request, shortest first, at ``_time``, and the longest run.
+        self._left: list[float] = []
+        self._time = self._run = 0.0
 
     def take(self, time: float, duration: float, run: float) -> float:
         """Return when a request that comes at ``time`` has been served for ``duration``."""
-        left = self.free - time
-        if left <= 0:
-            self._run = run
-            return self.serve(time, duration)
-        turns = time + min(left, self._run) + 2 * duration
+        end = self.serve(time, duration)
+        self._pass(time)
+        if not self._left:
+            self._left, self._run = [duration], run
+            return end
+        turns = sum(min(each, duration) for each in self._left) + duration
+        held = min(self._left[-1], self._run)
+        insort(self._left, duration)
         self._run = max(self._run, run)
-        return min(self.serve(time, duration), turns)
+        return min(end, time + held + turns)
+
+    def _pass(self, time: float) -> None:
+        """Serve what is there until ``time``, all requests alike."""
+        passed, self._time = time - self._time, max(time, self._time)
+        left = self._left
+        while left and passed > 0:
+            each = min(left[0], passed / len(left))
+            passed -= each * len(left)
+            left[:] = [rest - each for rest in left if rest > each]
 
 
 class Share:
