@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pyptx.sim.clock.servers import Server, Share
+from pyptx.sim.clock.servers import Server, Share, Slots
 
 
 def test_a_server_serves_one_request_after_the_other() -> None:
@@ -23,3 +23,18 @@ def test_a_share_saves_up_no_more_than_its_credit() -> None:
     share = Share(2.0, credit=100)
     share.serve(0, 200)
     assert share.serve(10_000, 400) == 10_100
+
+
+def test_requests_of_several_warps_take_turns() -> None:
+    slots = Slots()
+    ends = [slots.take(0, 100, 1), slots.take(10, 100, 1), slots.take(20, 100, 1)]
+    assert ends == [100, 200, 300]
+    # A short one waits for the end of a run, then for a slot of each other between two of its own.
+    assert slots.take(30, 5, 1) == 30 + 1 + 4 * 5
+    assert slots.busy == 305
+
+
+def test_a_warp_that_does_not_give_way_is_waited_for() -> None:
+    slots = Slots()
+    slots.take(0, 100, 100)
+    assert slots.take(10, 5, 1) == 105

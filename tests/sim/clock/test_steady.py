@@ -43,3 +43,12 @@ def test_no_period_yet() -> None:
 def test_tiles_that_become_slower_have_no_period() -> None:
     times = [1000.0 * 1.2**tile + part for tile in range(10) for part in range(8)]
     assert find_period(times, [128] * len(times)) is None
+
+
+def test_stores_before_a_time_count_and_are_not_looked_at() -> None:
+    times, amounts = bursts(9, period=60_000, parts=16)
+    early = [100.0 + 10 * number for number in range(200)]
+    found = find_period([*early, *times], [4096] * 200 + amounts, since=4000)
+    alone = find_period(times, amounts)
+    assert found is not None and alone is not None
+    assert found.duration == alone.duration and found.stored == alone.stored + 200 * 4096

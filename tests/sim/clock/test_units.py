@@ -36,6 +36,24 @@ def test_l1_looks_up_one_line_after_the_other() -> None:
     assert [units.look_up(0.0, 8), units.look_up(0.0, 32)] == [8 * clk, 40 * clk]
 
 
+def test_stores_pass_by_sectors_and_parts_of_sectors_take_longer() -> None:
+    units = Units(FIGURES, Contention(sharers=132))
+    whole, part = (H200.value(f"stg.{name}sectors_per_clk") for name in ("", "partial_"))
+    assert units.pass_on(0.0, 8, 16, 0) == pytest.approx(16 / whole)
+    assert units.pass_on(1000.0, 8, 0, 8) == pytest.approx(1000 + 8 / part)
+
+
+def test_a_clean_l2_takes_stores_until_it_is_full() -> None:
+    sharers = 132
+    units = Units(FIGURES, Contention(sharers, l2="clean"))
+    share = H200.value("l2.capacity_bytes") / sharers
+    assert units.write(0.0, share / 2) == 0.0 and units.busy()["HBM"] == 0
+    units.access_global(0.0, share / 2, loads=True)  # hits L2 here, and brings nothing
+    assert units.write(10.0, share / 2) == 10.0 and units.filled == 10.0
+    units.write(20.0, share)
+    assert units.busy()["HBM"] > 0
+
+
 def test_what_a_flush_left_is_written_once() -> None:
     sharers, parts = 132, 4000
     clean, dirty = (Units(FIGURES, Contention(sharers, missing=1.0, l2=l2)) for l2 in ("stream", "flushed"))
