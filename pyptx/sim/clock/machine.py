@@ -355,7 +355,13 @@ class TimedMachine(Machine):
         units = self.units(s.warp.cta.multiprocessor)
         begun = self._accesses.ready(s, block, self._through)
         issued = units.issue(
-            s.warp.index % self.figures.schedulers, begun, cost.cycles, cost.issues, cost.pipes, cost.pauses
+            s.warp,
+            s.warp.index % self.figures.schedulers,
+            begun,
+            cost.cycles,
+            cost.issues,
+            cost.pipes,
+            cost.pauses,
         )
         if begun > self._through:
             self._hold(s, block, Cause.MEMORY, self._through, begun)

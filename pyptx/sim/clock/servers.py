@@ -5,8 +5,6 @@ Requests come in the order of their times.
 
 from __future__ import annotations
 
-from bisect import insort
-
 __all__ = ["Server", "Share", "Slots"]
 
 
@@ -35,38 +33,37 @@ class Slots(Server):
 
     A warp gives way behind every so many slots (``run``). So a short request does not wait for the end of a
     long one that came before it, but for the end of its run, and then both get every other slot. The end of
-    the long one is known already: what it loses to a request that comes later is not added to it.
+    the long one is known already: what it loses to requests that come later, its warp pays with its next one.
     """
 
     __slots__ = ("_left", "_run", "_time")
 
     def __init__(self) -> None:
         super().__init__()
-        #: What is left of each request, shortest first, at ``_time``, and the longest run.
-        self._left: list[float] = []
+        #: What is left of the requests of each warp at ``_time``, and the longest run.
+        self._left: dict[object, float] = {}
         self._time = self._run = 0.0
 
-    def take(self, time: float, duration: float, run: float) -> float:
-        """Return when a request that comes at ``time`` has been served for ``duration``."""
+    def take(self, warp: object, time: float, duration: float, run: float) -> float:
+        """Return when a request of a warp that comes at ``time`` has been served for ``duration``."""
         end = self.serve(time, duration)
         self._pass(time)
-        if not self._left:
-            self._left, self._run = [duration], run
-            return end
-        turns = sum(min(each, duration) for each in self._left) + duration
-        held = min(self._left[-1], self._run)
-        insort(self._left, duration)
-        self._run = max(self._run, run)
+        own = self._left.pop(warp, 0.0) + duration
+        others = self._left.values()
+        turns = sum(min(each, own) for each in others) + own
+        held = min(max(others, default=0.0), self._run)
+        self._run = max(self._run, run) if others else run
+        self._left[warp] = own
         return min(end, time + held + turns)
 
     def _pass(self, time: float) -> None:
-        """Serve what is there until ``time``, all requests alike."""
+        """Serve what is there until ``time``, all warps alike."""
         passed, self._time = time - self._time, max(time, self._time)
         left = self._left
         while left and passed > 0:
-            each = min(left[0], passed / len(left))
+            each = min(*left.values(), passed / len(left))
             passed -= each * len(left)
-            left[:] = [rest - each for rest in left if rest > each]
+            self._left = left = {warp: rest - each for warp, rest in left.items() if rest > each}
 
 
 class Share:

@@ -92,6 +92,7 @@ class Units:
 
     def issue(
         self,
+        warp: object,
         partition: int,
         time: float,
         cycles: float,
@@ -99,18 +100,18 @@ class Units:
         pipes: Mapping[str, float],
         pauses: float,
     ) -> float:
-        """Return when a warp that can issue at ``time`` is through a block of code.
+        """Return when a ``warp`` that can issue at ``time`` is through a block of code.
 
         Behind ``pauses`` of the issues another warp that is ready goes on.
         """
         scheduler = self.schedulers[partition]
-        end = max(time + cycles, scheduler.take(time, issues, issues / (pauses + 1)))
+        end = max(time + cycles, scheduler.take(warp, time, issues, issues / (pauses + 1)))
         for name, duration in pipes.items():
             key = name, partition
             pipe = self.pipes.get(key)
             if pipe is None:
                 pipe = self.pipes[key] = Slots()
-            end = max(end, pipe.take(time, duration, duration / (pauses + 1)))
+            end = max(end, pipe.take(warp, time, duration, duration / (pauses + 1)))
         return end
 
     def multiply_from(self, time: float, duration: float) -> float:
