@@ -45,7 +45,7 @@ class Figures:
         port: bytes of shared memory that a multiprocessor reads.
         bank: cycles of a bank of shared memory for a word.
         shared_latency: of a load from shared memory; ``lookup``: of L1 for a line that an access touches.
-        fill, patch: time of a store's sector that it fills, and of one of which it writes a part.
+        whole_sector, part_sector: time of a store's sector that it fills, and of one of which it writes a part.
         load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
         wake: from a completed phase to the next instruction of a waiting warp.
         arrive: until an arrival counts.
@@ -83,8 +83,8 @@ class Figures:
         self.bank = 1.0
         self.shared_latency = value("lds.latency_clk")
         self.lookup = _LINE_SECTORS / value("ldg.sectors_per_clk")
-        self.fill = 1 / value("stg.sectors_per_clk")
-        self.patch = 1 / value("stg.partial_sectors_per_clk")
+        self.whole_sector = 1 / value("stg.sectors_per_clk")
+        self.part_sector = 1 / value("stg.partial_sectors_per_clk")
         # These two were measured at the maximum clock.
         self.load_l2_latency = value("l2.latency_clk") / maximum * ghz
         self.load_memory_latency = value("ldg.latency_hbm_clk") / maximum * ghz

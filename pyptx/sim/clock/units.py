@@ -178,7 +178,7 @@ class Units:
     def pass_on(self, time: float, lines: int, whole: int, partial: int) -> float:
         """Return when L1 has passed on a warp's store: lines, and sectors that it fills or writes in part."""
         figures = self.figures
-        sectors = whole * figures.fill + partial * figures.patch
+        sectors = whole * figures.whole_sector + partial * figures.part_sector
         return self.lookups.serve(time, max(lines * figures.lookup, sectors))
 
     def access_global(self, time: float, nbytes: float, *, loads: bool) -> float:
