@@ -1,8 +1,9 @@
 """The constants that describe a GPU's timing: name, unit and meaning of each.
 
 Owns the names that a file of constants must have (:func:`required`).  ``clk`` are cycles of the SM's clock;
-what lies beyond the SM is in ns.  Rates of ``tensor``, ``mma``, ``tmem``, ``tma`` and the SIMT pipes are
-those of one SM; rates of ``l2`` and ``hbm`` are those of the chip.
+what lies beyond the SM is in ns, or in ``clk`` at the maximum clock (``tma.store_bytes_per_clk``, and where
+the meaning says so).  Rates of ``tensor``, ``mma``, ``tmem``, ``tma`` and the SIMT pipes are those of one SM;
+rates of ``l2`` and ``hbm`` are those of the chip.
 """
 
 from __future__ import annotations
@@ -73,6 +74,7 @@ COMMON: dict[str, tuple[str, str]] = {
     "fence.gpu_clk": ("clk", "fence at gpu scope"),
     "tma.row_per_clk": ("rows/clk/SM", "rows of boxes that one SM's TMA requests"),
     "tma.row_bytes": ("B", "bytes that count as one row; a longer row counts as several"),
+    "tma.split_row": ("1", "rows that a row counts of which parts lie in two lines of 128 bytes"),
     "tma.issue_clk": ("clk", "between two TMA instructions of an SM, small boxes"),
     "tma.sm_bytes_per_clk": ("B/clk/SM", "TMA loads of one SM that hit L2"),
     "tma.store_bytes_per_clk": ("B/clk/SM", "TMA stores of one SM"),
@@ -90,6 +92,15 @@ COMMON: dict[str, tuple[str, str]] = {
     "l2.fabric_bytes_per_ns": (
         "B/ns",
         "bytes that arrive in all SMs, equal requests and multicast counted for each",
+    ),
+    "l2.fill_share": (
+        "1",
+        "what a byte that memory fills into L2 takes of the fabric, over one that arrives",
+    ),
+    "l2.store_share": ("1", "what a stored byte takes of the fabric, over one that arrives"),
+    "l2.drift_root_ns": (
+        "ns^0.5",
+        "by so much, times the root of the time, are SMs apart that began together and load the same",
     ),
     "hbm.read_bytes_per_ns": ("B/ns", "reads alone"),
     "hbm.write_bytes_per_ns": ("B/ns", "writes alone"),

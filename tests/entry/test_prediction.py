@@ -11,6 +11,7 @@ import pytest
 
 from examples.blackwell.gemm_tiles import build_gemm_tiles
 from examples.blackwell.ladder import v2b, v4, v6
+from examples.blackwell.tilus import matmul_v1
 from examples.hopper import attention, gemm_highperf_hopper, rmsnorm, vector_add
 from examples.hopper.ladder import step3_wgmma
 from pyptx import SpecError, Tile, f32, kernel, ptx, u32
@@ -37,11 +38,9 @@ def cycles(k: int, **options: int) -> float:
 def test_a_stage_takes_what_its_slowest_unit_takes(m: int, n: int) -> None:
     stage = (cycles(8192, mma_m=m, mma_n=n) - cycles(4096, mma_m=m, mma_n=n)) / (4096 / STAGE)
     products = 4 * mma_interval(B200, 2, m, n)
-    # Copies are as fast at every clock; rows of 64 halves are lines.
-    slower = 1300.0 / B200.value("sm.clock_max_mhz")
-    rows = (m + n) / 2
-    asked = rows / B200.value("tma.row_per_clk") * slower
-    loaded = rows * 2 * STAGE / B200.value("tma.sm_bytes_per_clk") * slower
+    rows = (m + n) / 2  # of 64 halves: lines
+    asked = rows / B200.value("tma.row_per_clk")
+    loaded = rows * 2 * STAGE / B200.value("tma.sm_bytes_per_clk")
     assert stage == pytest.approx(max(products, asked, loaded), rel=0.03)
 
 
@@ -63,15 +62,29 @@ def test_a_chip_that_was_idle_multiplies_less_at_first() -> None:
 
 
 @pytest.mark.parametrize("pitch", [4096, 4104])
-def test_rows_that_lie_in_two_lines_are_asked_for_twice(pitch: int) -> None:
+def test_rows_that_lie_in_two_lines_count_as_several(pitch: int) -> None:
     slow = B200.with_values({"tma.row_per_clk": 0.05})
     gemm = [build_gemm_tiles(256, 256, k, pitch=pitch) for k in (2048, 4096)]
     shapes = (256, pitch), (256, pitch)
     short, long = (each.predict(*shapes, gpu=slow, clock=1300.0).cycles for each in gemm)
     # Of eight rows that are 16 bytes longer than lines, seven begin within a line.
-    lines = 256 * (1 if pitch == 4096 else 15 / 8)
-    stage = lines / 0.05 * 1300.0 / B200.value("sm.clock_max_mhz")
+    rows = 256 * (1 if pitch == 4096 else (1 + 7 * B200.value("tma.split_row")) / 8)
+    stage = rows / 0.05
     assert (long - short) / (2048 / STAGE) == pytest.approx(stage, rel=0.03)
+
+
+@pytest.mark.full
+def test_ctas_that_keep_their_permit_to_allocate_run_one_after_the_other() -> None:
+    """Two CTAs are resident on a multiprocessor."""
+    sizes = 128 * 74, 256 * 4, 1024
+    tile = {"block_m": 128, "block_n": 256, "block_k": 64, "e_block_n": 32}
+    together, apart = (
+        matmul_v1.build_matmul_v1.what(*sizes[1:], **tile, relinquish=given).predict(
+            (sizes[0], sizes[2]), (sizes[1], sizes[2]), gpu=B200, clock=1300.0
+        )
+        for given in (True, False)
+    )
+    assert 1.5 * together.cycles < apart.cycles < 2.1 * together.cycles
 
 
 @pytest.mark.full

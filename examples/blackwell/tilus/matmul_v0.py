@@ -48,12 +48,14 @@ SWIZZLES = {16: "32B", 32: "64B", 64: "128B"}  # block_k -> the swizzle that is 
 
 @pyptx.autotune("block_m, block_n", [[128, 64], [128, 128], [128, 256]])
 @pyptx.autotune("block_k", [16, 32, 64])
-def build_matmul_v0(N, K, *, block_m, block_n, block_k, arch="sm_100a"):
+def build_matmul_v0(N, K, *, block_m, block_n, block_k, relinquish=True, arch="sm_100a"):
     """Build the kernel for one N and K; call it with A[M, K] and B[N, K] in f16, and ``out=`` C[M, N].
 
     Args:
         N, K: columns of C, and length of the sums; any positive numbers.
         block_m, block_n, block_k: the tile of C, and the slice of K: 128; 64, 128 or 256; 16, 32 or 64.
+        relinquish: False keeps the permit to allocate tensor memory until the CTA ends, as the published
+            kernel does: the CTAs of a multiprocessor then run one after the other.
         arch: a target that has tcgen05.
     """
     swizzle = SWIZZLES[block_k]
@@ -84,7 +86,8 @@ def build_matmul_v0(N, K, *, block_m, block_n, block_k, arch="sm_100a"):
 
         with kit.single_warp(warp, 0):
             ptx.tcgen05.alloc(tmem_slot, block_n)
-            ptx.tcgen05.relinquish_alloc_permit()
+            if relinquish:
+                ptx.tcgen05.relinquish_alloc_permit()
             with ptx.if_(ptx.warp.elect()):
                 ptx.mbarrier.init(multiplied, 1)
         ptx.tcgen05.fence_before_thread_sync()

@@ -56,13 +56,15 @@ LAYOUTS = {16: Layout.TMA_32B, 32: Layout.TMA_64B, 64: Layout.TMA_128B}
     "block_m, block_n, e_block_n", [[128, 64, 16], [128, 128, 16], [128, 256, 32], [128, 256, 64]]
 )
 @pyptx.autotune("block_k", [16, 32, 64])
-def build_matmul_v1(N, K, *, block_m, block_n, block_k, e_block_n, arch="sm_100a"):
+def build_matmul_v1(N, K, *, block_m, block_n, block_k, e_block_n, relinquish=True, arch="sm_100a"):
     """Build the kernel for one N and K; call it with A[M, K] and B[N, K] in f16, and ``out=`` C[M, N].
 
     Args:
         N, K: columns of C, and length of the sums; multiples of 8.
         block_m, block_n, block_k: the tile of C, and the slice of K: 128; 64, 128 or 256; 16, 32 or 64.
         e_block_n: columns of C that the epilogue stores at a time: 16, 32 or 64.
+        relinquish: False keeps the permit to allocate tensor memory until the CTA ends, as the published
+            kernel does: the CTAs of a multiprocessor then run one after the other.
         arch: a target that has tcgen05.
     """
     for name, size in (("N", N), ("K", K)):
@@ -99,7 +101,8 @@ def build_matmul_v1(N, K, *, block_m, block_n, block_k, e_block_n, arch="sm_100a
 
         with kit.single_warp(warp, 0):
             ptx.tcgen05.alloc(tmem_slot, block_n)
-            ptx.tcgen05.relinquish_alloc_permit()
+            if relinquish:
+                ptx.tcgen05.relinquish_alloc_permit()
             with ptx.if_(ptx.warp.elect()):
                 ptx.mbarrier.init(loaded, 1)
                 ptx.mbarrier.init(multiplied, 1)

@@ -42,6 +42,8 @@ _PROBED = 8
 _SETTLED = 0.02
 #: Share of the time with work for memory below which it does not hold up a kernel.
 _IDLE = 0.5
+#: Share of the time with work for the fabric from which on it does.
+_BUSY = 0.8
 #: A run goes on to its end if less than this share of what was done is left.
 _WORTHWHILE = 0.5
 #: Share of the time so far in which there have been stores: those of one tile alone show no period.
@@ -198,9 +200,10 @@ class LaunchTimer:
             l2=self._l2,
         )
 
-    def _traffic(self, loads: Iterable[tuple[Copy, float]]) -> Traffic:
+    def _traffic(self, loads: Iterable[tuple[Copy, float]], nanoseconds: float = math.inf) -> Traffic:
         capacity = self._gpu.value("l2.soft_capacity_bytes")
-        return traffic_of(self._first, loads, self._placement, self._sizes, capacity)
+        drift = self._gpu.value("l2.drift_root_ns") / math.sqrt(nanoseconds)
+        return traffic_of(self._first, loads, self._placement, self._sizes, capacity, drift)
 
     def restart(self) -> None:
         """Let the timeout count from now on."""
@@ -221,12 +224,15 @@ class LaunchTimer:
         placement = self._placement
         while True:
             timed, rest = self._run(figures, rested=rested, without=without)
-            traffic = self._traffic(rest.loads_of(timed))
+            end = rest.end or timed.end
+            traffic = self._traffic(rest.loads_of(timed), end / figures.ghz)
             wrong = abs(traffic.missing - self._missing)
             self._missing = traffic.missing
-            # Another share changes the time only where it keeps memory busy, now or with that share.
-            reads = traffic.fetched / figures.memory / (rest.end or timed.end)
-            if wrong <= _SETTLED or max(reads, timed.shares(timed.end)["HBM"]) < _IDLE:
+            # Another share changes the time only where it keeps memory busy, now or with that share, or where
+            # what memory fills into L2 keeps the fabric busy.
+            busy, reads = timed.shares(timed.end), traffic.fetched / figures.memory / end
+            filled = wrong * figures.fill > _SETTLED and busy["fabric"] > _BUSY
+            if wrong <= _SETTLED or (max(reads, busy["HBM"]) < _IDLE and not filled):
                 break
         cycles = (rest.end or timed.end) + timed.backlog
         scale = placement.clusters / len(placement.own)

@@ -31,12 +31,14 @@ class Figures:
     Attributes:
         ghz: the same in GHz: cycles of a ns.
         copy_issue: least time between two copies of one multiprocessor.
-        copy_row: time of the copy engine for a row of a box; ``row_bytes`` count as one row.
+        copy_row: time of the copy engine for a row of a box; ``row_bytes`` count as one row,
+            and a row in two lines as ``split_row``.
         link: bytes of loads that one multiprocessor gets; ``link_received``: that others load for it.
         l2_latency, memory_latency: from the issue of a load to its signal, without its rows.
         store_latency: from the issue of a store to the end of the wait for it, without its rows.
         l2: bytes that L2 reads, for all that ask for them together once.
         fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
+        fill, store_fill: what a byte that memory reads, and one that is stored, take of the fabric, too.
         store: bytes of shared memory that copies to global memory take.
         dirty: share of the lines of L2 that a flush leaves to be written; ``l2_bytes``: size of L2.
         write_cost: how many read bytes a written byte costs.
@@ -60,18 +62,17 @@ class Figures:
         self.gpu, self.ghz = gpu, mhz / 1000
         ghz, maximum = self.ghz, value("sm.clock_max_mhz") / 1000
         self.sms, self.schedulers = int(value("sm.count")), int(value("sm.schedulers"))
-        # Copies run at the pace of what is beyond the multiprocessor.
-        self.copy_issue = value("tma.issue_clk") / maximum * ghz
-        self.copy_row = ghz / maximum / value("tma.row_per_clk")
-        self.row_bytes = value("tma.row_bytes")
-        self.link = value("tma.sm_bytes_per_clk") * maximum / ghz
+        self.copy_issue, self.copy_row = value("tma.issue_clk"), 1 / value("tma.row_per_clk")
+        self.row_bytes, self.split_row = value("tma.row_bytes"), value("tma.split_row")
+        self.link, self.link_received = value("tma.sm_bytes_per_clk"), value("tma.received_bytes_per_clk")
+        # Stores run at the pace of what is beyond the multiprocessor.
         self.store = value("tma.store_bytes_per_clk") * maximum / ghz
-        self.link_received = value("tma.received_bytes_per_clk") * maximum / ghz
         self.l2_latency = value("tma.latency_l2_ns") * ghz
         self.memory_latency = value("tma.latency_hbm_ns") * ghz
         self.store_latency = value("tma.store_latency_ns") * ghz
         self.l2 = value("l2.bytes_per_ns") / ghz
-        self.fabric = value("l2.fabric_bytes_per_ns") / ghz
+        self.fabric, self.fill = value("l2.fabric_bytes_per_ns") / ghz, value("l2.fill_share")
+        self.store_fill = value("l2.store_share")
         # Memory serves reads and writes in equal parts at another rate than reads alone.
         self.memory = value("hbm.read_bytes_per_ns") / ghz
         self.write_cost = 2 * value("hbm.read_bytes_per_ns") / value("hbm.mixed_bytes_per_ns") - 1

@@ -84,6 +84,7 @@ class Timed(Policy):
     name = "timed"
     warp_teams = False
     interleaves = True
+    keeps_permits = True
 
     def issued(self, machine: Machine, steps: list[Step]) -> None:
         assert isinstance(machine, TimedMachine)

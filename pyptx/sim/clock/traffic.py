@@ -3,6 +3,10 @@
 All positions of a chip load at the same time what position 0 loads, for their own tiles. A probe runs every
 cluster of the first wave up to its first loads and so finds how many of the loaded bytes are the same. What
 several clusters load at about the same time comes from memory once. Later waves find in L2 what it can hold.
+
+Clusters that load the same do not stay together: nothing makes them wait for each other. How far they are
+apart grows as the root of the time. When L2 has lost a byte before the next of them asks for it, memory
+delivers it again. So long sums cost more bytes from memory than short ones.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from .placement import Placement
 
 __all__ = ["Traffic", "merged_of", "traffic_of"]
 
-#: Rounds in which the share that a cache loses settles.
+#: Rounds in which what a cache loses settles.
 _ROUNDS = 60
 
 
@@ -39,12 +43,39 @@ class Traffic:
         return self.fetched / self.loaded if self.loaded else 0.0
 
 
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """What a launch loads of one array: different bytes, what clusters in step ask L2 for, and all."""
+
+    unique: float
+    asked: float
+    nbytes: float
+
+    def fetched(self, lost: float, drift: float, passed: float) -> float:
+        """Return the bytes that come from memory.
+
+        Args:
+            lost: share of the array that L2 loses from one wave to the next.
+            drift: by how much of the launch's time clusters that load the same are apart.
+            passed: how often memory fills L2 during the launch.
+        """
+        in_step = self.unique + (self.asked - self.unique) * lost
+        # Nobody is further apart than the waves that load the same.
+        filled = min(drift, self.unique / self.asked) * passed
+        if filled <= 1.0:
+            return in_step
+        # Of those that load the same, spread over the drift, none came so lately that L2 has the bytes still.
+        missed = min(lost, math.pow(1.0 - 1.0 / filled, self.nbytes / self.asked - 1.0))
+        return max(in_step, self.unique + (self.nbytes - self.unique) * missed)
+
+
 def traffic_of(
     first: Iterable[Copy],
     own: Iterable[tuple[Copy, float]],
     placement: Placement,
     sizes: Mapping[int, int],
     capacity: float,
+    drift: float = 0.0,
 ) -> Traffic:
     """Return the traffic of a launch.
 
@@ -54,6 +85,7 @@ def traffic_of(
         placement: how the launch lies on the chip.
         sizes: bytes of each array, by its address.
         capacity: bytes that L2 keeps.
+        drift: by how much of the launch's time clusters that load the same are apart in the end.
     """
     bases = sorted(sizes)
 
@@ -72,7 +104,7 @@ def traffic_of(
             base = array_of(copy)
             of_array[base] = of_array.get(base, 0.0) + copy.nbytes * times
     scale = placement.clusters / len(placement.own)
-    found: list[tuple[float, float]] = []
+    found: list[_Loaded] = []
     loaded = 0.0
     for base, of_position in of_array.items():
         nbytes = scale * of_position
@@ -81,13 +113,15 @@ def traffic_of(
         parts = {copy.source: copy.nbytes for copy in probed.get(base, ())}
         shared = together / sum(parts.values()) if parts else nbytes / unique
         loaded += nbytes
-        found.append((unique, max(unique, nbytes / shared)))
-    once, asked = (sum(each) for each in zip(*found, strict=True)) if found else (0.0, 0.0)
-    fetched = 0.0
-    for unique, of_array_asked in found:
-        # L2 is asked for the array so many times, and for everything else in between.
-        distance = min(once, asked * unique / of_array_asked)
-        fetched += unique + (of_array_asked - unique) * _lost(distance / capacity)
+        found.append(_Loaded(unique, max(unique, nbytes / shared), nbytes))
+    once, asked = sum(each.unique for each in found), sum(each.asked for each in found)
+    # L2 is asked for an array so many times, and for everything else in between.
+    lost = [_lost(min(once, asked * each.unique / each.asked) / capacity) for each in found]
+    fetched = loaded
+    for _ in range(_ROUNDS):
+        passed = fetched / capacity
+        again = sum(each.fetched(part, drift, passed) for each, part in zip(found, lost, strict=True))
+        fetched = (fetched + again) / 2
     return Traffic(loaded, fetched)
 
 

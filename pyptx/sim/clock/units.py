@@ -125,8 +125,9 @@ class Units:
     def _rows(self, copy: Copy) -> float:
         """Return how long the copy engine takes for a copy."""
         figures = self.figures
-        rows = max(copy.rows, copy.lines, copy.nbytes / figures.row_bytes)
-        return max(figures.copy_issue, rows * figures.copy_row)
+        rows = max(copy.rows, copy.nbytes / figures.row_bytes)
+        split = max(0.0, copy.lines - rows)
+        return max(figures.copy_issue, (rows + split * (figures.split_row - 1)) * figures.copy_row)
 
     def load(self, time: float, copy: Copy) -> float:
         """Return when the bytes of a load are in the multiprocessor that issued it."""
@@ -136,7 +137,7 @@ class Units:
             (self.copies.serve(time, self._rows(copy)), "copy engine"),
             (self.link.serve(time, answered / figures.link), "link"),
             (self.l2.serve(time, answered), "L2"),
-            (self.fabric.serve(time, answered), "fabric"),
+            (self.fabric.serve(time, answered + self._filled(copy.nbytes)), "fabric"),
         ]
         latency = figures.l2_latency
         if self._missing:
@@ -160,10 +161,12 @@ class Units:
 
     def write(self, time: float, nbytes: float) -> float:
         """Return when memory has taken bytes, or L2 while it has room for them."""
+        filled = nbytes * self.figures.store_fill
+        passed = self.fabric.serve(time, filled) if filled else time
         if self.filled > time:
             self._bring(time, nbytes)
-            return time
-        return self.memory.serve(time, nbytes * self.figures.write_cost)
+            return passed
+        return max(passed, self.memory.serve(time, nbytes * self.figures.write_cost))
 
     # --- accesses of threads ----------------------------------------------------------------------
 
@@ -187,10 +190,14 @@ class Units:
         if not loads:
             return self.write(time, nbytes)
         linked, read = self.link.serve(time, nbytes / figures.link), self.l2.serve(time, nbytes)
-        arrived = max(linked, read, self.fabric.serve(time, nbytes))
+        arrived = max(linked, read, self.fabric.serve(time, nbytes + self._filled(nbytes)))
         if not self._missing:
             return arrived + figures.load_l2_latency
         return max(arrived, self._fetch(time, nbytes * self._missing)) + figures.load_memory_latency
+
+    def _filled(self, nbytes: float) -> float:
+        """Return what the bytes of a load that memory fills into L2 take of the fabric."""
+        return nbytes * self._missing * self.figures.fill
 
     def _fetch(self, time: float, nbytes: float) -> float:
         """Return when memory has read bytes, and has written what they replace in L2."""

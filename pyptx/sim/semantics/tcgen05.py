@@ -62,7 +62,8 @@ def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | N
     address, count, exclusive = _uniform(s, op, dst), _uniform(s, op, columns), _exclusive(op)
     cta.unit(TensorMemory).request(count, exclusive, s)
     announce_sync(s, SyncKind.TENSOR_ALLOCATE, cta.key, lanes=lanes, amount=count)
-    storages = [each.unit(TensorMemory).storage for each in group]
+    tensors = [each.unit(TensorMemory) for each in group]
+    storages = [each.storage for each in tensors]
     # Both CTAs of a pair pass the same offset (CUTLASS cute/arch/tmem_allocator_sm100.hpp).
     segment, offset = cta.machine.memory.access(AccessKind.PROBE, op.space, address, 4, s, cta.cluster_memory)
     if segment is not cta.shared:
@@ -77,10 +78,13 @@ def alloc(s: Split, op: Op, lanes: Any, dst: Any, columns: Any) -> Condition | N
         )
         segment.words(4)[int(offset) // 4] = first
 
+    def room() -> int | None:
+        return find_room(storages, count, exclusive) if all(each.may_allocate for each in tensors) else None
+
     return execute_as_pair(
         group,
         PairRequest(s, op.name, f"of {count} columns to offset {int(offset):#x}", take),
-        lambda: find_room(storages, count, exclusive),
+        room,
         lambda: (
             f"{count} columns of tensor memory; allocated: "
             + "; ".join(dict.fromkeys(storage.describe() for storage in storages))
@@ -114,11 +118,8 @@ def dealloc(s: Split, op: Op, lanes: Any, address: Any, columns: Any) -> Conditi
 def relinquish(s: Split, op: Op, lanes: Any) -> Condition | None:
     tensor = s.warp.cta.unit(TensorMemory)
     announce_sync(s, SyncKind.TENSOR_FREE, s.cta_key, lanes=lanes)
-
-    def give_up(_: int) -> None:
-        tensor.relinquished = True
-
-    return execute_as_pair(group_of(s, op), PairRequest(s, op.name, "", give_up), lambda: 0, lambda: "")
+    request = PairRequest(s, op.name, "", lambda _: tensor.relinquish())
+    return execute_as_pair(group_of(s, op), request, lambda: 0, lambda: "")
 
 
 # --- commit, cp, shift --------------------------------------------------------------------------

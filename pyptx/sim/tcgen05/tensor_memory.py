@@ -44,6 +44,8 @@ class TensorStorage:
     def __init__(self) -> None:
         #: First column of each live allocation -> its width, and the CTA that owns it.
         self.taken: dict[int, tuple[int, CTA]] = {}
+        #: The CTA that keeps others from allocating here, until it relinquishes its permit or ends.
+        self.permitted: CTA | None = None
         #: First column of the exclusive allocation, while it lives.
         self.exclusive: int | None = None
         self._cells: np.ndarray[Any, np.dtype[np.uint32]] | None = None
@@ -89,8 +91,10 @@ class TensorStorage:
         self.exclusive = None
 
     def describe(self) -> str:
-        """Return the live allocations and their CTAs as text."""
+        """Return the live allocations and their CTAs as text, and which CTA may allocate."""
         held = [f"{w} at {s} of CTA {o.coordinates}" for s, (w, o) in sorted(self.taken.items())]
+        if self.permitted is not None:
+            held.append(f"CTA {self.permitted.coordinates} has not relinquished its permit")
         return ", ".join(held) or "nothing"
 
 
@@ -175,12 +179,32 @@ class TensorMemory(CtaUnit):
         if self.cta.machine.stream.active:
             self.cta.machine.stream.begin(self._life(first, columns))
         self.storage.take(first, columns, exclusive, self.cta)
+        if self.cta.machine.policy.keeps_permits:
+            self.storage.permitted = self.cta
         self._allocated += 1
 
     def _life(self, first: int, columns: int) -> Life:
         """Return the event record with which observers learn that an allocation begins or ends."""
         key = (self.cta.multiprocessor.number, first)
         return Life(LifeKind.TENSOR_MEMORY, key, columns, "tensor memory", self.cta.key)
+
+    @property
+    def may_allocate(self) -> bool:
+        """True unless another CTA of the multiprocessor keeps the permit to allocate.
+
+        The manual says only what relinquishing means for a CTA itself. On hardware CTAs of a multiprocessor
+        that do not relinquish run one after the other (NVIDIA Fuser, pull request 3795).
+        """
+        return self.storage.permitted in (None, self.cta)
+
+    def relinquish(self) -> None:
+        """Give up the permit to allocate, so that other CTAs of the multiprocessor may."""
+        self.relinquished = True
+        self._let_others()
+
+    def _let_others(self) -> None:
+        if self.storage.permitted is self.cta:
+            self.storage.permitted = None
 
     def check_free(self, address: int, columns: int, exclusive: bool, actor: Actor) -> int:
         """Return the first column that a dealloc frees; raise a fault if no such allocation exists.
@@ -268,6 +292,7 @@ class TensorMemory(CtaUnit):
                 )
             )
             self.free(first)
+        self._let_others()
 
     # --- access -------------------------------------------------------------------------------
 

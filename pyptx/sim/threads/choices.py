@@ -25,6 +25,9 @@ class ScheduleChoices:
     reconverges = True
     #: True if strong reads may take their values from other writes than the last one.
     weak_reads = False
+    #: True if a CTA that allocates tensor memory keeps other CTAs of the multiprocessor from it until it
+    #: relinquishes its permit or ends. The ISA leaves it open; hardware does.
+    keeps_permits = False
     #: Blocks that a split runs before others get a turn, unless it parks first.
     quantum = 4096
 

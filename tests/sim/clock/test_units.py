@@ -1,4 +1,4 @@
-"""What units of a multiprocessor take, by arithmetic: L2's answers, lines of L1, and what a flush left."""
+"""What units of a multiprocessor take, by arithmetic: rows, L2's answers, lines of L1, what a flush left."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pyptx.sim.clock.units import Contention, Units
 from pyptx.sim.engine.work import Copy
 from pyptx.timing.constants import gpu
 
-H200 = gpu("h200")
+B200, H200 = gpu("b200"), gpu("h200")
 MHZ = 1500.0
 FIGURES = Figures(H200, MHZ)
 MIB = 1 << 20
@@ -28,6 +28,29 @@ def test_equal_requests_of_a_tpc_are_read_from_l2_once() -> None:
     assert together.busy()["L2"] == pytest.approx(alone.busy()["L2"] / 2)
     rate = H200.value("l2.bytes_per_ns") / 132  # B/ns of one multiprocessor
     assert alone.busy()["L2"] == pytest.approx(MIB / rate * MHZ / 1000)
+
+
+def test_what_memory_fills_into_l2_and_what_is_stored_takes_of_the_fabric() -> None:
+    clean, missing = (
+        Units(Figures(B200, MHZ), Contention(sharers=148, missing=share)) for share in (0.0, 0.5)
+    )
+    for units in (clean, missing):
+        units.load(0.0, load(MIB))
+    more = missing.busy()["fabric"] / clean.busy()["fabric"] - 1
+    assert more == pytest.approx(0.5 * B200.value("l2.fill_share"))
+    before = clean.busy()["fabric"]
+    clean.write(0.0, MIB)
+    assert clean.busy()["fabric"] / before - 1 == pytest.approx(B200.value("l2.store_share"))
+
+
+def test_a_row_in_two_lines_takes_the_copy_engine_longer() -> None:
+    whole, split = (Copy(64 * 128, 64, (0, 0), (0,), loads=True, lines=lines) for lines in (64, 128))
+    times = []
+    for copy in (whole, split):
+        units = Units(Figures(B200, MHZ), Contention(sharers=148))
+        units.load(0.0, copy)
+        times.append(units.busy()["copy engine"])
+    assert times[1] / times[0] == pytest.approx(B200.value("tma.split_row"))
 
 
 def test_l1_looks_up_one_line_after_the_other() -> None:

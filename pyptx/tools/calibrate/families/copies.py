@@ -128,22 +128,19 @@ def _shape(rows: int) -> tuple[int, int]:
 
 
 def _engine(bench: Bench) -> dict[str, Readings]:
-    """Boxes of one short row, of many short rows, and of long rows.
-
-    The engine and the link run at the pace of what is beyond the SM: constants are at the maximum clock.
-    """
+    """Boxes of one short row, of many short rows, and of long rows."""
     rows = 64
     return {
-        "tma.issue_clk": _slope(bench, 1, 16) / bench.slowdown,
-        "tma.row_per_clk": rows * bench.slowdown / _slope(bench, rows, 32),
-        "tma.sm_bytes_per_clk": rows * 256 * bench.slowdown / _slope(bench, rows, 256),
+        "tma.issue_clk": _slope(bench, 1, 16),
+        "tma.row_per_clk": rows / _slope(bench, rows, 32),
+        "tma.sm_bytes_per_clk": rows * 256 / _slope(bench, rows, 256),
     }
 
 
 def _latency(bench: Bench) -> dict[str, Readings]:
     """One small box: the same in all rounds, which L2 holds, and another in each, which memory holds."""
     device = bench.device
-    alone = bench.value("tma.issue_clk") * bench.slowdown
+    alone = bench.value("tma.issue_clk")
     near = bench.latency(loads(device.target, device.rounds, 1, 16, 1), _shape(1))
     cold = loads(device.target, device.rounds, 1, 16, 1, _APART)
     far = bench.latency(cold, _shape(_APART * device.rounds), cold=True)
@@ -155,7 +152,7 @@ def _latency(bench: Bench) -> dict[str, Readings]:
 
 def _store(bench: Bench) -> dict[str, Readings]:
     device = bench.device
-    alone = bench.value("tma.issue_clk") * bench.slowdown
+    alone = bench.value("tma.issue_clk")
     found = bench.latency(stores(device.target, device.rounds, 16, 32, 1), _shape(16))
     rows, row_bytes = 64, 256
     build = partial(stores, device.target, device.rounds, rows, row_bytes)
@@ -173,7 +170,7 @@ def _received(bench: Bench) -> dict[str, Readings]:
     build = partial(multicasts, device.target, device.rounds, size, rows, row_bytes)
     one = bench.slope(build, 32, 60, _shape(rows * size))
     nbytes = rows * row_bytes
-    others = np.maximum(one / bench.slowdown - nbytes / bench.value("tma.sm_bytes_per_clk"), 1.0)
+    others = np.maximum(one - nbytes / bench.value("tma.sm_bytes_per_clk"), 1.0)
     return {"tma.received_bytes_per_clk": (size - 1) * nbytes / others}
 
 

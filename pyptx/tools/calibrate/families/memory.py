@@ -255,8 +255,8 @@ def _engines(bench: Bench, loads: int, stores: int) -> float:
     """Return the bytes that the copy engines of all SMs move in a ns, so many loaded for each stored."""
     value = bench.value
     loading = 1 / min(value("tma.sm_bytes_per_clk"), value("tma.row_per_clk") * value("tma.row_bytes"))
-    clk = loads * loading + stores / value("tma.store_bytes_per_clk")
-    return value("sm.count") * (loads + stores) / clk * value("sm.clock_max_mhz") / 1000
+    storing = 1000 / value("sm.clock_max_mhz") / value("tma.store_bytes_per_clk")
+    return value("sm.count") * (loads + stores) / (loads * loading / bench.ghz + stores * storing)
 
 
 def _if_memory_binds(name: str, found: Readings, engines: float) -> dict[str, Readings]:
