@@ -47,7 +47,7 @@ class Figures:
         port: bytes of shared memory that a multiprocessor reads.
         bank: cycles of a bank of shared memory for a word.
         shared_latency: of a load from shared memory; ``lookup``: of L1 for a line that an access touches.
-        whole_sector, part_sector: time of a store's sector that it fills, and of one of which it writes a part.
+        whole_sector, part_sector: time of a sector that a store fills, and of one that it writes in part.
         load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
         wake: from a completed phase to the next instruction of a waiting warp.
         arrive: until an arrival counts.
