@@ -71,7 +71,7 @@ def predict(row: Row, launches: Sequence[Counted], constants: Gpu, timeout: floa
         key = row.name, counted.kernel, number
         try:
             found = kernel.predict(
-                *inputs_of(row, kernel, dims), gpu=constants, clock=counted.mhz, l2="clean",
+                *inputs_of(row, kernel, dims), gpu=constants, clock=counted.mhz, l2="cold",
                 timeout=timeout, data=row.data, contents=contents_of(row), **dims,
             )  # fmt: skip
         except Exception as error:  # a launch that cannot be predicted is listed, and the others go on

@@ -62,7 +62,7 @@ def predict(row: Row, protocol: str, timeout: float) -> Prediction:
     kernels = kernels_of(row)
     for kernel, dims in kernels:
         given = inputs_of(row, kernel, dims)
-        l2 = "flushed" if protocol == "burst" and row.options.get("flush", True) else "stream"
+        l2 = "flushed" if protocol == "burst" and row.options.get("flush", True) else "rotating"
         each = kernel.predict(
             *given,
             l2=l2,

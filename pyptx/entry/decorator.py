@@ -552,7 +552,7 @@ class Kernel:
         clock: Protocol = "sustained",
         timeout: float | None = None,
         data: str | float = "normal",
-        l2: L2State = "stream",
+        l2: L2State = "rotating",
         contents: Contents = "unknown",
         out: Any = None,
         **keywords: Any,
@@ -571,9 +571,9 @@ class Kernel:
             timeout: seconds after which the prediction ends as incomplete.
             data: what the tensor cores multiply, which decides how much power they take: ``"zeros"``,
                 ``"normal"``, or a number between 0 and 1.
-            l2: what L2 holds before the launch. ``"stream"``: what a launch like this one has stored, which
+            l2: what L2 holds before the launch. ``"rotating"``: what a launch like this one has stored, which
                 makes room as fast as this one stores. ``"flushed"``: what a flush by writes has left, as of
-                :func:`pyptx.bench`; what the kernel loads replaces bytes that must go to memory. ``"clean"``:
+                :func:`pyptx.bench`; what the kernel loads replaces bytes that must go to memory. ``"cold"``:
                 nothing that must, as under ncu; what the kernel stores at last stays in L2.
             contents: what arrays hold that are given as shapes. ``"zeros"``: zeros, and products add nothing,
                 so that threads go the ways that they go on zeros: for kernels in which usual inputs take the

@@ -344,7 +344,7 @@ def predict_launch(
     unknown: frozenset[int],
     *,
     data: str | float = "normal",
-    l2: L2State = "stream",
+    l2: L2State = "rotating",
     contents: Contents = "unknown",
 ) -> Prediction:
     """Return the prediction of a launch. Arguments and errors are those of :meth:`.Kernel.predict`."""

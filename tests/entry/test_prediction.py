@@ -294,7 +294,7 @@ def test_zeros_take_less_power_and_a_flush_takes_time() -> None:
     normal, zeros = (gemm.predict(gpu="h200", clock="sustained", data=data) for data in ("normal", "zeros"))
     assert zeros.mhz > normal.mhz
     norm = rmsnorm.build_rmsnorm(8192)
-    states = ("clean", "stream", "flushed")
+    states = ("cold", "rotating", "flushed")
     clean, stream, flushed = (norm.predict(M=1024, gpu="h200", clock=1900.0, l2=l2) for l2 in states)
     assert clean.microseconds < stream.microseconds < flushed.microseconds
     with pytest.raises(SpecError, match="l2 = 'cold': expected one of 'stream', 'flushed', 'clean'"):

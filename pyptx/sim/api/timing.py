@@ -126,7 +126,7 @@ class LaunchTimer:
         zeroed: frozenset[int] = frozenset(),
         assumed: bool = False,
         timeout: float | None = None,
-        l2: L2State = "stream",
+        l2: L2State = "rotating",
         registers: int | None = None,
     ) -> None:
         self._began = time.monotonic()

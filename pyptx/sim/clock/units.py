@@ -15,7 +15,7 @@ __all__ = ["Contention", "L2State", "Units"]
 
 #: What L2 holds before a launch: what the last one has stored, which makes room as fast as this one stores;
 #: what a flush by writes has left, which must go to memory; or nothing that must.
-L2State = Literal["stream", "flushed", "clean"]
+L2State = Literal["rotating", "flushed", "cold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Contention:
     missing: float = 0.0
     merged: float = 0.0
     rested: bool = True
-    l2: L2State = "stream"
+    l2: L2State = "rotating"
 
 
 class Units:
@@ -68,7 +68,7 @@ class Units:
         self._dirty = figures.dirty * figures.write_cost if contention.l2 == "flushed" else 0.0
         self._sharers, self._brought = sharers, 0.0
         #: When all of L2 has been replaced, and memory takes what is stored; infinite before.
-        self.filled = math.inf if contention.l2 == "clean" else 0.0
+        self.filled = math.inf if contention.l2 == "cold" else 0.0
 
     def busy(self) -> dict[str, float]:
         """Return for how many cycles each unit has worked; of equal units, the busiest one."""

@@ -68,7 +68,7 @@ def test_stores_pass_by_sectors_and_parts_of_sectors_take_longer() -> None:
 
 def test_a_clean_l2_takes_stores_until_it_is_full() -> None:
     sharers = 132
-    units = Units(FIGURES, Contention(sharers, l2="clean"))
+    units = Units(FIGURES, Contention(sharers, l2="cold"))
     share = H200.value("l2.capacity_bytes") / sharers
     assert units.write(0.0, share / 2) == 0.0 and units.busy()["HBM"] == 0
     units.access_global(0.0, share / 2, loads=True)  # hits L2 here, and brings nothing
@@ -79,7 +79,7 @@ def test_a_clean_l2_takes_stores_until_it_is_full() -> None:
 
 def test_what_a_flush_left_is_written_once() -> None:
     sharers, parts = 132, 4000
-    clean, dirty = (Units(FIGURES, Contention(sharers, missing=1.0, l2=l2)) for l2 in ("stream", "flushed"))
+    clean, dirty = (Units(FIGURES, Contention(sharers, missing=1.0, l2=l2)) for l2 in ("rotating", "flushed"))
     for units in (clean, dirty):
         for _ in range(parts):
             units.access_global(0.0, 1024, loads=True)
