@@ -227,7 +227,8 @@ class Promotion:
         else:
             self.scales.begin(self.totals, row=row + self.first, column=column, **others)
         if self.ahead:
-            return self._two_in_turn(consumer, read, K)
+            self._turns(K, lambda k, count: self._overlapped(consumer, read, k, count))
+            return self.totals
         if self.second is not None:
             with ptx.if_(self.second):
                 ptx.bar.sync(STAGGER, 256)
@@ -235,14 +236,18 @@ class Promotion:
             with ptx.for_(*part, BLOCK) as k:
                 self._in_turn(consumer, k, 1, K)
             return self.totals
+        self._turns(K, lambda k, count: self._in_turn(consumer, k, count, K))
+        return self.totals
+
+    def _turns(self, K, record):
+        """Record the loop over K: ``record(k, count)`` records ``count`` stages from ``k`` on."""
         k_blocks = -(-K // BLOCK)
         count = stages_of_turn(k_blocks, self.unrolled)
         whole = k_blocks // count * count
         with ptx.for_(0, whole * BLOCK, count * BLOCK) as k:
-            self._in_turn(consumer, k, count, K)
+            record(k, count)
         if k_blocks > whole:
-            self._in_turn(consumer, whole * BLOCK, k_blocks - whole, K)
-        return self.totals
+            record(whole * BLOCK, k_blocks - whole)
 
     def _in_turn(self, consumer, k, count, K):
         """Record stages from ``k`` on in which products, a wait and the promotion follow each other."""
@@ -265,23 +270,12 @@ class Promotion:
                     self.operands.hand_back(consumer)
                 self._add(block)
 
-    def _two_in_turn(self, consumer, read, K):
-        """Record a tile's loop in which the next products are in flight before a wait for the last ones.
-
-        A turn of the loop has several stages and ends with a wait for all: ptxas would serialize products
-        that are in flight from one turn to the next.
-        """
-        k_blocks = -(-K // BLOCK)
-        count = stages_of_turn(k_blocks, self.unrolled)
-        whole = k_blocks // count * count
-        with ptx.for_(0, whole * BLOCK, count * BLOCK) as k:
-            self._overlapped(consumer, read, k, count)
-        if k_blocks > whole:
-            self._overlapped(consumer, read, whole * BLOCK, k_blocks - whole)
-        return self.totals
-
     def _overlapped(self, consumer, read, k, count):
-        """Record stages from ``k`` on in which products are promoted while the next ones are in flight."""
+        """Record stages from ``k`` on in which products are promoted while the next ones are in flight.
+
+        They end with a wait for all: ptxas would serialize products that are in flight from one turn of the
+        loop to the next.
+        """
         last = len(self.products) - 1
         for i in range(count):
             slot = consumer.acquire()
