@@ -296,10 +296,10 @@ def test_zeros_take_less_power_and_a_flush_takes_time() -> None:
     assert zeros.mhz > normal.mhz
     norm = rmsnorm.build_rmsnorm(8192)
     states = ("cold", "rotating", "flushed")
-    clean, stream, flushed = (norm.predict(M=1024, gpu="h200", clock=1900.0, l2=l2) for l2 in states)
-    assert clean.microseconds < stream.microseconds < flushed.microseconds
-    with pytest.raises(SpecError, match="l2 = 'cold': expected one of 'stream', 'flushed', 'clean'"):
-        norm.predict(M=1024, gpu="h200", l2="cold")
+    cold, rotating, flushed = (norm.predict(M=1024, gpu="h200", clock=1900.0, l2=l2) for l2 in states)
+    assert cold.microseconds < rotating.microseconds < flushed.microseconds
+    with pytest.raises(SpecError, match="l2 = 'warm': expected one of 'rotating', 'flushed', 'cold'"):
+        norm.predict(M=1024, gpu="h200", l2="warm")
 
 
 @pytest.mark.full

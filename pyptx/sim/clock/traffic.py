@@ -60,7 +60,7 @@ class _Loaded:
             passed: how often memory fills L2 during the launch.
         """
         in_step = self.unique + (self.asked - self.unique) * lost
-        # Nobody is further apart than the waves that load the same.
+        # No cluster is further apart than the waves that load the same.
         filled = min(drift, self.unique / self.asked) * passed
         if filled <= 1.0:
             return in_step
@@ -85,7 +85,7 @@ def traffic_of(
         placement: how the launch lies on the chip.
         sizes: bytes of each array, by its address.
         capacity: bytes that L2 keeps.
-        drift: by how much of the launch's time clusters that load the same are apart in the end.
+        drift: by how much of the launch's time clusters that load the same are apart when the launch ends.
     """
     bases = sorted(sizes)
 
