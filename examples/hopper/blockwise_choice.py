@@ -74,11 +74,20 @@ class Choice(NamedTuple):
     ahead: bool = False
 
 
+def sets_of(tile, ahead):
+    """Return how many numbers a thread holds for each number of D: a total and, of one block of K, its sum.
+
+    With ``ahead`` there are two accumulators of sums: those of a warpgroup's two halves in tiles of 256 rows,
+    otherwise a second one.
+    """
+    return 3 if ahead and tile[0] <= 128 else 2
+
+
 def fits_ahead(tile):
-    """Return whether a warpgroup has registers for the second accumulator of products that run ahead."""
+    """Return whether a thread has registers for what a tile needs if products run ahead."""
     BM, BN = tile
     blocks = 2 if BM > 128 else 1
-    return BN // 2 * (blocks + 2) <= SUMS
+    return sets_of(tile, True) * blocks * BN // 2 <= SUMS
 
 
 def predict(M, N, K, *, tile, cluster=(1, 1), split=1, resident=1, ahead=False, out_type=bf16):
@@ -89,7 +98,7 @@ def predict(M, N, K, *, tile, cluster=(1, 1), split=1, resident=1, ahead=False, 
     """
     (BM, BN), (CM, CN) = tile, cluster
     beside = kit.StagedScales(tile).stage_bytes
-    sets = 3 if ahead and BM <= 128 else 2
+    sets = sets_of(tile, ahead)
     made = plan(e4m3, out_type, tile, split=split, resident=resident, beside=beside, sets=sets)
     ctas = split if split > 1 else CM * CN
     blocks = math.ceil(math.ceil(K / BLOCK) / split)

@@ -52,7 +52,7 @@ from pyptx import SpecError, Tile, bf16, e4m3, e5m2, f32, kernel, kit, ptx, reg,
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
 import gemm_harness as harness
-from blockwise_choice import choose, fits_ahead
+from blockwise_choice import choose, fits_ahead, sets_of
 from gemm_options import BOXES, OUTPUTS, REGISTERS, ROWS, STREAMED_ROWS, plan, policies, usable_sms
 
 STAGGER = 1  # the named barrier with which the second warpgroup begins later
@@ -425,7 +425,7 @@ def build_gemm_blockwise(
         beside=beside,
         split=split,
         resident=resident,
-        sets=3 if ahead and tile[0] <= 2 * ROWS else 2,
+        sets=sets_of(tile, ahead),
     )
     if stagger:
         check_stagger(warpgroups, k_blocks, stages)
