@@ -13,7 +13,7 @@ from _rows import Composed, Row
 
 from pyptx import SpecError
 
-__all__ = ["ATTENTION"]
+__all__ = ["ATTENTION", "deterministic_backward"]
 
 BATCH, HEADS = 4, 16
 #: Head dim: what the backward tries beside its defaults, all without spills.
@@ -42,6 +42,13 @@ BACKWARD: dict[int, tuple[dict[str, Any], ...]] = {
     ),
 }
 LENGTHS = (2048, 4096, 8192, 16384)
+#: The name of a row of the backward: its sequence, head dim and whether it is causal.
+BACKWARDS = {
+    f"attention backward hd{D} S{S} {'causal' if causal else 'full'}": (S, D, causal)
+    for D in BACKWARD
+    for causal in (False, True)
+    for S in (4096, 8192)
+}
 #: Head dim: blocks of keys and consumer warpgroups to try.
 CHOICES = {
     64: ((128, 3), (128, 2), (192, 2), (176, 3)),
@@ -156,7 +163,7 @@ def _backward(S: int, D: int, causal: bool) -> Row:
 
     work = 10.0 * BATCH * HEADS * S * S * D
     return Row(
-        name=f"attention backward hd{D} S{S} {'causal' if causal else 'full'}",
+        name=next(name for name, shape in BACKWARDS.items() if shape == (S, D, causal)),
         group="attention-backward",
         ours=partial(_gradients, S, D, causal),
         candidates=partial(_backward_candidates, S, D, causal),
@@ -168,6 +175,11 @@ def _backward(S: int, D: int, causal: bool) -> Row:
         flops=work / 2 if causal else work,
         target=1.0,
     )
+
+
+def deterministic_backward(name: str) -> Callable[[], Composed] | None:
+    """Return what builds the bit-equal mode of the row called ``name``; None if it is no backward."""
+    return partial(_gradients, *BACKWARDS[name], deterministic=True) if name in BACKWARDS else None
 
 
 def _decode(B: int, Sk: int, target: float) -> Row:
@@ -216,10 +228,8 @@ def _decode(B: int, Sk: int, target: float) -> Row:
 
 
 def _rows() -> Iterator[Row]:
-    for D in BACKWARD:
-        for causal in (False, True):
-            for S in (4096, 8192):
-                yield _backward(S, D, causal)
+    for shape in BACKWARDS.values():
+        yield _backward(*shape)
     yield from (_decode(64, 8192, 0.93), _decode(1, 131072, 0.93))
     for D in CHOICES:
         for causal in (False, True):

@@ -13,7 +13,7 @@ from _rows import Row
 
 from pyptx import SpecError, bf16, f32
 
-__all__ = ["MEMORY"]
+__all__ = ["BACKWARD", "MEMORY", "SHAPES", "TARGETS", "TYPES", "matrices", "memory_row"]
 
 SHAPES = ((8192, 8192), (2048, 8192))
 TYPES = {f32: "float32", bf16: "bfloat16"}
@@ -80,14 +80,14 @@ class Operation:
     tunings: tuple[Mapping[str, Any], ...] = (*TUNINGS, *REDUCTIONS)
 
 
-def _matrices(torch: Any, M: int, N: int, kind: Any, count: int, vectors: int = 0) -> tuple[Any, ...]:
+def matrices(torch: Any, M: int, N: int, kind: Any, count: int, vectors: int = 0) -> tuple[Any, ...]:
     shapes = [(M, N)] * count + [(N,)] * vectors
     return tuple(torch.randn(*shape, device="cuda", dtype=kind) for shape in shapes)
 
 
 def _probabilities(torch: Any, M: int, N: int, kind: Any) -> tuple[Any, ...]:
     """Return what softmax has given, and a gradient of it."""
-    y, dy = _matrices(torch, M, N, kind, 2)
+    y, dy = matrices(torch, M, N, kind, 2)
     return y.softmax(1), dy
 
 
@@ -123,7 +123,7 @@ OPERATIONS = {
         "rmsnorm.py",
         "build_rmsnorm",
         (1, 1),
-        partial(_matrices, count=1, vectors=1),
+        partial(matrices, count=1, vectors=1),
         lambda torch: lambda x, w: torch.nn.functional.rms_norm(x, w.shape, w, eps=1e-5),
         _rms,
         options={"queue": True},
@@ -132,7 +132,7 @@ OPERATIONS = {
         "layernorm.py",
         "build_layernorm",
         (1, 1),
-        partial(_matrices, count=1, vectors=2),
+        partial(matrices, count=1, vectors=2),
         lambda torch: lambda x, w, b: torch.nn.functional.layer_norm(x, w.shape, w, b),
         _layer_norm,
         options={"queue": True},
@@ -141,7 +141,7 @@ OPERATIONS = {
         "softmax.py",
         "build_softmax",
         (1, 1),
-        partial(_matrices, count=1),
+        partial(matrices, count=1),
         lambda torch: partial(torch.softmax, dim=1),
         lambda x: x.double().softmax(1),
     ),
@@ -149,7 +149,7 @@ OPERATIONS = {
         "swiglu.py",
         "build_swiglu",
         (2, 1),
-        partial(_matrices, count=2),
+        partial(matrices, count=2),
         lambda torch: lambda g, u: torch.nn.functional.silu(g) * u,
         _swiglu,
         tunings=(*TUNINGS, *PARTS),
@@ -169,7 +169,7 @@ OPERATIONS = {
         "swiglu.py",
         "build_swiglu_backward",
         (3, 2),
-        partial(_matrices, count=3),
+        partial(matrices, count=3),
         lambda torch: (
             lambda g, u, dy: (
                 torch.ops.aten.silu_backward(dy * u, g),
@@ -229,7 +229,7 @@ def _tuned(
     return found
 
 
-def _row(
+def memory_row(
     name: str,
     shape: tuple[int, int],
     build: Callable[..., Any],
@@ -241,6 +241,7 @@ def _row(
     target: float,
     tunings: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
+    group: str = "memory",
 ) -> Row:
     def inputs(torch: Any, copy: int) -> Sequence[Any]:
         torch.manual_seed(copy)
@@ -249,7 +250,7 @@ def _row(
     M, N = shape
     return Row(
         name=f"{name} {M}x{N}",
-        group="memory",
+        group=group,
         ours=partial(build, N, **options),
         candidates=partial(_tuned, tunings, build, N),
         rivals=lambda torch: {"torch": library(torch)},
@@ -277,7 +278,7 @@ def _rows() -> Iterator[Row]:
                     return getattr(load_example(f"hopper/{what.file}"), what.build)(N, **options)
 
                 reads, writes = (count * M * N * dtype.nbytes for count in what.matrices)
-                yield _row(
+                yield memory_row(
                     f"{name} {dtype}",
                     (M, N),
                     partial(build, dtype=dtype),

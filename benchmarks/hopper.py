@@ -29,9 +29,10 @@ from _hopper_blocks import BLOCKS
 from _hopper_gemm import GEMMS
 from _hopper_grouped import GROUPED
 from _hopper_memory import MEMORY
+from _hopper_training import TRAINING
 from _rows import Results, Row, kernels_of, page, run_rows, work
 
-ROWS: list[Row] = [*GEMMS, *BLOCKS, *ATTENTION, *GROUPED, *MEMORY]
+ROWS: list[Row] = [*GEMMS, *BLOCKS, *ATTENTION, *GROUPED, *MEMORY, *TRAINING]
 RESULTS = Path("hopper_results.jsonl")
 
 
