@@ -97,6 +97,7 @@ from pyptx import (
     smem,
     tf32,
     u16,
+    u32,
     u64,
 )
 
@@ -115,6 +116,9 @@ SMS = 148  # of a B200
 #: Bytes of the stages in a CTA's shared memory; two staging tiles of 16 KiB and the barriers need the rest.
 STAGE_BYTES = 192 * 1024
 TMA_WARP, MMA_WARP, ALLOC_WARP, SCHEDULER_WARP, EPILOGUE_WARP = range(5)  # the epilogue has four warps
+
+#: What a column of D adds to the instruction descriptor, whose bits 17 to 22 are N / 8.
+IDESC_COLUMN = 1 << 14
 
 #: 128-byte swizzle, 1024 bytes between 8-row groups, descriptor version 1.
 MMA_DESC_B128 = 0x4000404000010000
@@ -417,6 +421,7 @@ def build_gemm_persistent(
     answers=3,
     ahead=1,
     order=kit.tile_order.boustrophedon,
+    narrow=None,
     parts=1,
     dtype=bf16,
     a_major="K",
@@ -441,6 +446,9 @@ def build_gemm_persistent(
         answers, ahead: with ``"clc"``, the tiles that a cluster takes ahead of its slowest role, and the
             requests that it has in flight; see :class:`pyptx.kit.LaunchControlTiles`.
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
+        narrow: whether some tiles are narrower than 256 columns, so that the clusters end together
+            (:class:`pyptx.kit.TwoWidths`). By default where that helps and the schedule is static: it needs a
+            number for M, more tiles than clusters, one part, and a K-major B.
         parts: number of parts in which the epilogue hands an accumulator back: 1, 2 or 4.
         dtype: type of A and B: bf16, f16, f32 (multiplied as tf32), e4m3 or e5m2.
         a_major, b_major: ``"MN"`` for A[K, M] and B[K, N].
@@ -493,19 +501,32 @@ def build_gemm_persistent(
     row_bytes = N * out_dtype.nbytes
     front = () if batch is None else (batch,)
     rows = "M" if M is None else M
+    widths = None
+    if narrow or (narrow is None and schedule == "static"):
+        widths = tile_widths(M, N, tile_m, clusters, parts, b_major, matrices)
+    if narrow and widths is None:
+        raise SpecError(
+            "narrow = True: no tiles of a second width let the clusters end earlier",
+            hint="it needs a number for M, more tiles than clusters, parts=1 and b_major='K'",
+        )
+    widest = 128 // out_dtype.nbytes  # columns of a box that a swizzle can have
+    box_columns = widest if widths is None else math.gcd(widest, widths.narrow)
     if epilogue == "tma":
         if row_bytes % 16:
             raise SpecError(
                 f"N = {N}: rows of D have {row_bytes} bytes, and TMA needs a multiple of 16",
                 hint='epilogue="direct" stores rows of any length',
             )
-        box = (*(1 for _ in front), 32, 128 // out_dtype.nbytes)
-        stored = Tile(*front, rows, N, out_dtype, Layout.TMA_128B, tma_box=box)
+        box = (*(1 for _ in front), 32, box_columns)
+        layout = {128: Layout.TMA_128B, 64: Layout.TMA_64B, 32: Layout.TMA_32B}[
+            box_columns * out_dtype.nbytes
+        ]
+        stored = Tile(*front, rows, N, out_dtype, layout, tma_box=box)
     else:
         stored = Tile(*front, rows, N, out_dtype)
 
     def grid(M=M):
-        tiles = -(-M // tile_m) * tiles_n * matrices
+        tiles = (-(-M // tile_m) * tiles_n if widths is None else widths.tiles) * matrices
         return (ctas * (tiles if schedule == "clc" else min(clusters, tiles)), 1, 1)
 
     @kernel(
@@ -526,13 +547,14 @@ def build_gemm_persistent(
         is_leader = rank == 0
         height = D.extent(len(front))  # M: an int, or a register if the kernel serves every M
         tiles_m = kit.tile_order.cdiv(height, tile_m)
-        tiles_mn = tiles_m * tiles_n
+        tiles_mn = tiles_m * tiles_n if widths is None else widths.tiles
         cluster = ptx.special.clusterid.x()
 
         tile_a = a.stages(stages)
         tile_b = smem.alloc((b_rows, tile_k), dtype, swizzle=b.swizzle, stages=stages)
         if epilogue == "tma":
-            staging = smem.alloc((BM, 128 // out_dtype.nbytes), out_dtype, swizzle="128B", stages=2)
+            swizzle = f"{box_columns * out_dtype.nbytes}B"
+            staging = smem.alloc((BM, box_columns), out_dtype, swizzle=swizzle, stages=2)
         ring = kit.Ring(stages)  # the leader's full expects one arrive.expect_tx, each empty one commit
         # A turn of the loops over K has as many stages as fit into the ring and into K without a rest.
         at_once = math.gcd(stages, -(-K // tile_k))
@@ -547,10 +569,13 @@ def build_gemm_persistent(
             )
 
         def place(tile):
-            """Return this CTA's first row of A and D, the tile's first column of D, and the matrix."""
+            """Return this CTA's first row of A and D, the tile's first column and width, and the matrix."""
             matrix, within = (None, tile) if batch is None else kit.fast_divmod(tile, tiles_mn, limit=2**31)
-            row, column = order(within, tiles_m, tiles_n)
-            return row * tile_m + rank * BM, column * BN, matrix
+            if widths is None:
+                row, column = order(within, tiles_m, tiles_n)
+                return row * tile_m + rank * BM, column * BN, BN, matrix
+            row, column, is_narrow = widths.place(within, order)
+            return row * tile_m + rank * BM, column, select(is_narrow, widths.narrow, BN), matrix
 
         with kit.single_thread(warp, TMA_WARP):
             for tensor in (A, B_T, D) if epilogue == "tma" else (A, B_T):
@@ -575,9 +600,15 @@ def build_gemm_persistent(
                 ptx.griddepcontrol.wait()
             producer = ring.producer()
             with tiles.loop() as tile:
-                m_base, n_base, matrix = place(tile)
-                # A part of the tile's columns are neighboring rows of B; each CTA loads a half of them.
-                b_bases = [n_base + part * (BN // parts) + rank * (b_rows // parts) for part in range(parts)]
+                m_base, n_base, width, matrix = place(tile)
+                if widths is None:
+                    # A part of the tile's columns are neighboring rows of B; each CTA loads a half of them.
+                    b_bases = [
+                        n_base + part * (BN // parts) + rank * (b_rows // parts) for part in range(parts)
+                    ]
+                else:
+                    # Each CTA of a pair has half of a tile's columns, in the first rows of its stages.
+                    b_bases = [n_base + rank * (width >> 1) if ctas == 2 else n_base]
                 with ptx.for_(0, K, at_once * tile_k) as first_k:
                     for i, slot in enumerate(producer.slots(at_once)):
                         if ctas == 2:
@@ -619,6 +650,10 @@ def build_gemm_persistent(
             consumer = ring.consumer()
             writer = accumulators.writer(tmem)
             with tiles.loop() as tile:
+                idesc = None
+                if widths is not None:
+                    *_, width, _ = place(tile)
+                    idesc = width * IDESC_COLUMN + (multiply.idesc - BN * IDESC_COLUMN)
                 acc = writer.acquire()
                 with ptx.for_(0, K, at_once * tile_k) as k:
                     for i, slot in enumerate(consumer.slots(at_once)):
@@ -633,7 +668,7 @@ def build_gemm_persistent(
                                         writer.wait_part(part)
 
                             options = {"accumulate": ~is_first, "before": wait_part}
-                        multiply(acc.tmem, slot.index, **options)
+                        multiply(acc.tmem, slot.index, idesc=idesc, **options)
                         ptx.tcgen05.commit(slot.empty, multicast=both, cta_group=ctas)
                 writer.commit(both)
             writer.drain()
@@ -650,7 +685,7 @@ def build_gemm_persistent(
             leader = ptx.warp.elect()
             reader = accumulators.reader(tmem + (quarter << 21))  # the lane is in the address's upper half
             with tiles.loop(leader) as tile:
-                m_base, n_base, matrix = place(tile)
+                m_base, n_base, width, matrix = place(tile)
                 acc = reader.acquire()
                 options = {"read": lambda columns: reader.release(leader, columns)}
                 if epilogue == "direct" or apply is not None:
@@ -658,6 +693,8 @@ def build_gemm_persistent(
                 if apply is not None:
                     options["apply"] = lambda values, column: apply(values, row, n_base + column)
                 if epilogue == "tma":
+                    if widths is not None:
+                        options |= {"limit": width.view(s32), "least": widths.narrow}
                     coord = (n_base, m_base + first, *(() if batch is None else (matrix,)))
                     kit.tcgen05_epilogue.through_shared(
                         acc.tmem,
@@ -673,6 +710,10 @@ def build_gemm_persistent(
                 else:
                     if N % BN:
                         options["limit"] = (N - n_base).view(s32)
+                    if widths is not None:
+                        inside = reg.scalar(s32)
+                        ptx.inst.min.s32(inside, options.get("limit", BN), width.view(s32))
+                        options |= {"limit": inside, "least": widths.narrow}
                     kit.tcgen05_epilogue.direct(
                         acc.tmem,
                         D.at(*(() if batch is None else (matrix,)), row, n_base).base,
@@ -697,6 +738,21 @@ def build_gemm_persistent(
         ptx.ret()
 
     return gemm_persistent
+
+
+def tile_widths(M, N, tile_m, clusters, parts, b_major, matrices):
+    """Return tiles of two widths with which the clusters end earlier; None if there are none."""
+    if M is None or parts > 1 or b_major != "K":
+        return None
+    strips, across = -(-M // tile_m), -(-N // BN)
+    return kit.TwoWidths.choose(strips, across, BN, clusters=clusters, step=32, matrices=matrices)
+
+
+def select(condition, yes, no):
+    """Return one of two numbers in a u32 register, by a predicate."""
+    chosen = reg.scalar(u32)
+    ptx.inst.selp.b32(chosen, yes, no, condition)
+    return chosen
 
 
 def build_gemm_clc(M, N, K, **options):

@@ -46,6 +46,7 @@ if TYPE_CHECKING:
     from .trace import Trace
     from .transposed_operand import TransposedOperand
     from .transposed_store import TransposedStore
+    from .two_widths import TwoWidths
     from .weight_sums import column_registers, column_sums, column_tuning, store_column_parts
     from .wgmma_multiply import WgmmaMultiply
     from .work_order import WorkOrder
@@ -97,6 +98,7 @@ __all__ = [
     "Trace",
     "TransposedOperand",
     "TransposedStore",
+    "TwoWidths",
     "WgmmaMultiply",
     "WorkOrder",
     "a_fragments",
@@ -168,6 +170,7 @@ __getattr__ = lazily(
         "trace": ("Trace",),
         "transposed_operand": ("TransposedOperand",),
         "transposed_store": ("TransposedStore",),
+        "two_widths": ("TwoWidths",),
         "wgmma_multiply": ("WgmmaMultiply",),
         "work_order": ("WorkOrder",),
     },

@@ -11,6 +11,7 @@ With :func:`direct` and :func:`through_shared` each warp stores its rows by itse
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
 
 from ..core.errors import SpecError
 from ..core.types import ScalarType, b16, b32, bf16, f32, u32
@@ -54,13 +55,23 @@ def _chunks(columns: int, largest: int) -> Iterator[tuple[int, int]]:
 def _loaded(tmem: Reg, column: int, count: int, apply: Apply | None, read: Loaded | None) -> RegArray:
     """Load ``count`` columns of this thread's row, and let the author's functions record what they want."""
     words = reg.array(b32, count)
-    ptx.tcgen05.ld(words, ptx.addr(tmem, column), shape="32x32b", count=count)
-    ptx.tcgen05.wait_ld()
+    _load(words, tmem, column)
     if read is not None:
         read(column + count)
     if apply is not None:
         apply(words.view(f32), column)
     return words
+
+
+def _load(words: RegArray, tmem: Reg, column: int) -> None:
+    """Load as many columns of this thread's row as there are words. Records the load and its wait."""
+    ptx.tcgen05.ld(words, ptx.addr(tmem, column), shape="32x32b", count=len(words))
+    ptx.tcgen05.wait_ld()
+
+
+def _where(condition: Reg | None) -> AbstractContextManager[object]:
+    """Return a block under a condition, or none."""
+    return nullcontext() if condition is None else ptx.if_(condition)
 
 
 def direct(
@@ -73,6 +84,7 @@ def direct(
     align: int = _VECTOR,
     inside: Reg | None = None,
     limit: Reg | None = None,
+    least: int | None = None,
     apply: Apply | None = None,
     read: Loaded | None = None,
 ) -> None:
@@ -84,7 +96,8 @@ def direct(
 
     Records for each chunk one ``tcgen05.ld``, one ``tcgen05.wait::ld``, the ``cvt`` of the output type (see
     :func:`.outputs.rounded`), and ``chunk * dtype.nbytes / align`` ``st.global``.  With ``limit``, records a
-    ``setp`` before each of them, which with ``inside`` includes it.
+    ``setp`` before each of them, which with ``inside`` includes it; with ``least``, one more for each chunk
+    behind it, and blocks around its load and what follows ``read``.
 
     Args:
         tmem: tensor-memory address of the warp's first lane and the first column, the same in all lanes.
@@ -97,6 +110,8 @@ def direct(
         inside: predicate that is true if this thread's row is to be stored.
         limit: number of columns to store, counted from the first one, in an s32 register; 0 or less stores
             none. It must be a multiple of those that ``align`` bytes hold.
+        least: a chunk that begins there or behind it is loaded only if ``limit`` reaches it: a condition for
+            the whole warp. By default all columns are loaded.
         apply: records on each chunk's f32 registers before they are rounded: gets the registers, which it
             changes in place, and the chunk's first column.
         read: records what follows each load; gets the number of columns that the warp has loaded so far.
@@ -117,15 +132,23 @@ def direct(
     if chunk < each:
         raise SpecError(f"chunk is {chunk}: one store of {align} bytes takes {each} columns")
     for column, count in _chunks(columns, chunk):
-        words = _loaded(tmem, column, count, apply, read)
-        parts = _singles(words, dtype) if align == 2 else rounded(words, dtype)
-        step = 1 if align == 2 else align // 4
-        for i in range(0, len(parts), step):
-            first = column + i // step * each
-            pred = inside
-            if limit is not None:
-                pred = ptx.setp("gt", limit, first, combine=None if inside is None else ("and", inside))
-            _store(ptx.addr(row, first * dtype.nbytes), parts[i : i + step], align, pred)
+        reached = None if limit is None or least is None or column < least else limit > column
+        words = reg.array(b32, count)
+        with _where(reached):
+            _load(words, tmem, column)
+        if read is not None:
+            read(column + count)
+        with _where(reached):
+            if apply is not None:
+                apply(words.view(f32), column)
+            parts = _singles(words, dtype) if align == 2 else rounded(words, dtype)
+            step = 1 if align == 2 else align // 4
+            for i in range(0, len(parts), step):
+                first = column + i // step * each
+                pred = inside
+                if limit is not None:
+                    pred = ptx.setp("gt", limit, first, combine=None if inside is None else ("and", inside))
+                _store(ptx.addr(row, first * dtype.nbytes), parts[i : i + step], align, pred)
 
 
 def _singles(words: RegArray, dtype: ScalarType) -> RegArray:
@@ -157,6 +180,8 @@ def through_shared(
     *,
     first: Reg | int = 0,
     leader: Reg | None = None,
+    limit: Reg | None = None,
+    least: int = 0,
     apply: Apply | None = None,
     read: Loaded | None = None,
     drain: bool = True,
@@ -173,7 +198,8 @@ def through_shared(
     (none without a swizzle), an ``st.shared.v4.b32`` for each, ``fence.proxy.async``, ``bar.warp.sync``, and
     a guarded block with the copy and its ``commit_group``. Before a chunk that reuses a stage, records
     :func:`settle`; with ``drain``, also at the end, and without it before every chunk, since the previous
-    call may have left boxes.
+    call may have left boxes.  With ``limit``, a chunk has a ``setp``, a block around its load, and one around
+    what follows ``read`` but the ``commit_group``.
 
     Watch out: without ``drain`` the engine still reads the last boxes after the call. Call
     ``settle(leader)`` before the CTA ends.
@@ -189,6 +215,10 @@ def through_shared(
         columns: number of columns, a multiple of the chunk.
         first: index in ``staging`` of this warp's first row, a multiple of 32: ``warp * 32``.
         leader: predicate that is true in one lane of the warp, the same at each call.
+        limit: number of columns to store, counted from the first one, in an s32 register that is the same in
+            all lanes. A chunk that begins there or behind it is neither loaded nor stored; the others are
+            stored whole. ``read`` counts them all the same.
+        least: columns that ``limit`` never leaves out: chunks that begin in them need no condition.
         apply: records on each chunk's f32 registers before they are rounded: gets the registers, which it
             changes in place, and the chunk's first column.
         read: records what follows each load; gets the number of columns that the warp has loaded so far. For
@@ -232,16 +262,29 @@ def through_shared(
         raise SpecError(f"coord is {coord!r}: expected 2 to 5 coordinates, innermost first")
     first_column, *others = coord
     for number, column in enumerate(range(0, columns, chunk)):
-        words = rounded(_loaded(tmem, column, chunk, apply, read), dtype)
-        if number >= depth or not drain:
-            settle(leader, depth - 1)
-        place = places[number % depth]
-        _fill_row(place, words, staging.swizzle)
-        ptx.fence.proxy_async("shared::cta")
-        ptx.warp.sync()
-        with ptx.if_(leader):
-            store(dst=target, src=stages[number % depth], coord=(first_column + column, *others))
-            ptx.cp.async_.bulk.commit_group()
+        inside = None if limit is None or column < least else limit > column
+        words = reg.array(b32, chunk)
+        with _where(inside):
+            _load(words, tmem, column)
+        if read is not None:
+            read(column + chunk)
+        with _where(inside):
+            if apply is not None:
+                apply(words.view(f32), column)
+            results = rounded(words, dtype)
+            if number >= depth or not drain:
+                settle(leader, depth - 1)
+            place = places[number % depth]
+            _fill_row(place, results, staging.swizzle)
+            ptx.fence.proxy_async("shared::cta")
+            ptx.warp.sync()
+            with ptx.if_(leader):
+                store(dst=target, src=stages[number % depth], coord=(first_column + column, *others))
+                if inside is None:
+                    ptx.cp.async_.bulk.commit_group()
+        if inside is not None:
+            # A group without a copy, too: settle counts one for each chunk.
+            ptx.cp.async_.bulk.commit_group(pred=leader)
     if drain:
         settle(leader)
 

@@ -97,6 +97,49 @@ def test_tf32_of_both_majors_with_any_k(shape: tuple[int, int, int], ctas: int) 
     assert _run(shape, "late", 1, ctas=ctas, clusters=2, **majors).holds == EVERY
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"out_dtype": bf16},
+        {"dtype": e4m3, "out_dtype": e4m3, "ctas": 1},
+        {"order": kit.tile_order.hilbert, "epilogue": "direct"},
+        {"epilogue": "direct", "out_dtype": f16, "ctas": 1},
+        {"schedule": "clc", "narrow": True},
+        {"batch": 2, "stages": 2},
+    ],
+    ids=lambda options: _named(options),
+)
+@pytest.mark.parametrize("schedule", ["late", "random"])
+def test_tiles_of_two_widths(options: dict[str, Any], schedule: str) -> None:
+    """Four tiles of 256 columns for three clusters become one of 256 and four of 192; the last ones are clipped."""
+    M, N = 256 if options.get("ctas", 2) == 2 else 128, 1008
+    if "batch" in options:  # six tiles for four clusters
+        M, N, options = 256, 752, {**options, "clusters": 4}
+    options = {"clusters": 3, **options}
+    kernel = gemm.build_gemm_persistent(M, N, 128, **options)
+    assert kernel.ptx() != gemm.build_gemm_persistent(M, N, 128, **{**options, "narrow": False}).ptx()
+    report = _check(kernel, (M, N, 128), schedule, 1, options)
+    assert "schedule" in options or report.holds == EVERY
+
+
+def test_one_width_where_two_do_not_help() -> None:
+    def text(*shape: int, **options: Any) -> str:
+        return gemm.build_gemm_persistent(*shape, **options).ptx()
+
+    for shape, options in (
+        ((256, 1024, 64), {"clusters": 4}),  # a round
+        ((256, 2048, 64), {"clusters": 4}),  # two whole ones
+        ((256, 1024, 64), {"clusters": 3, "parts": 2}),
+        ((256, 1024, 64), {"clusters": 3, "b_major": "MN"}),
+        ((256, 1024, 64), {"clusters": 3, "schedule": "clc"}),
+    ):
+        assert text(*shape, **options) == text(*shape, narrow=False, **options)
+        if options.get("schedule") != "clc":
+            with pytest.raises(PyptxError, match="narrow = True"):
+                text(*shape, narrow=True, **options)
+
+
 OPTIONS: list[dict[str, Any]] = [
     {"stages": 1},
     {"stages": 3, "order": kit.tile_order.hilbert},
@@ -263,8 +306,9 @@ def test_one_instruction_per_mma_and_copy(ptxas: Tool, nvdisasm: Tool) -> None:
 
 def test_text_does_not_grow_with_the_problem() -> None:
     sizes = [(256, 256, 128), (8192, 8192, 8192), (65536, 1024, 65536)]
-    (lines,) = {gemm.build_gemm_persistent(*size).ptx().count("\n") for size in sizes}
+    (lines,) = {gemm.build_gemm_persistent(*size, narrow=False).ptx().count("\n") for size in sizes}
     assert lines < 700
+    assert gemm.build_gemm_persistent(*sizes[1]).ptx().count("\n") < 850  # tiles of two widths
     # K is a multiple of the four stages: a round of the ring stands in the text, however large K is.
     (rounds,) = {
         gemm.build_gemm_persistent(256, 256, k, ctas=1).ptx().count("\n") for k in (256, 4096, 65536)

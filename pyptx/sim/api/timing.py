@@ -46,6 +46,8 @@ _IDLE = 0.5
 _BUSY = 0.8
 #: A run goes on to its end if less than this share of what was done is left.
 _WORTHWHILE = 0.5
+#: It also does if so few periods are left: the last ones may be shorter, such as those of narrow tiles.
+_FEW = 16
 #: Share of the time so far in which there have been stores: those of one tile alone show no period.
 _SPAN = 0.6
 #: Share of a tile that edges of the outputs may lack.
@@ -356,7 +358,7 @@ class _Rest:
             return False
         own = self._own = self._own_bytes(machine, period)
         left = own - period.stored
-        if left < _WORTHWHILE * period.stored:
+        if left < max(_WORTHWHILE * period.stored, _FEW * period.nbytes):
             return False
         self.end = period.end + left / period.rate + machine.figures.store_latency
         inside = [each for each in machine.work_done if period.begin <= each[0] <= period.end]
