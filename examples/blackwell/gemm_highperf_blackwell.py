@@ -569,13 +569,13 @@ def build_gemm_persistent(
             )
 
         def place(tile):
-            """Return this CTA's first row of A and D, the tile's first column and width, and the matrix."""
+            """Return this CTA's first row, the tile's first column, whether it is narrow, and the matrix."""
             matrix, within = (None, tile) if batch is None else kit.fast_divmod(tile, tiles_mn, limit=2**31)
             if widths is None:
                 row, column = order(within, tiles_m, tiles_n)
-                return row * tile_m + rank * BM, column * BN, BN, matrix
+                return row * tile_m + rank * BM, column * BN, None, matrix
             row, column, is_narrow = widths.place(within, order)
-            return row * tile_m + rank * BM, column, select(is_narrow, widths.narrow, BN), matrix
+            return row * tile_m + rank * BM, column, is_narrow, matrix
 
         with kit.single_thread(warp, TMA_WARP):
             for tensor in (A, B_T, D) if epilogue == "tma" else (A, B_T):
@@ -600,7 +600,7 @@ def build_gemm_persistent(
                 ptx.griddepcontrol.wait()
             producer = ring.producer()
             with tiles.loop() as tile:
-                m_base, n_base, width, matrix = place(tile)
+                m_base, n_base, is_narrow, matrix = place(tile)
                 if widths is None:
                     # A part of the tile's columns are neighboring rows of B; each CTA loads a half of them.
                     b_bases = [
@@ -608,7 +608,8 @@ def build_gemm_persistent(
                     ]
                 else:
                     # Each CTA of a pair has half of a tile's columns, in the first rows of its stages.
-                    b_bases = [n_base + rank * (width >> 1) if ctas == 2 else n_base]
+                    half = select(is_narrow, widths.narrow // 2, BN // 2)
+                    b_bases = [n_base + rank * half if ctas == 2 else n_base]
                 with ptx.for_(0, K, at_once * tile_k) as first_k:
                     for i, slot in enumerate(producer.slots(at_once)):
                         if ctas == 2:
@@ -652,8 +653,9 @@ def build_gemm_persistent(
             with tiles.loop() as tile:
                 idesc = None
                 if widths is not None:
-                    *_, width, _ = place(tile)
-                    idesc = width * IDESC_COLUMN + (multiply.idesc - BN * IDESC_COLUMN)
+                    *_, is_narrow, _ = place(tile)
+                    fewer = (BN - widths.narrow) * IDESC_COLUMN
+                    idesc = select(is_narrow, multiply.idesc - fewer, multiply.idesc)
                 acc = writer.acquire()
                 with ptx.for_(0, K, at_once * tile_k) as k:
                     for i, slot in enumerate(consumer.slots(at_once)):
@@ -685,8 +687,10 @@ def build_gemm_persistent(
             leader = ptx.warp.elect()
             reader = accumulators.reader(tmem + (quarter << 21))  # the lane is in the address's upper half
             with tiles.loop(leader) as tile:
-                m_base, n_base, width, matrix = place(tile)
+                m_base, n_base, is_narrow, matrix = place(tile)
                 acc = reader.acquire()
+                if widths is not None:
+                    width = select(is_narrow, widths.narrow, BN).view(s32)
                 options = {"read": lambda columns: reader.release(leader, columns)}
                 if epilogue == "direct" or apply is not None:
                     row = m_base + first + ptx.special.laneid()
@@ -694,7 +698,7 @@ def build_gemm_persistent(
                     options["apply"] = lambda values, column: apply(values, row, n_base + column)
                 if epilogue == "tma":
                     if widths is not None:
-                        options |= {"limit": width.view(s32), "least": widths.narrow}
+                        options |= {"limit": width, "least": widths.narrow}
                     coord = (n_base, m_base + first, *(() if batch is None else (matrix,)))
                     kit.tcgen05_epilogue.through_shared(
                         acc.tmem,
@@ -712,7 +716,7 @@ def build_gemm_persistent(
                         options["limit"] = (N - n_base).view(s32)
                     if widths is not None:
                         inside = reg.scalar(s32)
-                        ptx.inst.min.s32(inside, options.get("limit", BN), width.view(s32))
+                        ptx.inst.min.s32(inside, options.get("limit", BN), width)
                         options |= {"limit": inside, "least": widths.narrow}
                     kit.tcgen05_epilogue.direct(
                         acc.tmem,

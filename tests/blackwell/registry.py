@@ -32,7 +32,8 @@ class Product:
         shape: M, N and K of the simulated run: small, with several tiles and tiles that are not full. With cluster
             launch control, for three clusters: they have 13 assignments, of which each is run.
         small: further options of ``build`` for the simulated run.
-        also: a further size, for tiles that the simulated run does not have; its run is for evidence alone.
+        also: a further size with options of ``build``, for tiles that the simulated run does not have; its run is
+            for evidence alone.
         mutants: name of the kernel in ``tests.mutants``; empty if no bugs are planted into it.
     """
 
@@ -45,7 +46,11 @@ class Product:
     shape: Shape
     mutants: str = ""
     small: Mapping[str, int] = field(default_factory=dict)
-    also: Shape | None = None
+    also: tuple[Shape, Mapping[str, int]] | None = None
+
+
+#: A size of the persistent GEMM with tiles of 256 and of 192 columns, as 4096 x 4096 has them.
+TWO_WIDTHS: tuple[Shape, Mapping[str, int]] = ((272, 1008, 160), {"clusters": 5})
 
 
 def run_time_sizes(kernel: Any, M: int) -> dict[str, int]:
@@ -61,12 +66,13 @@ def _gemms() -> list[Product]:
         return Product(
             name,
             file,
-            lambda M, N, K: build(M, N, K, **options),
+            lambda M, N, K, **small: build(M, N, K, **options, **small),
             gemm.make_inputs,
             gemm.worst_error,
             np.float32,
             shape,
             mutants,
+            also=TWO_WIDTHS if mutants.startswith("blackwell-persistent") else None,
         )
 
     uneven = (257, 260, 72)
@@ -123,7 +129,7 @@ def _ladder() -> list[Product]:
                 f"ladder-{rung}",
                 # Three whole tiles: without this, the tiles are cut into six halves.
                 {"pairs": 3} if rung == "v7" else {},
-                (300, 264, 256) if rung == "v7" else None,
+                ((300, 264, 256), {}) if rung == "v7" else None,
             )
         )
     return found
@@ -204,6 +210,7 @@ def _variants() -> list[Product]:
                 gemm.NUMPY[options.get("out_dtype", f32)],
                 shape,
                 small={"clusters": 2},
+                also=TWO_WIDTHS if "parts" not in options and options.get("b_major") != "MN" else None,
             )
         )
     file = "gemm_tiles.py"

@@ -41,7 +41,7 @@ def simulated(product: Product, **options: Any) -> Run:
     with observed(seen.add):
         report, error, forms = _run(product, product.shape, product.small, **options)
         if product.also is not None:
-            forms |= _run(product, product.also, {}, sanitize=False)[2]
+            forms |= _run(product, *product.also, sanitize=False)[2]
     return Run(report, error, frozenset(seen), frozenset(seen | forms))
 
 

@@ -18,6 +18,10 @@ _POLICY = (
     "CuTe DSL has this mask in the same copy with a cache policy, for the same two pairs of CTAs; the policy is no part of "
     "the mask"
 )
+_WIDTH = (
+    "the ISA allows every N that is a multiple of 16 up to 256; CuTe DSL multiplies f16 by pairs with this N, DeepGEMM scaled "
+    "e4m3, and these types have their N of 256"
+)
 
 #: By fact. A test fails if one of them is proven, or if no kernel has it.
 REASONS: dict[Fact, str] = {
@@ -37,6 +41,26 @@ REASONS: dict[Fact, str] = {
             "copy",
             "cp.async.bulk.tensor.store; element u8; rank 2; row 128; swizzle 128B; begins 0",
             "an H200 stores u8 with this swizzle through a map of rank 3; f16 of rank 2 ran on a B200 in Tilus' V1",
+        ),
+        (
+            "copy",
+            "cp.async.bulk.tensor.store; element u8; rank 2; row 64; swizzle 64B; begins 0",
+            "bf16 in rows of 64 bytes with this swizzle is proven, and so is u8 with other ones: a store moves bytes",
+        ),
+        *(
+            (
+                "mma",
+                f"tcgen05.mma.cta_group::{group}.kind::{kind}; shape {shape}; types {types}; majors {majors}; a shared memory",
+                _WIDTH,
+            )
+            for group, kind, shape, types, majors in (
+                (1, "f16", "128x192", "bf16 bf16 f32", "K K"),
+                (2, "f16", "256x192", "bf16 bf16 f32", "K K"),
+                (2, "f16", "256x192", "bf16 bf16 f32", "MN K"),
+                (2, "tf32", "256x192", "tf32 tf32 f32", "K K"),
+                (2, "f8f6f4", "256x192", "e4m3 e4m3 f32", "K K"),
+                (2, "f8f6f4", "256x192", "e5m2 e5m2 f32", "K K"),
+            )
         ),
         ("form", "tcgen05.mma.cta_group::2.kind::f8f6f4; form tcgen05.mma.ss", _NO_MASK),
         ("form", "tcgen05.mma.cta_group::2.kind::tf32; form tcgen05.mma.ss", _NO_MASK),
