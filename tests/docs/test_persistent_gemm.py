@@ -99,9 +99,17 @@ def test_main_loops(ptxas: Tool, nvdisasm: Tool, monkeypatch: pytest.MonkeyPatch
     (single,) = re.findall(
         r"\*\*build_gemm_persistent\(ctas=1\)\*\*, ring of 4 \| ([\d.]+) \| ([\d.]+) \|", PAGE
     )
+    one_width = re.search(
+        r"([\d.]+) instead of ([\d.]+) for the products of a pair, ([\d.]+) instead of ([\d.]+) for a", PAGE
+    )
+    assert one_width is not None
+    assert one_width[2] == rows[-1][2] and one_width[4] == single[1]
+    pair = rows[-1][1], one_width[1]
     for name, figures, options in (
         ("build_gemm_persistent_1sm", single, {"ctas": 1}),
-        ("build_gemm_clc", rows[-1][1:3], {"schedule": "clc"}),
+        ("build_gemm_persistent_1sm", (single[0], one_width[3]), {"ctas": 1, "narrow": False}),
+        ("build_gemm_persistent", pair, {"narrow": False}),
+        ("build_gemm_clc", pair, {"schedule": "clc"}),
     ):
         (lines,) = loops.functions(gemm.build_gemm_persistent(4096, 4096, 4096, **options).sass()).values()
         for what, shown in zip(("copies", "products"), figures, strict=True):
