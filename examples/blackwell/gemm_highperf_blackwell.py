@@ -748,8 +748,8 @@ def tile_widths(M, N, tile_m, clusters, parts, b_major, matrices):
     """Return tiles of two widths with which the clusters end earlier; None if there are none."""
     if M is None or parts > 1 or b_major != "K":
         return None
-    strips, across = -(-M // tile_m), -(-N // BN)
-    return kit.TwoWidths.choose(strips, across, BN, clusters=clusters, step=32, matrices=matrices)
+    strips = -(-M // tile_m)
+    return kit.TwoWidths.choose(N, strips, BN, clusters=clusters, step=32, matrices=matrices)
 
 
 def select(condition, yes, no):
