@@ -74,7 +74,8 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fals
         statistics: store the factor of each row, which the backward needs.
         tuning: design and sizes, as for ``kit.RowPlan.make``: ``threads``, ``teams``, ``cluster``,
             ``design``, ``stages``, ``store``, ``ctas``, ``ahead``, ``held``, ``resident``, ``load_hint``,
-            ``store_hint``, ``keep``, ``prefetch``, ``queue`` (without residual and statistics).
+            ``store_hint``, ``keep``, ``prefetch``, ``prefetch_from``, ``queue`` (without residual and
+            statistics).
     """
     matrices = [dtype] * (2 if residual else 1)
     plan = kit.RowPlan.make(N, matrices, matrices, **sizes(N, dtype, tuning, len(matrices)))

@@ -8,8 +8,9 @@ __all__ = ["hopper", "one_row", "one_row_ahead", "queued", "simulated", "type_of
 
 #: Threads of a CTA that has a row of its own: at most, and at least for each byte of an element.
 MOST, LEAST = 1024, 128
-#: Rows from one that a CTA loads to the one that L2 gets meanwhile: half as many as an H200 has SMs.
-AHEAD = 66
+#: Rows from one that a CTA loads to the one that L2 gets meanwhile, half as many as an H200 has SMs; and the
+#: first one that L2 gets so for CTAs of one row.
+AHEAD, AHEAD_FROM = 66, 1024
 #: What an H200 was fastest with for norms whose CTAs take rows from a queue, by the bytes of an element.
 QUEUED = {
     4: {"design": "ring", "threads": 512, "teams": 1, "ctas": 132, "stages": 2, "prefetch": AHEAD},
@@ -32,7 +33,13 @@ def one_row_ahead(N, dtype):
     threads = max(LEAST * dtype.nbytes, 32 * -(-pieces // (4 * 32)))
     if threads > MOST:
         return {}
-    return {**one_row(threads), "store": "direct", "keep": False, "prefetch": AHEAD}
+    return {
+        **one_row(threads),
+        "store": "direct",
+        "keep": False,
+        "prefetch": AHEAD,
+        "prefetch_from": AHEAD_FROM,
+    }
 
 
 def simulated(kernel, *inputs, schedule="random", seed=0):

@@ -60,6 +60,7 @@ class RowPlan:
         queue: whether CTAs take their rows from a queue.
         parts: parts of a row of the matrices that are worked on like rows.
         prefetch: rows from one that a stage is filled with to the one that L2 gets meanwhile, or 0.
+        prefetch_from: the first row that L2 gets so, with one stage.
     """
 
     width: int
@@ -85,6 +86,7 @@ class RowPlan:
     queue: bool
     parts: int
     prefetch: int
+    prefetch_from: int
 
     @staticmethod
     def make(
@@ -110,6 +112,7 @@ class RowPlan:
         queue: bool = False,
         parts: int = 1,
         prefetch: int = 0,
+        prefetch_from: int = 0,
         prefer: Mapping[str, Any] | None = None,
     ) -> RowPlan:
         """Check the numbers, choose those that are None, and return the plan. Records nothing.
@@ -149,8 +152,11 @@ class RowPlan:
                 of their own, so that CTAs begin and end with less. For arithmetic in which no element depends
                 on another one.
             prefetch: in a ring with one team, the copy engine also brings the row this many rows further on
-                into L2, with each row that it copies into a stage. Farther than half of the rows that are in
-                flight is too far: on an H200 as many as all of them cost 6 to 10%.
+                into L2, behind each row that it copies into a stage; not behind those that fill a ring of
+                several stages when the kernel begins, since memory has enough to do then. Farther than half
+                of the rows that are in flight is too far: on an H200 as many as all of them cost 6 to 10%.
+            prefetch_from: with ``stages=1``, the first row that L2 gets so: those before are mostly loaded at
+                once when the kernel begins.
             prefer: further options, such as those that were measured to be fastest, for rows that have two
                 pieces or more for each thread, if they fit; else the plan is made without them.
 
@@ -230,6 +236,7 @@ class RowPlan:
             bool(queue),
             parts,
             prefetch,
+            prefetch_from,
         )
         plan._check()
         return plan
@@ -246,6 +253,10 @@ class RowPlan:
             raise SpecError("queue=True is for design='ring' with one team in a CTA and no cluster")
         if type(self.prefetch) is not int or self.prefetch < 0:
             raise SpecError(f"prefetch is {self.prefetch!r}: expected a number of rows, or 0")
+        if type(self.prefetch_from) is not int or self.prefetch_from < 0:
+            raise SpecError(f"prefetch_from is {self.prefetch_from!r}: expected the number of a row")
+        if self.prefetch_from and (not self.prefetch or self.stages != 1):
+            raise SpecError("prefetch_from= is for prefetch= with stages=1")
         if self.prefetch and (self.design != "ring" or self.teams > 1):
             raise SpecError("prefetch= is for design='ring' with one team in a CTA")
         if self.design != "ring":

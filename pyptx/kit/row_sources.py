@@ -193,6 +193,9 @@ class RingRows(RowSource):
         self._stage, self._phase = reg.scalar(u32, init=0), reg.scalar(u32, init=0)
         if queue is not None:
             self.queue = RowQueue(stream, queue)
+        self._hints: dict[str, Any] = {}
+        if stream.load_policy is not None:
+            self._hints["cache_hint"] = stream.load_policy
         with ptx.if_(self._first_warp), ptx.if_(self._leader):
             for stage in range(plan.stages):
                 ptx.mbarrier.init(ptx.addr(self._full, 8 * stage), 1)
@@ -200,6 +203,7 @@ class RingRows(RowSource):
             block, at = reg.scalar(u32, init=stream.first), reg.scalar(u32, init=0)
             if plan.stages == 1:
                 self._copy(block, at)
+                self._prefetch(block)
             else:
                 with ptx.for_(0, plan.stages):
                     self._fill(block, at)
@@ -235,12 +239,6 @@ class RingRows(RowSource):
         ptx.inst.mad.lo.u32(full, stage, 8, self._full)
         ptx.inst.mad.lo.u32(place, stage, plan.stage_bytes, self._stages)
         sizes = [self._size(matrix.dtype) for matrix in stream.inputs]
-        hints = {} if stream.load_policy is None else {"cache_hint": stream.load_policy}
-        if plan.prefetch:
-            later = index + plan.prefetch
-            with ptx.if_(later < stream.blocks):
-                for matrix, size in zip(stream.inputs, sizes, strict=True):
-                    ptx.cp.async_.bulk.prefetch(self._row_address(later, matrix), size, **hints)
         total: Reg | int = sizes[0]
         for size in sizes[1:]:
             total = total + size
@@ -248,8 +246,25 @@ class RingRows(RowSource):
         offset = 0
         for matrix, size in zip(stream.inputs, sizes, strict=True):
             source = self._row_address(index, matrix)
-            ptx.cp.async_.bulk.load(ptx.addr(place, offset), source, size, ptx.addr(full), **hints)
+            ptx.cp.async_.bulk.load(ptx.addr(place, offset), source, size, ptx.addr(full), **self._hints)
             offset += plan.row_bytes(matrix.dtype)
+
+    def _prefetch(self, block: Reg) -> None:
+        """Bring a later row than a block's into L2, if the plan says so. In one thread.
+
+        The engine works in order: this follows the copy for which the CTA waits.
+        """
+        plan, stream = self.plan, self.stream
+        if not plan.prefetch:
+            return
+        later = block + plan.prefetch
+        wanted = later < stream.blocks
+        if plan.prefetch_from:
+            wanted &= later >= plan.prefetch_from
+        with ptx.if_(wanted):
+            for matrix in stream.inputs:
+                source = self._row_address(later, matrix)
+                ptx.cp.async_.bulk.prefetch(source, self._size(matrix.dtype), **self._hints)
 
     def _size(self, dtype: ScalarType) -> Reg | int:
         """Bytes of this CTA's slice of a row."""
@@ -351,10 +366,12 @@ class RingRows(RowSource):
                 self._fill(block, self._stage)
                 with ptx.if_(block < stream.blocks):
                     self.queue.ask()
+                self._prefetch(block)
                 return
             block = reg.scalar(u32)
             ptx.inst.mad.lo.u32(block, stream.step, plan.stages, row.block)
             self._fill(block, self._stage)
+            self._prefetch(block)
 
     def _store_row(self, row: Row) -> None:
         """Store the staged row of each output. In one thread of the team."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,8 @@ STREAMS: list[tuple[int, dict[str, Any]]] = [
     (512, {"threads": 32, "ctas": 1, "design": "ring", "stages": 2, "store": "bulk", "held": 1}),
     (264, {"threads": 32, "design": "ring", "stages": 1}),
     (264, {"threads": 32, "design": "ring", "stages": 1, "prefetch": 2}),
+    (264, {"threads": 32, "design": "ring", "stages": 1, "prefetch": 2, "prefetch_from": 4}),
+    (264, {"threads": 32, "ctas": 2, "design": "ring", "stages": 2, "prefetch": 1}),
     (264, {"threads": 32, "teams": 2, "design": "ring", "stages": 1, "store": "bulk"}),
     (512, {"threads": 32, "design": "ring", "stages": 1, "store": "bulk", "held": 1}),
     (272, {"threads": 32, "cluster": 2, "design": "ring", "stages": 1, "store": "bulk"}),
@@ -172,6 +175,19 @@ def test_l2_gets_the_row_that_a_later_cta_loads() -> None:
     assert "cp.async.bulk.prefetch" not in sums(256, (f32, f32, f32), {**tuning, "prefetch": 0}).ptx(M=100)
 
 
+def test_a_cta_copies_its_rows_before_it_brings_later_ones_into_l2() -> None:
+    """A ring is filled without; CTAs of one row begin with a given row."""
+    ring = {"threads": 32, "design": "ring", "stages": 2, "ctas": 3, "prefetch": 2}
+    text = sums(256, (f32, f32, f32), ring).ptx(M=100)
+    copies = [place.start() for place in re.finditer(r"cp\.async\.bulk\.shared", text)]
+    assert len(copies) == 4 and text.count("cp.async.bulk.prefetch") == 2
+    assert copies[-1] < text.index("cp.async.bulk.prefetch")
+    one = {"threads": 32, "design": "ring", "stages": 1, "prefetch": 2, "prefetch_from": 50}
+    text = sums(256, (f32, f32, f32), one).ptx(M=100)
+    assert re.search(r"setp\.ge\.u32 [^;]*, 50;", text)
+    assert text.index("cp.async.bulk.shared") < text.index("cp.async.bulk.prefetch")
+
+
 @pytest.mark.parametrize("use", ["reduce", "vector", "numbers", "store", "column"])
 def test_what_needs_whole_rows(use: str) -> None:
     """Sums, vectors and numbers of rows are refused where a team has a part of one."""
@@ -219,6 +235,8 @@ def test_what_needs_whole_rows(use: str) -> None:
         (66, (bf16, bf16, bf16), {"threads": 32, "design": "ring"}, "multiples of 16"),
         (64, (f32, f32, f32), {"at_once": 9}, "at_once is 9"),
         (64, (f32, f32, f32), {"threads": 32, "design": "ring", "prefetch": -1}, "prefetch is -1"),
+        (64, (f32, f32, f32), {"threads": 32, "design": "ring", "prefetch_from": -1}, "prefetch_from is -1"),
+        (64, (f32, f32, f32), {"design": "ring", "prefetch": 2, "prefetch_from": 9}, "stages=1"),
         (64, (f32, f32, f32), {"threads": 32, "prefetch": 2}, "design='ring'"),
         (64, (f32, f32, f32), {"threads": 32, "teams": 2, "design": "ring", "prefetch": 2}, "one team"),
         (64, (f32, f32, f32), {"load_hint": "evict"}, "load_hint"),
