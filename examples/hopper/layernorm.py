@@ -1,15 +1,16 @@
 """LayerNorm of rows, a memory-bound kernel: ``y = (x - mean) / sqrt(variance + epsilon) * weight + bias``.
 
-A team of threads has one row, in f32, f16 or bf16, which it reads from memory once and keeps on the chip.  So
-the variance needs no running update: the mean comes first, then the squares of the differences from it::
+A team of threads has one row, in f32, f16 or bf16, which it reads from memory once and keeps on the chip::
 
     memory -> registers      all pieces of the row, 16 bytes each, before the first use
-    mean                     sum of each thread in the order of its elements, then warp and team, times 1 / N
-    differences              d = x - mean, in f32, instead of x
-    variance                 sum of d * d, in the same order, times 1 / N
-    registers -> memory      d * (1 / sqrt(variance + epsilon)) * weight + bias
+    thread                   sum of its elements, in their order; sum of the squares of the differences from
+                             their mean
+    warp and team            both at once, groups of equal size in pairs (``kit.RowTeam.moments``)
+    registers -> memory      (x - mean) * (1 / sqrt(variance + epsilon)) * weight + bias
 
-The result is as exact for rows whose mean is far larger than their deviation as the elements themselves are.
+Where a thread has many elements, some threads have fewer, or a row is not kept, the mean comes first, by a
+reduction of its own, then the squares of the differences from it.  Either way the result is as exact for rows
+whose mean is far larger than their deviation as the elements themselves are.
 A row that is too long for the registers of a CTA, or of a cluster (``cluster=``), is read three times, from
 the ring or from L2.  The design, registers or a ring of shared memory, is a choice: ``pyptx.kit.row_stream``.
 
@@ -42,6 +43,9 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that lo
 
 from rows_harness import hopper, one_row_ahead, queued, simulated, type_of
 
+#: Elements of a thread up to which mean and variance take one reduction: with more of them, its third pass
+#: over a thread's elements takes longer than another reduction.
+AT_ONCE = 16
 #: What an H200 was fastest with in 16-bit types: rows in a ring.
 RING = {"design": "ring", "threads": 256, "ctas": 264, "stages": 4, "store": "bulk", "resident": None}
 
@@ -51,6 +55,11 @@ def sizes(N, dtype, tuning, inputs=1):
     tuning = queued(dtype, tuning)
     prefer = one_row_ahead(N, dtype) if dtype is f32 else RING
     return {"held": 2 * dtype.nbytes // inputs, **(tuning or {"prefer": prefer})}
+
+
+def at_once(plan):
+    """Return whether the mean and the variance of a row take one reduction."""
+    return plan.paired and plan.steps * plan.vector <= AT_ONCE
 
 
 def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=False, **tuning):
@@ -73,6 +82,7 @@ def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fa
     resident = 1 if N * dtype.nbytes <= 512 * 64 else None
     options = {"resident": resident, **sizes(N, dtype, tuning, len(matrices))}
     plan = kit.RowPlan.make(N, matrices, matrices, **options)
+    each, together = plan.steps * plan.vector, at_once(plan)
 
     def words(piece):
         """Return the piece of x, or of s."""
@@ -81,7 +91,7 @@ def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fa
         return kit.from_f32([x + r for x, r in zip(*map(piece.values, (0, 1)), strict=True)], dtype)
 
     def norm(inputs, weight, bias, outputs, mean=None, rstd=None, queue=None):
-        stream = kit.RowStream(plan, inputs[0].extent(0), inputs, outputs, queue=queue)
+        stream = kit.RowStream(plan, inputs[0].extent(0), inputs, outputs, queue=queue, most=1 + together)
         weights, biases = stream.vector(weight), stream.vector(bias)
         with stream.rows() as row:
             normed = row.derive(words)
@@ -91,16 +101,21 @@ def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fa
                     piece.store_words(1, normed(piece))
                 for x in kit.to_f32(normed(piece), dtype):
                     total += x
-            middle = stream.team.reduce(total, "add") * (1 / N)
+            middle = total * (1 / each) if together else stream.team.reduce(total, "add") * (1 / N)
             # Elements outside the row were read as 0: their differences must not count.
             differences = row.derive(
-                lambda piece: piece.keep([x - middle for x in kit.to_f32(normed(piece), dtype)])
+                lambda piece: piece.keep([x - middle for x in kit.to_f32(normed(piece), dtype)]),
+                keep=not together,
             )
             squares = reg.scalar(f32, init=0.0)
             for piece in row.pieces():
                 for d in differences(piece):
                     ptx.inst.fma.rn.f32(squares, d, d, squares)
-            squares = stream.team.reduce(squares, "add")
+            if together:
+                total, squares = stream.team.moments(total, squares, each)
+                middle = total * (1 / N)
+            else:
+                squares = stream.team.reduce(squares, "add")
             scale = reg.scalar(f32)
             ptx.inst.fma.rn.f32(scale, squares, 1 / N, epsilon)
             ptx.inst.rsqrt.approx.f32(scale, scale)
@@ -279,8 +294,9 @@ def worst_error(x, weight, bias, y, **tuning):
 
     With u = 2**-24: the mean is wrong by at most ``shift``, ``(additions + 2) * u`` of the mean magnitude.  A
     difference is wrong by shift and its own rounding.  The sum of squares has a relative error of
-    ``additions + 4`` roundings, and grows by N * shift**2; its root has half of both.  rsqrt.approx adds
-    2**-22.9.  Two products and the sum with the bias follow, then the rounding to the type.
+    ``additions + 4`` roundings, and grows by N * shift**2; its root has half of both.  Sums of squares that
+    threads combine in pairs are wrong by the errors of the sums, too: ``kit.RowTeam.moments``.  rsqrt.approx
+    adds 2**-22.9.  Two products and the sum with the bias follow, then the rounding to the type.
     """
     exact, (relative, tiny) = reference(x, weight, bias), rounding(y)
     mean, rstd = statistics_of(x)
@@ -290,6 +306,10 @@ def worst_error(x, weight, bias, y, **tuning):
     shift = (plan.additions() + 2) * u * np.mean(np.abs(x), axis=1, keepdims=True)
     normal = np.abs(x - mean) * rstd
     of_rstd = (plan.additions() / 2 + 4) * u + 2.0**-22.9 + (shift * rstd) ** 2 / 2
+    if at_once(plan):
+        levels = (plan.threads * plan.cluster).bit_length()
+        size = np.sqrt(np.mean(x * x, axis=1, keepdims=True))
+        of_rstd += (plan.additions() + 2) * u * np.sqrt(levels) * size * rstd
     bound = np.abs(weight) * (shift * rstd * 2 + normal * (of_rstd + 3 * u)) + (u + relative) * np.abs(exact)
     error = np.abs(y.astype(np.float64) - exact) / (bound + tiny)
     return np.inf if np.isnan(error).any() else float(np.max(error))

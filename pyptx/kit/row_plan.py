@@ -15,7 +15,7 @@ from ..core.errors import SpecError
 from ..core.records import dataclass
 from ..core.types import ScalarType, u32
 from ..dsl import Workspace
-from .row_team import check_team
+from .row_team import check_team, paired
 from .row_values import INPUTS, OUTPUTS, WIDEST, check_elements
 
 __all__ = ["STAGED", "RowPlan"]
@@ -337,6 +337,12 @@ class RowPlan:
     def looped(self) -> bool:
         """Whether a pass over a row is a loop of PTX."""
         return not self.held and self.steps > UNROLLED
+
+    @property
+    def paired(self) -> bool:
+        """Whether rows are held, and :meth:`.RowTeam.moments` combines numbers of all their threads."""
+        whole = self.steps * self.threads * self.vector * self.cluster == self.width
+        return self.held and whole and paired(self.threads, self.cluster)
 
     @property
     def persistent(self) -> bool:

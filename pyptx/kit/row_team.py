@@ -154,8 +154,7 @@ class RowTeam:
         Raises:
             SpecError: another operation, more values than the team has memory for, or parts of rows.
         """
-        if not self.whole:
-            raise SpecError("a reduction over a part of a row", hint="make the plan without parts=")
+        self._check_whole()
         if operation not in _INSTRUCTIONS:
             raise SpecError(f"operation is {operation!r}: expected {', '.join(map(repr, _INSTRUCTIONS))}")
         single = isinstance(values, Reg)
@@ -169,7 +168,56 @@ class RowTeam:
             results = self._across_warps(results, operation)
         return results[0] if single else results
 
-    def _across_warps(self, values: list[Reg], operation: str) -> list[Reg]:
+    def moments(self, total: Reg, squares: Reg, each: int) -> tuple[Reg, Reg]:
+        """Combine sums, and sums of squared differences from the mean, in one reduction with one barrier.
+
+        Two groups of n elements with the sums a and b have together the squared differences of both and
+        ``(a - b)**2 / (2 * n)``.  The lanes of a warp combine theirs so in a butterfly, from lanes 16 apart
+        to neighbors; then each warp does the same with one pair of numbers of each warp (and CTA).
+
+        With u = 2**-24 and k additions of a term, the second result differs from that of exact sums by at
+        most ``2 * (k + 2) * u * sqrt(levels * N * x2 * squares)``, where x2 is the mean square of all N
+        elements, and ``levels = log2(threads of the row) + 1``; besides it has a rounding for each addition.
+
+        Records 8 instructions for each halving of the team, two ``st`` and two ``ld``, and one barrier.
+
+        Args:
+            total: f32, the sum of a thread's elements.
+            squares: f32, the sum of their squared differences from their mean.
+            each: number of elements of a thread, the same in all threads of the team.
+
+        Returns:
+            both for the whole row, in all threads of the team.
+
+        Raises:
+            SpecError: the team's threads are no power of two, or more than 1024 in the cluster; it has memory
+                for one value only; or parts of rows.
+        """
+        self._check_whole()
+        threads = self.size * self.cluster
+        if not paired(self.size, self.cluster):
+            raise SpecError(f"moments of {threads} threads: expected a power of two, at most {_MOST_THREADS}")
+        if self.most < 2:
+            raise SpecError(f"moments are two values: the team has memory for {self.most}", hint="pass most=")
+        lanes = min(self.size, _LANES)
+        values = _paired(total, squares, each, lanes)
+        if self._parts == 1:
+            return values
+        self._exchange(values)
+        place = reg.scalar(u32)
+        ptx.inst.mad.lo.u32(place, ptx.special.laneid() & (self._parts - 1), 4, self._half)
+        total, squares = (
+            ptx.load(f32, ptx.addr(place, number * self._stride), space="shared") for number in range(2)
+        )
+        ptx.inst.sub.u32(self._half, self._both, self._half)
+        return _paired(total, squares, each * lanes, self._parts)
+
+    def _check_whole(self) -> None:
+        if not self.whole:
+            raise SpecError("a reduction over a part of a row", hint="make the plan without parts=")
+
+    def _exchange(self, values: Sequence[Reg]) -> None:
+        """Store values of each warp where all warps (of all CTAs) read them. Records one barrier."""
         # Two halves of the memory take turns: a thread that writes a half has passed the barrier of the other
         # half, before which every thread had read this half.
         place = self._half + self._own
@@ -181,6 +229,9 @@ class RowTeam:
             ptx.cluster.sync()
         else:
             self.sync()
+
+    def _across_warps(self, values: list[Reg], operation: str) -> list[Reg]:
+        self._exchange(values)
         results = []
         for number in range(len(values)):
             parts: list[Reg] = []
@@ -196,6 +247,25 @@ class RowTeam:
             results.append(_chained(parts, operation))
         ptx.inst.sub.u32(self._half, self._both, self._half)
         return results
+
+
+def paired(size: int, cluster: int) -> bool:
+    """Return whether :meth:`RowTeam.moments` combines a team's numbers. Records nothing."""
+    threads = size * cluster
+    return not threads & (threads - 1) and threads <= _MOST_THREADS
+
+
+def _paired(total: Reg, squares: Reg, each: int, lanes: int) -> tuple[Reg, Reg]:
+    """Combine sums and squared differences of groups of ``each`` elements over neighboring lanes."""
+    while lanes > 1:
+        lanes //= 2
+        others = [ptx.warp.shfl_bfly(value, lanes) for value in (total, squares)]
+        # The same bits in both lanes, since a square has no sign.
+        difference = total - others[0]
+        total, squares = total + others[0], squares + others[1]
+        ptx.inst.fma.rn.f32(squares, difference * (1 / (2 * each)), difference, squares)
+        each *= 2
+    return total, squares
 
 
 def _chained(parts: Sequence[Reg], operation: str) -> Reg:

@@ -52,6 +52,13 @@ def test_a_mean_that_is_far_larger_than_the_deviation() -> None:
     assert np.allclose(y, layernorm.reference(x, weight, bias), atol=0.05)
 
 
+@pytest.mark.parametrize(("width", "threads", "barriers"), [(2048, 128, 1), (2048, 64, 2), (2040, 128, 2)])
+def test_mean_and_variance_take_one_reduction(width: int, threads: int, barriers: int) -> None:
+    """Up to 16 elements of a thread, the same number in each."""
+    text = layernorm.build_layernorm(width, threads=threads).ptx(M=3)
+    assert text.count("bar.sync") == barriers
+
+
 def test_special_numbers() -> None:
     """NaN and infinities make their row NaN, as in the reference; equal elements give the bias."""
     x, _, weight, bias = layernorm.make_inputs(5, 256)

@@ -80,6 +80,76 @@ def test_the_stated_order(operation: str, size: int, teams: int, cluster: int) -
         assert np.array_equal(report.outputs[0], stated(x, size, cluster, operation))
 
 
+def moments(size: int, teams: int, cluster: int, each: int) -> Kernel:
+    """Each team combines the moments of ``each`` numbers of each thread, in several rounds."""
+    threads = size * teams
+
+    @kernel(
+        in_specs=(Tile(ROUNDS, each, cluster * threads, f32),),
+        out_specs=(Tile(ROUNDS, 2, cluster * threads, f32),),
+        grid=(cluster,),
+        block=(threads,),
+        cluster=(cluster, 1, 1),
+        arch="sm_90a",
+    )
+    def combine(X, Y):  # type: ignore[no-untyped-def]
+        team = kit.RowTeam(size, teams=teams, cluster=cluster, most=2)
+        at = ptx.special.ctaid.x() * threads + ptx.special.tid.x()
+        with ptx.for_(0, ROUNDS) as round:
+            values = [ptx.load(f32, X.at(round, i, at), space="global") for i in range(each)]
+            total = reg.scalar(f32, init=0.0)
+            for value in values:
+                total += value
+            mean, squares = total * (1 / each), reg.scalar(f32, init=0.0)
+            for value in values:
+                difference = value - mean
+                ptx.inst.fma.rn.f32(squares, difference, difference, squares)
+            for i, value in enumerate(team.moments(total, squares, each)):
+                ptx.store(Y.at(round, i, at), value, space="global")
+        ptx.ret()
+
+    return combine
+
+
+@pytest.mark.parametrize("mean", [0.0, 3000.0])
+@pytest.mark.parametrize(
+    ("size", "teams", "cluster", "each"),
+    [(4, 8, 1, 4), (32, 1, 1, 3), (32, 2, 1, 4), (64, 2, 1, 4), (256, 1, 1, 5), (32, 1, 2, 4), (64, 1, 4, 2)],
+)
+def test_moments(size: int, teams: int, cluster: int, each: int, mean: float) -> None:
+    """Sums and squared differences are within the stated bound, in all threads, for every schedule."""
+    given = np.random.default_rng(size).standard_normal((ROUNDS, each, cluster * size * teams)) + mean
+    x = given.astype(np.float32)
+    for schedule, seed in (("late", 0), ("random", 1)):
+        report = moments(size, teams, cluster, each).simulate(x, schedule=schedule, seed=seed)
+        assert report.verdict == "clean" and report.holds == "every schedule", str(report)
+        # Numbers of each team, then of all its threads.
+        wide = x.astype(np.float64).reshape(ROUNDS, each, teams, -1)
+        count, u = wide.shape[1] * wide.shape[3], 2.0**-24
+        exact = wide.sum(axis=(1, 3)), count * wide.var(axis=(1, 3))
+        found = report.outputs[0].reshape(ROUNDS, 2, teams, -1)
+        assert (found == found[..., :1]).all()
+        total, squares = (found[:, i, :, 0].astype(np.float64) for i in range(2))
+        levels = (size * cluster).bit_length()
+        additions = each + levels
+        magnitude = np.abs(wide).sum(axis=(1, 3))
+        assert (np.abs(total - exact[0]) <= additions * u * magnitude).all()
+        root = np.sqrt(levels * (wide**2).sum(axis=(1, 3)) * exact[1])
+        bound = 2 * (additions + 2) * u * root + (additions + 4) * u * exact[1]
+        assert (np.abs(squares - exact[1]) <= bound).all()
+
+
+def test_moments_that_are_refused() -> None:
+    def body() -> None:
+        one = reg.scalar(f32, init=1.0)
+        for size, most, word in ((96, 2, "96 threads"), (64, 1, "memory for 1")):
+            with pytest.raises(SpecError) as caught:
+                kit.RowTeam(size, most=most).moments(one, one, 4)
+            assert word in str(caught.value)
+
+    in_kernel(body, arch="sm_90a")
+
+
 def test_values_are_combined_with_each_other_first() -> None:
     @kernel(in_specs=(Tile(5, 32, f32),), out_specs=(Tile(32, f32),), block=32, arch="sm_90a")
     def combine(X, Y):  # type: ignore[no-untyped-def]
