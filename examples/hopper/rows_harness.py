@@ -13,7 +13,15 @@ MOST, LEAST = 1024, 128
 AHEAD, AHEAD_FROM = 66, 1024
 #: What an H200 was fastest with for norms whose CTAs take rows from a queue, by the bytes of an element.
 QUEUED = {
-    4: {"design": "ring", "threads": 512, "teams": 1, "ctas": 132, "stages": 2, "prefetch": AHEAD},
+    4: {
+        "design": "ring",
+        "threads": 512,
+        "teams": 1,
+        "ctas": 132,
+        "stages": 2,
+        "prefetch": AHEAD,
+        "keep": False,
+    },
     2: {"design": "ring", "threads": 256, "teams": 1, "ctas": 264, "stages": 4, "store": "bulk"},
 }
 
