@@ -68,6 +68,7 @@ from gemm_options import (
     usable_sms,
     with_arguments,
 )
+from gemm_widths import NARROW, WIDE, check_narrow, widths_of
 
 
 def build_gemm(
@@ -90,6 +91,7 @@ def build_gemm(
     split=1,
     resident=1,
     deferred=False,
+    widths=None,
     order=kit.tile_order.boustrophedon,
     sms=None,
     beta=None,
@@ -118,6 +120,10 @@ def build_gemm(
         resident: CTAs that share an SM, each with one consumer warpgroup.
         deferred: store a tile while the first products of the next one run: its sums wait in registers,
             rounded. For cooperative consumers and 16-bit types of D, without split, beta and epilogue.
+        widths: None, or ``(narrow, below, leading)``: tiles of two widths, so that clusters have equally much
+            to do (``gemm_widths``, whose ``balanced`` finds them). The last ``below`` rows of tiles have
+            ``leading`` tiles of the usual width, and then ones of ``narrow`` columns (of clusters, whose CTAs
+            all have narrow ones). For 16-bit types of D, without batch, split, beta and epilogue.
         order: a function of ``pyptx.kit.tile_order`` that decides which tile a cluster computes next.
         sms: number of SMs to use; default: those that clusters of this size fill at the same time.
         beta: a number: the kernel has an argument C[M, N] of D's type, and adds ``beta * C``.
@@ -163,6 +169,9 @@ def build_gemm(
     ctas = split if split > 1 else CM * CN
     clusters = (usable_sms(ctas) if sms is None else sms) * resident // ctas
     tiles_n = -(-N // (BN * CN))
+    if widths is not None:
+        narrow = widths[0]
+        widths = widths_of(N, -(-M // (BM * CM)), BN, widths, CN)
     k_blocks = -(-K // BK)
     part, longer = divmod(k_blocks, split)  # stages of a part; the first parts have one more
     if part == 0:
@@ -170,9 +179,12 @@ def build_gemm(
     rows = "M" if M is None else M
     front = () if batch is None else (batch,)
     chunk = span // out_type.nbytes
+    if widths is not None:
+        check_narrow(narrow, BN, chunk)
     box = (*(1 for _ in front), kit.wgmma_epilogue.ROWS, chunk)
     stored = Tile(*front, rows, N, out_type, BOXES[span], tma_box=box)
     warps = 4 * warpgroups
+    packs = deferred or widths is not None  # sums are rounded before they are stored
 
     kept = policies(hints, streamed=M is not None and min(BM * CM, STREAMED_ROWS) >= M)
     addends = () if beta is None else ("C",)
@@ -180,7 +192,7 @@ def build_gemm(
     inputs = () if epilogue is None else [f"input_{i}" for i in range(len(epilogue.inputs))]
 
     def grid(M=M):
-        tiles = -(-M // (BM * CM)) * tiles_n * (batch or 1)
+        tiles = -(-M // (BM * CM)) * tiles_n * (batch or 1) if widths is None else widths.tiles
         return (ctas * (tiles if split > 1 else min(clusters, tiles)), 1, 1)
 
     @kernel(
@@ -213,7 +225,7 @@ def build_gemm(
         row, column = operands.grid.place(rank) if split == 1 else (0, 0)
         tiles_m = kit.tile_order.cdiv(D.extent(len(front)), BM * CM)
         tiles_mn = tiles_m * tiles_n
-        tiles = tiles_mn * (batch or 1)
+        tiles = tiles_mn * (batch or 1) if widths is None else widths.tiles
         cluster_id = ptx.special.clusterid.x()
 
         tile_a, tile_b = operands.stages(stages)
@@ -234,6 +246,13 @@ def build_gemm(
 
         def place(tile):
             """Return the first row and column of this CTA's part of a tile, and the matrix."""
+            if widths is not None:
+                tile_m, first = widths.place(tile, order)
+                if CN > 1:
+                    own = reg.scalar(u32)
+                    ptx.inst.selp.b32(own, narrow, BN, tile >= widths.wide_tiles)
+                    first += own * column
+                return (tile_m * CM + row) * BM, first, None
             matrix, within = (None, tile) if batch is None else kit.fast_divmod(tile, tiles_mn, limit=2**31)
             tile_m, tile_n = order(within, tiles_m, tiles_n)
             return (tile_m * CM + row) * BM, (tile_n * CN + column) * BN, matrix
@@ -303,19 +322,25 @@ def build_gemm(
             stream = kept.get("D") and ptx.cache.policy(kept["D"])
             if dependent and (addends or factors or inputs):
                 ptx.griddepcontrol.wait()
-            multiply = kit.WgmmaMultiply(
-                tile_a,
-                tile_b,
-                n=BN,
-                k=BK,
-                dtype=MULTIPLIED[a_type],
-                b_type=MULTIPLIED[b_type],
-                first=first_row,
-                blocks=blocks,
-                a_major=a_major,
-                b_major=b_major,
-            )
-            accs = [ptx.wgmma.accumulator(n=BN, name=f"acc{block}_") for block in range(blocks)]
+            products = [
+                (
+                    kit.WgmmaMultiply(
+                        tile_a,
+                        tile_b,
+                        n=columns,
+                        k=BK,
+                        dtype=MULTIPLIED[a_type],
+                        b_type=MULTIPLIED[b_type],
+                        first=first_row,
+                        blocks=blocks,
+                        a_major=a_major,
+                        b_major=b_major,
+                    ),
+                    [ptx.wgmma.accumulator(n=columns, name=f"{name}{block}_") for block in range(blocks)],
+                )
+                for name, columns in (("acc", BN), *(() if widths is None else (("narrow", narrow),)))
+            ]
+            accs = products[0][1]
             consumer = ring.consumer()
             read = ring.consumer()  # one stage behind the other: the stage whose products have completed
             if scales:
@@ -331,13 +356,6 @@ def build_gemm(
 
                 def apply(values, row, column):
                     epilogue.apply(values, row, column, *further)
-
-            def start(accumulate):
-                """Start the products of a stage."""
-                slot = consumer.acquire()
-                multiply(accs, slot.index, accumulate)
-                ptx.wgmma.commit_group()
-                consumer.advance()
 
             def scaled_sums(acc):
                 """Multiply an accumulator by the scales, if there are any."""
@@ -359,6 +377,7 @@ def build_gemm(
                     apply=apply,
                     addend=addend,
                     cache_hint=stream,
+                    fewer=None if widths is None else (held_kind == NARROW, narrow),
                 )
 
             def store_all(coord, sums):
@@ -367,10 +386,50 @@ def build_gemm(
                 for block, acc in enumerate(sums):
                     store((column, first + block * ROWS if block else first, *matrix), acc, block)
 
-            if deferred:
+            if packs:
                 held = [kit.wgmma_epilogue.Packed(BN, out_type) for _ in accs]
+                held_kind = reg.scalar(u32, init=0)  # 0: there is none
+            if deferred:
                 held_at = [reg.scalar(u32) for _ in range(2 if batch is None else 3)]
-                waiting = reg.scalar(u32, init=0)
+
+            def store_held():
+                """Store the tile that waits, if there is one."""
+                with ptx.if_(held_kind != 0):
+                    store_all(held_at, held)
+
+            def multiply_all(multiply, accs, tile, first_k, last_k):
+                """Multiply a tile; meanwhile store the one before, if that was deferred."""
+
+                def start(accumulate):
+                    """Start the products of a stage."""
+                    slot = consumer.acquire()
+                    multiply(accs, slot.index, accumulate)
+                    ptx.wgmma.commit_group()
+                    consumer.advance()
+
+                start(accumulate=False)
+                if deferred:
+                    if k_blocks > 1:
+                        start(accumulate=True)
+                    store_held()
+                    if k_blocks > 1:
+                        ptx.wgmma.wait_group(1)
+                        operands.hand_back(read)
+                with ptx.for_(first_k + (2 if deferred and k_blocks > 1 else 1) * BK, last_k, BK):
+                    start(accumulate=True)
+                    ptx.wgmma.wait_group(1)
+                    operands.hand_back(read)
+                if pingpong:
+                    # The other warpgroup may begin, if the cluster has one more tile.
+                    ptx.bar.arrive(other_turn, 256, pred=tile + clusters < tiles)
+                ptx.wgmma.wait_group(0)
+                operands.hand_back(read)
+
+            def pack(accs, kind):
+                """Round a tile's sums into the registers in which they wait."""
+                for packed, acc in zip(held, accs, strict=True):
+                    packed.take(scaled_sums(acc))
+                held_kind.set(kind)
 
             mine = {}
             if pingpong:
@@ -389,31 +448,21 @@ def build_gemm(
                     addend.prefetch(corner)
                 if pingpong:
                     ptx.bar.sync(own_turn, 256)
-                start(accumulate=False)
-                if deferred:
-                    if k_blocks > 1:
-                        start(accumulate=True)
-                    with ptx.if_(waiting != 0):
-                        store_all(held_at, held)
-                    if k_blocks > 1:
-                        ptx.wgmma.wait_group(1)
-                        operands.hand_back(read)
-                with ptx.for_(first_k + (2 if deferred and k_blocks > 1 else 1) * BK, last_k, BK):
-                    start(accumulate=True)
-                    ptx.wgmma.wait_group(1)
-                    operands.hand_back(read)
-                if pingpong:
-                    # The other warpgroup may begin, if the cluster has one more tile.
-                    ptx.bar.arrive(other_turn, 256, pred=tile + clusters < tiles)
-                ptx.wgmma.wait_group(0)
-                operands.hand_back(read)
+                if widths is None:
+                    multiply_all(*products[0], tile, first_k, last_k)
+                    if packs:
+                        pack(accs, WIDE)
+                else:
+                    with ptx.if_(tile >= widths.wide_tiles):
+                        multiply_all(*products[1], tile, first_k, last_k)
+                        pack(products[1][1], NARROW)
+                    with ptx.else_():
+                        multiply_all(*products[0], tile, first_k, last_k)
+                        pack(accs, WIDE)
 
                 if deferred:
                     for value, place_of in zip(held_at, corner, strict=True):
                         ptx.inst.mov.u32(value, place_of)
-                    for packed, acc in zip(held, accs, strict=True):
-                        packed.take(scaled_sums(acc))
-                    waiting.set(1)
                 elif total is not None:
                     thread = ptx.special.tid.x() & 127
                     for block, acc in enumerate(accs):
@@ -422,7 +471,7 @@ def build_gemm(
                     own = (total.take(rank, group * blocks + block, thread) for block in range(blocks))
                     store_all((n_base + rank * (BN // split), *corner[1:]), map(scaled_sums, own))
                 else:
-                    store_all(corner, map(scaled_sums, accs))
+                    store_all(corner, held if packs else map(scaled_sums, accs))
                 if pingpong:
                     consumer.skip(k_blocks)
                     read.skip(k_blocks)

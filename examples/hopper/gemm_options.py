@@ -232,6 +232,18 @@ def check(given):
             "deferred with ping-pong consumers, f32 out, split, beta or epilogue: the sums of a tile wait in "
             "registers as 16-bit numbers, which nothing changes any more"
         )
+    if given.get("widths") is not None and (
+        given["M"] is None
+        or given["batch"] is not None
+        or given["out_type"] is f32
+        or given["split"] > 1
+        or given["beta"] is not None
+        or given["epilogue"] is not None
+    ):
+        raise SpecError(
+            "widths with any M, batch, f32 out, split, beta or epilogue: tiles of two widths are laid out "
+            "for one matrix, and their sums are stored as 16-bit numbers"
+        )
     if given["split"] > 1:
         if given["consumers"] == "pingpong":
             raise SpecError("split with consumers='pingpong': a CTA has one tile, use 'cooperative'")

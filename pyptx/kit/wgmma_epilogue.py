@@ -14,11 +14,11 @@ The accumulator is f32; the output is f32, or bf16 or f16, rounded to nearest ev
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..core.errors import SpecError
-from ..core.types import ScalarType, b32, f32, s32, u64
+from ..core.types import ScalarType, b32, f32, s32, u32, u64
 from ..dsl import Buffer, Reg, TensorMapReg, ptx, reg
 from ..dsl.units.fragments import Fragment
 from .outputs import check_output, pack, settle
@@ -147,14 +147,28 @@ class Packed:
     def take(self, acc: Fragment) -> None:
         """Round the accumulator into these registers. Records a ``cvt`` for each two elements.
 
+        An accumulator of fewer columns leaves the last registers as they are.
+
         Raises:
-            SpecError: ``acc`` is not a whole f32 accumulator of as many columns.
+            SpecError: ``acc`` is not a whole f32 accumulator of at most as many columns.
         """
         check_accumulator(acc)
-        if acc.layout.columns != self.columns:
-            raise SpecError(f"{acc!r} has {acc.layout.columns} columns: expected {self.columns}")
-        for i, word in enumerate(self.words):
+        if acc.layout.columns > self.columns:
+            raise SpecError(f"{acc!r} has {acc.layout.columns} columns: expected {self.columns} at most")
+        for i, word in enumerate(self.words[: acc.layout.columns // 4]):
             pack(word, acc[2 * i], acc[2 * i + 1], self.dtype)
+
+    def stage(self, places: Sequence[Reg], offset: int, column: int) -> None:
+        """Write a box to shared memory: 16 columns to each place. Records a ``stmatrix`` for each.
+
+        Args:
+            places: the addresses of this lane, as :func:`through_shared` computes them.
+            offset: bytes from there to the stage.
+            column: the box's first column, a multiple of 8.
+        """
+        for i, place in enumerate(places):
+            first = column // 4 + 4 * i
+            ptx.stmatrix(ptx.addr(place, offset), self.words[first : first + 4])
 
 
 def through_shared(
@@ -169,6 +183,7 @@ def through_shared(
     apply: Apply | None = None,
     addend: Addend | None = None,
     cache_hint: Reg | None = None,
+    fewer: tuple[Reg, int] | None = None,
 ) -> None:
     """Store the accumulator through swizzled shared memory and the TMA engine, independently in each warp.
 
@@ -181,6 +196,9 @@ def through_shared(
     for each box the two of :func:`settle`, the stores (for 32 bytes of columns two ``st.shared.v2``, or for a
     16-bit type four ``cvt`` and one ``stmatrix``), ``fence.proxy.async``, ``bar.warp.sync``, and a guarded
     block with an ``add``, the copy and its ``commit_group``.
+
+    Records with ``fewer`` the last box twice, under its predicate and without it, and for fewer columns
+    ``cp.async.bulk.wait_group``, which waits until the boxes before have been written.
 
     Watch out: after the call, the engine still reads the last boxes. Call ``settle(leader)`` before the CTA
     ends.
@@ -202,10 +220,14 @@ def through_shared(
             The second is in the next column; the others are 8 rows below.
         addend: adds multiples of another matrix before ``apply``; it uses the same ``staging``.
         cache_hint: L2 policy of the stores.
+        fewer: None, or a predicate and the columns that ``acc`` has if it is true, a multiple of 8 and fewer
+            than a box less: the last box then ends at the last of them, and overlaps with the one before.
+            For what :class:`Packed` took.
 
     Raises:
         SpecError: the staging buffer has another shape, its stages do not divide the number of boxes, the
-            type is another one, or ``acc`` is not a whole f32 accumulator.
+            type is another one, ``fewer`` columns are no such number, or ``acc`` is not a whole f32
+            accumulator.
         OperandError: the map's box or swizzle differs from the buffer's.
 
     PTX ISA: `#data-movement-and-conversion-instructions-cp-async-bulk-tensor`.
@@ -227,6 +249,15 @@ def through_shared(
     if columns % chunk:
         raise SpecError(
             f"the accumulator has {columns} columns: expected a multiple of {chunk}, {span} bytes of {dtype}"
+        )
+    if fewer is not None and (
+        not isinstance(acc, Packed)
+        or fewer[1] % 8
+        or not max(chunk, columns - chunk + 1) <= fewer[1] < columns
+    ):
+        raise SpecError(
+            f"fewer columns are {fewer[1]} of {acc!r}: expected packed numbers, and a multiple of 8 from "
+            f"{max(chunk, columns - chunk + 1)} on and below {columns}"
         )
     depth = staging.stages
     assert depth is not None
@@ -254,35 +285,44 @@ def through_shared(
             settle(leader, depth - 1)
         else:
             addend.wait(number)
-        for i, place in enumerate(places):
-            # The distance between stages, and between the halves of a box, is a multiple of the swizzle's
-            # period.
-            offset = stage * staging.stage_bytes
-            if isinstance(acc, Packed):
-                first_word = column // 4 + 4 * i
-                ptx.stmatrix(ptx.addr(place, offset), acc.words[first_word : first_word + 4])
-                continue
-            part = acc[column // 2 : (column + chunk) // 2]
-            each = 32 // dtype.nbytes // 2  # this lane's elements in 32 bytes of both rows
-            values = part[each * i : each * (i + 1)]
-            if addend is not None:
-                addend.add(values, ptx.addr(place, offset), 8 * span)
-            if apply is not None:
-                for j in range(0, each, 4):
-                    apply(values[j : j + 4], own_row, own_column + (column + 2 * (each * i + j)))
-            if dtype is f32:
-                ptx.inst.st.shared.v2.f32(ptx.addr(place, offset), values[:2])
-                ptx.inst.st.shared.v2.f32(ptx.addr(place, offset + 8 * span), values[2:])
-            else:
-                words = [_pair(values, j, dtype) for j in range(0, 8, 2)]
-                ptx.stmatrix(ptx.addr(place, offset), words)
+        # The distance between stages, and between the halves of a box, is a multiple of the swizzle's period.
+        offset = stage * staging.stage_bytes
+        at: Reg | None = None
+        if not isinstance(acc, Packed):
+            for i, place in enumerate(places):
+                part = acc[column // 2 : (column + chunk) // 2]
+                each = 32 // dtype.nbytes // 2  # this lane's elements in 32 bytes of both rows
+                values = part[each * i : each * (i + 1)]
+                if addend is not None:
+                    addend.add(values, ptx.addr(place, offset), 8 * span)
+                if apply is not None:
+                    for j in range(0, each, 4):
+                        apply(values[j : j + 4], own_row, own_column + (column + 2 * (each * i + j)))
+                if dtype is f32:
+                    ptx.inst.st.shared.v2.f32(ptx.addr(place, offset), values[:2])
+                    ptx.inst.st.shared.v2.f32(ptx.addr(place, offset + 8 * span), values[2:])
+                else:
+                    words = [_pair(values, j, dtype) for j in range(0, 8, 2)]
+                    ptx.stmatrix(ptx.addr(place, offset), words)
+        elif fewer is None or column + chunk < columns:
+            acc.stage(places, offset, column)
+        else:
+            at = reg.scalar(u32)
+            with ptx.if_(fewer[0]):
+                acc.stage(places, offset, fewer[1] - chunk)
+                ptx.inst.mov.u32(at, first_column + (fewer[1] - chunk))
+                # This box may overlap with the one before.
+                ptx.cp.async_.bulk.wait_group(0, pred=leader)
+            with ptx.else_():
+                acc.stage(places, offset, column)
+                ptx.inst.mov.u32(at, first_column + column)
         ptx.fence.proxy_async("shared::cta")
         ptx.warp.sync()
         with ptx.if_(leader):
             store(
                 dst=target,
                 src=boxes[stage],
-                coord=(first_column + column, *outer),
+                coord=(first_column + column if at is None else at, *outer),
                 cache_hint=cache_hint,
             )
             ptx.cp.async_.bulk.commit_group()

@@ -192,6 +192,36 @@ def test_packed_sums_outlive_the_accumulator(dtype: ScalarType, schedule: str) -
     assert np.array_equal(report.outputs[0], x.astype(NUMPY[dtype]))
 
 
+@pytest.mark.parametrize("columns", [120, 104, 96, 72])
+@pytest.mark.parametrize("is_fewer", [True, False])
+def test_the_last_box_of_fewer_columns_ends_where_they_end(is_fewer: bool, columns: int) -> None:
+    tile = Tile(ROWS, 128, bf16, Layout.TMA_128B, tma_box=(epilogue.ROWS, 64))
+
+    def body(acc: Any, D: Any, warp: Any) -> None:
+        staging = smem.alloc((ROWS, 64), bf16, swizzle="128B", stages=2)
+        leader = ptx.warp.elect()
+        packed = epilogue.Packed(128, bf16)
+        taken = ptx.wgmma.accumulator(n=columns) if is_fewer else acc
+        if is_fewer:
+            for value, given in zip(taken, acc[: len(taken)], strict=True):
+                value.set(given)
+        packed.take(taken)
+        which = warp < 64 if is_fewer else warp >= 64
+        corner = (0, (warp >> 2) * 64)
+        epilogue.through_shared(
+            packed, staging, D.tma_desc(), corner, warp=warp, leader=leader, fewer=(which, columns)
+        )
+        epilogue.settle(leader)
+
+    x = np.random.default_rng(0).standard_normal((ROWS, 128)).astype(np.float32)
+    d = np.full((ROWS, 128), 7, NUMPY[bf16])
+    report = filled(128, bf16, tile, body).simulate(x, out=d, schedule="late", sanitize="strict")
+    assert report.verdict == "clean" and report.holds == "every schedule", str(report)
+    written = columns if is_fewer else 128
+    assert np.array_equal(d[:, :written], x.astype(NUMPY[bf16])[:, :written])
+    assert (d[:, written:] == 7).all()
+
+
 def test_packed_refusals() -> None:
     def check() -> None:
         with pytest.raises(SpecError, match="in bf16 or f16"):
@@ -202,6 +232,18 @@ def test_packed_refusals() -> None:
         staging = smem.alloc((64, 64), f16, swizzle="128B", stages=1)
         with pytest.raises(SpecError, match="expected the same type"):
             epilogue.through_shared(packed, staging, reg.scalar(u64), (0, 0), warp=0, leader=ptx.warp.elect())
+        wide, which = epilogue.Packed(128, f16), ptx.special.tid.x() < 64
+        for given, columns in ((wide, 64), (wide, 128), (wide, 100), (ptx.wgmma.accumulator(n=128), 96)):
+            with pytest.raises(SpecError, match=f"fewer columns are {columns}"):
+                epilogue.through_shared(
+                    given,
+                    staging,
+                    reg.scalar(u64),
+                    (0, 0),
+                    warp=0,
+                    leader=ptx.warp.elect(),
+                    fewer=(which, columns),
+                )
 
     in_kernel(check, arch="sm_90a", extern_smem=True)
 
