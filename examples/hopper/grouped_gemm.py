@@ -19,6 +19,8 @@ Roles, ring and clusters are those of ``gemm.py``.  What is different:
 * A tile of a contiguous group may reach into the next group's rows. They are loaded and multiplied, but must
   not be stored.  A warp whose 16 rows all belong to the group stores by TMA; at the end of a group a warp
   stores from registers, each row under a predicate.
+* With ``narrow`` as many of the last rows of tiles as fill the last round have tiles of fewer columns, so
+  that all clusters have equally much to do. How many these are the kernel finds out from the sizes.
 * All roles read the same sizes, so they agree about the number of tiles.  The sizes must not change while the
   kernel runs.
 
@@ -44,6 +46,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that lo
 import gemm_blockwise
 import gemm_harness as harness
 from gemm_options import BOXES, MULTIPLIED, REGISTERS, ROWS, check, plan, usable_sms, with_arguments
+from gemm_widths import NARROW, WIDE, check_narrow
 
 BLOCK = 128  # elements of K, and of N, that share a scale
 
@@ -66,6 +69,7 @@ def build_grouped_gemm(
     stagger=False,
     ahead=None,
     deferred=False,
+    narrow=None,
     stages=None,
     staging=None,
     order=kit.tile_order.boustrophedon,
@@ -89,6 +93,8 @@ def build_grouped_gemm(
             or 128 rows.
         stagger, ahead: as for ``build_gemm_blockwise``, with scales of blocks.
         deferred: as for ``build_gemm``, without scales of blocks.
+        narrow: None, or columns of narrow tiles, as for ``widths`` of ``build_gemm``: with ``deferred`` and
+            clusters of one column.
         tile: rows and columns of D that a CTA computes at a time. Default: 128 x 256; with scales of blocks
             that TMA loads 128 x 128 and ``ahead`` for contiguous groups, 128 x 192 for masked ones, and with
             other scales of blocks 128 x 128.
@@ -164,6 +170,16 @@ def build_grouped_gemm(
     chunk = span // out_type.nbytes
     box = (*(1 for _ in front), kit.wgmma_epilogue.ROWS, chunk)
     warps = 4 * warpgroups
+    if narrow is not None:
+        if not deferred or CN > 1:
+            raise SpecError(
+                f"narrow = {narrow} with deferred = {deferred}, cluster = {cluster}: expected deferred "
+                "stores and clusters of one column"
+            )
+        check_narrow(narrow, BN, chunk)
+    tiles_narrow = tiles_n if narrow is None else -(-N // narrow)
+    if tiles_narrow == tiles_n:
+        narrow = None  # tiles of both widths are as many
 
     scale_specs = ()
     if shared:
@@ -207,6 +223,7 @@ def build_grouped_gemm(
             first=ptx.special.clusterid.x(),
             step=clusters,
             kind="counts" if masked else "ends",
+            narrow=None if narrow is None else tiles_narrow,
         )
         tiles = operands.stages(stages)
         if shared:
@@ -218,8 +235,19 @@ def build_grouped_gemm(
 
         def place(found):
             """Return the first row and column of this CTA's part of a tile."""
-            tile_m, tile_n = order(found.within, found.tiles_m, tiles_n)
-            return (tile_m * CM + row) * BM + found.begin, (tile_n * CN + column) * BN
+            if narrow is None:
+                tile_m, tile_n = order(found.within, found.tiles_m, tiles_n)
+                return (tile_m * CM + row) * BM + found.begin, (tile_n * CN + column) * BN
+            m_base, n_base = reg.scalar(u32), reg.scalar(u32)
+            for among, count, width in (
+                (~found.narrow, tiles_n, BN),
+                (found.narrow, tiles_narrow, narrow),
+            ):
+                with ptx.if_(among):
+                    tile_m, tile_n = order(found.within, found.tiles_m, count)
+                    ptx.inst.mad.lo.u32(m_base, tile_m * CM + row, BM, found.begin)
+                    ptx.inst.mul.lo.u32(n_base, tile_n, width)
+            return m_base, n_base
 
         with kit.single_thread(warp, 0):
             ring.init()
@@ -278,17 +306,22 @@ def build_grouped_gemm(
                     ahead=ahead,
                 )
             else:
-                multiply = kit.WgmmaMultiply(
-                    *tiles,
-                    n=BN,
-                    k=BK,
-                    dtype=MULTIPLIED[a_type],
-                    b_type=MULTIPLIED[b_type],
-                    first=first_row,
-                    blocks=blocks,
-                    b_major=b_major,
-                )
-                accs = [ptx.wgmma.accumulator(n=BN, name=f"acc{block}_") for block in range(blocks)]
+                products = [
+                    (
+                        kit.WgmmaMultiply(
+                            *tiles,
+                            n=columns,
+                            k=BK,
+                            dtype=MULTIPLIED[a_type],
+                            b_type=MULTIPLIED[b_type],
+                            first=first_row,
+                            blocks=blocks,
+                            b_major=b_major,
+                        ),
+                        [ptx.wgmma.accumulator(n=columns, name=f"{name}{block}_") for block in range(blocks)],
+                    )
+                    for name, columns in (("acc", BN), *(() if narrow is None else (("narrow", narrow),)))
+                ]
             consumer = ring.consumer()
             read = ring.consumer()  # one stage behind the other: the stage whose products have completed
 
@@ -305,22 +338,27 @@ def build_grouped_gemm(
                     b_matrix=found.group,
                 )
 
-            def start(accumulate):
-                """Start the products of a stage."""
-                slot = consumer.acquire()
-                multiply(accs, slot.index, accumulate)
-                ptx.wgmma.commit_group()
-                consumer.advance()
+            def store_held():
+                """Store the tile that waits, if there is one."""
+                with ptx.if_(held_kind != 0):
+                    store_all(held, *held_at)
 
-            def multiply_all():
+            def multiply_all(multiply, accs):
                 """Multiply a tile, and return its accumulators."""
+
+                def start(accumulate):
+                    """Start the products of a stage."""
+                    slot = consumer.acquire()
+                    multiply(accs, slot.index, accumulate)
+                    ptx.wgmma.commit_group()
+                    consumer.advance()
+
                 start(accumulate=False)
                 ahead = 2 if deferred and k_blocks > 1 else 1
                 if ahead == 2:
                     start(accumulate=True)
                 if deferred:
-                    with ptx.if_(waiting != 0):
-                        store_all(held, *held_at)
+                    store_held()
                 if ahead == 2:
                     ptx.wgmma.wait_group(1)
                     operands.hand_back(read)
@@ -331,6 +369,12 @@ def build_grouped_gemm(
                 ptx.wgmma.wait_group(0)
                 operands.hand_back(read)
                 return accs
+
+            def pack(accs, kind):
+                """Round a tile's sums into the registers in which they wait."""
+                for packed, acc in zip(held, accs, strict=True):
+                    packed.take(acc)
+                held_kind.set(kind)
 
             def store_all(sums, n_base, first, group):
                 """Record the epilogues of a tile's accumulators, one below the other."""
@@ -348,6 +392,7 @@ def build_grouped_gemm(
                     coord,
                     warp=warp - 4,
                     leader=leader,
+                    fewer=None if narrow is None else (held_kind == NARROW, narrow),
                 )
                 if masked:
                     by_tma()
@@ -356,35 +401,44 @@ def build_grouped_gemm(
                 with ptx.if_(first + ((warp & 3) * 16 + 16) <= group):
                     by_tma()
                 with ptx.else_():
+                    columns = N - n_base if N % BN or narrow is not None else None
+                    if narrow is not None:
+                        ptx.inst.min.u32(columns, columns, narrow, pred=held_kind == NARROW)
                     kit.wgmma_epilogue.direct(
                         acc,
                         D.at(first, n_base).base,
                         N * out_type.nbytes,
                         dtype=out_type,
                         rows=group - first,
-                        columns=N - n_base if N % BN else None,
+                        columns=columns,
                     )
+                    if narrow is not None:
+                        ptx.warp.sync()  # its lanes have stored different rows: they wait together again
 
             if deferred:
-                held = [kit.wgmma_epilogue.Packed(BN, out_type) for _ in accs]
+                held = [kit.wgmma_epilogue.Packed(BN, out_type) for _ in range(blocks)]
                 held_at = [reg.scalar(u32) for _ in range(3)]
-                waiting = reg.scalar(u32, init=0)
+                held_kind = reg.scalar(u32, init=0)  # 0: there is none
+
             with work.loop() as found:
                 m_base, n_base = place(found)
-                done = multiply_blocks(found, m_base, n_base) if scaled else multiply_all()
                 corner = n_base, m_base + first_row, found.group if masked else found.end
+                if scaled:
+                    store_all(multiply_blocks(found, m_base, n_base), *corner)
+                elif not deferred:
+                    store_all(multiply_all(*products[0]), *corner)
+                elif narrow is None:
+                    pack(multiply_all(*products[0]), WIDE)
+                else:
+                    with ptx.if_(found.narrow):
+                        pack(multiply_all(*products[1]), NARROW)
+                    with ptx.else_():
+                        pack(multiply_all(*products[0]), WIDE)
                 if deferred:
                     for value, wanted in zip(held_at, corner, strict=True):
                         ptx.inst.mov.u32(value, wanted)
-                    for packed, acc in zip(held, done, strict=True):
-                        packed.take(acc)
-                    waiting.set(1)
-                else:
-                    store_all(done, *corner)
             if deferred:
-                # A cluster may have had no tile: the groups may be empty.
-                with ptx.if_(waiting != 0):
-                    store_all(held, *held_at)
+                store_held()  # a cluster may have had no tile: the groups may be empty
             kit.wgmma_epilogue.settle(leader)
 
         # --- teardown: no CTA exits while another may still signal it -----------------------------

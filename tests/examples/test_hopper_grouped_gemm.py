@@ -46,6 +46,13 @@ def _wrong(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any], **ru
         ((3, 0, 70, 20), 72, 72, {**SMALL, "sms": 3, "deferred": True}),
         ((3, 0, 70), 72, 136, {**SMALL, "sms": 3, "deferred": True, "layout": "masked"}),
         ((65, 1), 136, 136, {**SMALL, "cluster": (1, 2), "out_type": f32, "sms": 4}),
+        ((3, 0, 70), 200, 72, {"tile": (64, 96), "deferred": True, "narrow": 72, "sms": 4}),
+        (
+            (70, 0, 3),
+            200,
+            72,
+            {"tile": (64, 96), "deferred": True, "narrow": 72, "sms": 4, "layout": "masked"},
+        ),
         ((0, 40), 72, 80, {**SMALL, "a_type": f16, "out_type": f16, "b_major": "MN", "sms": 2}),
         ((3, 0, 70), 72, 272, {**SMALL, "a_type": e4m3, "scales_major": "M", "sms": 2}),
         ((3, 0, 70), 72, 272, {**SMALL, "a_type": e4m3, "scales_major": "K", "layout": "masked", "sms": 2}),
@@ -63,6 +70,25 @@ def test_right(counts: tuple[int, ...], N: int, K: int, chosen: dict[str, Any]) 
         ((3, 0, 257, 40), 264, 136, {}),
         ((130, 1, 0, 300), 520, 136, {"cluster": (2, 2), "tile": (128, 128), "sms": 8}),
         ((130, 1, 0, 200), 264, 136, {"cluster": (2, 1), "tile": (128, 256), "layout": "masked"}),
+        (
+            (3, 0, 257, 40),
+            264,
+            272,
+            {"tile": (128, 128), "deferred": True, "narrow": 72, "sms": 7},
+        ),
+        (
+            (130, 0, 200, 64),
+            264,
+            136,
+            {
+                "tile": (64, 128),
+                "cluster": (2, 1),
+                "deferred": True,
+                "narrow": 72,
+                "layout": "masked",
+                "sms": 8,
+            },
+        ),
         ((1, 1, 1, 1, 1, 300, 0, 64), 136, 392, {"tile": (256, 128), "cluster": (1, 2), "sms": 4}),
         (
             (130, 1, 200),
@@ -123,6 +149,8 @@ TUNINGS = [
     {"cluster": (2, 2)},
     {"layout": "masked"},
     {"deferred": True},
+    {"deferred": True, "narrow": 232},
+    {"deferred": True, "narrow": 208, "layout": "masked"},
     {"deferred": True, "layout": "masked", "tile": (256, 128)},
     {"tile": (128, 192)},
     {"tile": (256, 128)},
@@ -154,6 +182,9 @@ def test_assembles_as_it_was_meant(chosen: dict[str, Any], ptxas: Tool) -> None:
         ({"N": 65}, "N = 65"),
         ({"scales_major": "M"}, "expected 8-bit floats"),
         ({"scales_major": "M", "deferred": True}, "deferred with scales"),
+        ({"narrow": 232}, "expected deferred stores and clusters"),
+        ({"narrow": 232, "deferred": True, "cluster": (1, 2)}, "clusters of one column"),
+        ({"narrow": 192, "deferred": True}, "more than 192"),
         ({"stagger": True}, "without scales of blocks: there is nothing"),
         ({"ahead": True}, "without scales of blocks: there is nothing"),
         (
@@ -191,17 +222,20 @@ def test_words_of_the_gpu_are_the_simulator_s(layout: str) -> None:
 
 
 @pytest.mark.gpu
+@pytest.mark.parametrize("options", [{"out_type": f32}, {"deferred": True, "narrow": 216}])
 @pytest.mark.parametrize("counts", [(1024,) * 8, (17, 3000, 0, 900, 1, 2500, 1000, 774)])
-def test_right_on_the_gpu(counts: tuple[int, ...]) -> None:
+def test_right_on_the_gpu(counts: tuple[int, ...], options: dict[str, Any]) -> None:
     torch = pytest.importorskip("torch")
     N = K = 4096
     a = torch.randn(sum(counts), K, device="cuda", dtype=torch.bfloat16)
     b = torch.randn(len(counts), N, K, device="cuda", dtype=torch.bfloat16)
     ends = torch.tensor(np.cumsum(counts), dtype=torch.int32, device="cuda")
-    kernel = grouped.build_grouped_gemm(len(counts), N, K, out_type=f32)
+    kernel = grouped.build_grouped_gemm(len(counts), N, K, **options)
     d = kernel(a, b, ends)
     for part, rows, weights in zip(d.split(list(counts)), a.split(list(counts)), b, strict=True):
         exact = rows.double() @ weights.double().T
         bound = K * 2.0**-23 * (rows.double().abs() @ weights.double().abs().T)
+        if "out_type" not in options:
+            bound += 2.0**-8 * (exact.abs() + bound)  # rounding to bf16
         assert bool(((part.double() - exact).abs() <= bound).all())
     assert torch.equal(kernel(a, b, ends), d)
