@@ -4,7 +4,8 @@
 first, with what bounds each, for a comparison with a search on silicon.  The model has five parts:
 
 * **Rounds.** A kernel with ``tiles`` tiles of clusters and room for ``clusters`` of them takes
-  ``ceil(tiles / clusters)`` rounds; a round takes as long as a CTA needs for its tile.
+  ``ceil(tiles / clusters)`` rounds; a round takes as long as a CTA needs for its tile.  With tiles of two
+  widths a kernel takes as long as its busiest cluster (``gemm_widths``).
 * **A stage** takes as long as the slowest of: the tensor cores (4096 FLOP per clock and SM on 16-bit types),
   their reads of shared memory (128 bytes per clock: ``64 + BN`` rows of 32 bytes for each wgmma), and the
   loads from L2, which multicast divides among the CTAs that share an operand.
@@ -15,12 +16,13 @@ first, with what bounds each, for a comparison with a search on silicon.  The mo
   few CTAs, in all or in the last round; after the loads the last tile's epilogue and exchange; and what a
   cluster costs that shares operands: none of its CTAs is faster than its slowest, and a place of the ring
   waits for all of them.
-* **Power.** A large product that runs again and again is bound by the power limit, not by the clock: joules
-  for each FLOP, and for each byte that is moved from L2 and from memory. It takes at least
-  ``joules / watts``. In a burst the clock falls with the power that a kernel draws: a weighted sum.
+* **Power.** Joules for each FLOP, and for each byte that is moved from L2 and from memory, take at least
+  ``joules / watts``. The clock falls with the power that a kernel draws: a weighted sum, in which power
+  weighs more where a product runs again and again than in a burst.
 
 The constants are published or measured ones of an H200; the weights of a burst and the exchange of ``split``
-were fitted to 12 shapes with 4 to 24 choices each, of which the choice costs at most 0.4% over the best. What
+were fitted to 12 shapes with 4 to 24 choices each, of which the choice costs at most 0.4% over the best; the
+weights under load that lasts to 15 choices of four squares, which they predict within 2%. What
 a cluster costs is from one shape, 64 x 6144 x 4096: tiles of 64 x 64 take 23.3 us without clusters, 24.6 in
 clusters of two and 25.3 of four, and 64 x 96 split over two CTAs, which share no operand, 23.3.
 """
@@ -39,6 +41,7 @@ from pyptx import SpecError, bf16, f32
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
 from gemm_options import SMS, plan, usable_sms
+from gemm_widths import balanced, widths_of
 
 CLOCK = 1.755e9  # Hz that an H200 holds in a burst
 FLOPS_PER_CLOCK = 8192  # and SM, for elements of one byte; half of it for two bytes, a quarter for four
@@ -51,11 +54,13 @@ MEMORY_LATENCY = 3000  # clocks until a busy memory answers: a place of the ring
 EXCHANGE = 2  # bytes per clock that an SM adds up from the shared memories of a cluster
 LAST_EXCHANGE = 16  # the same with one row of tiles: 64 x 96 split over two keeps up with 64 x 64
 BURST = (0.9, 0.27)  # the weights of clock and power in a burst
-PINGPONG = 0.985  # what ping-pong consumers take of that time, from the second round on
+SUSTAINED = (0.8, 0.435)  # and under load that lasts
+PINGPONG = 0.985  # what ping-pong consumers take of a burst's time, from the second round on
 COUPLING = 1.0e-6  # seconds that doubling a cluster costs where memory is the bound
 LAUNCH = 3.0e-6  # seconds: launch, set-up, first load, last store
 STAGE_LATENCY = 1300  # clocks from the first load of a tile to its first product, if nothing hides it
 ROUND_TRIP = 300  # clocks that a tile costs at least between two main loops
+SECOND_LOOP = 500  # the same, where the kernel has tiles of two widths
 EPILOGUE = 24  # bytes of D that an SM converts, stages and stores per clock
 WATTS = 690
 IDLE_WATTS = 120
@@ -74,6 +79,7 @@ TILES = [
     (192, 192),
 ]
 CLUSTERS = [(1, 1), (2, 1), (1, 2), (2, 2), (4, 1), (1, 4)]
+BALANCED = 8  # how many of the best options are tried with tiles of two widths
 BAND = 64  # rows up to which several CTAs on an SM are considered
 #: Consumers, and whether they defer the store of a tile.
 ROLES = (("cooperative", False), ("cooperative", True), ("pingpong", False))
@@ -123,6 +129,7 @@ def predict(
     split=1,
     resident=1,
     deferred=False,
+    widths=None,
     a_type=bf16,
     out_type=bf16,
     batch=1,
@@ -140,6 +147,10 @@ def predict(
     size = split if split > 1 else CM * CN
     tiles = math.ceil(M / (BM * CM)) * math.ceil(N / (BN * CN)) * batch
     slots = usable_sms(size) * resident // size  # clusters at the same time
+    busiest = math.ceil(tiles / slots)  # tiles of the busiest cluster
+    if widths is not None:
+        laid_out = widths_of(N, math.ceil(M / (BM * CM)), BN, widths, CN)
+        tiles, busiest = laid_out.tiles, laid_out.busiest(slots) / (BN * CN)
     rounds = math.ceil(tiles / slots)
     together = min(resident, math.ceil(tiles * size / SMS))  # CTAs that an SM has at the same time
     stages = math.ceil(math.ceil(K / made.k) / split)
@@ -156,8 +167,8 @@ def predict(
     epilogue = BM * BN / split * out_type.nbytes / EPILOGUE
     exchange_clocks = exchange(tile, split)
     hidden = rounds > 1 and (pingpong or deferred)
-    around = ROUND_TRIP + (0 if hidden else epilogue)
-    clocks = rounds * (stages * stage + around + exchange_clocks) + STAGE_LATENCY
+    around = ROUND_TRIP + (0 if hidden else epilogue) + (0 if widths is None else SECOND_LOOP)
+    clocks = busiest * stages * stage + rounds * (around + exchange_clocks) + STAGE_LATENCY
     clocks += epilogue if hidden else 0
 
     # --- memory: every operand once, and again for each band of tiles that does not stay in L2
@@ -187,17 +198,20 @@ def predict(
         "memory": memory,
         "power": joules / (WATTS - IDLE_WATTS),
     }
-    computed = (BURST[0] * bounds["clock"] + BURST[1] * bounds["power"]) * (
-        PINGPONG if pingpong and rounds > 1 else 1
-    )
+    lasting = sustained and M > BM
+    by_clock, by_power = SUSTAINED if lasting else BURST
+    computed = by_clock * bounds["clock"] + by_power * bounds["power"]
+    if pingpong and rounds > 1 and not lasting:
+        computed *= PINGPONG
     bound = max(computed, bounds["memory"])
-    if sustained:
+    if sustained and not lasting:
         bound = max(bound, bounds["power"])
     options = {
         "tile": tile,
         **({"split": split} if split > 1 else {"cluster": cluster}),
         "consumers": consumers,
         **({"deferred": True} if deferred else {}),
+        **({"widths": widths} if widths is not None else {}),
         **({"resident": resident} if resident > 1 else {}),
     }
     return Choice(options, LAUNCH + bound, bounds)
@@ -238,13 +252,54 @@ def candidates(M, N, K, *, majors=("K", "K"), batch=1, **problem):
         # A tile may not fit an SM with these roles.
         with contextlib.suppress(SpecError):
             found.append(predict(M, N, K, batch=batch, **options, **problem))
-    # Of equally fast ones the one with the fewest joules.
-    return sorted(found, key=lambda choice: (choice.seconds, choice.bounds["power"]))
+    found.sort(key=_order)
+    if not wide and batch == 1 and majors[1] == "K":
+        found += _of_two_widths(M, N, K, found, problem)
+    return sorted(found, key=_order)
 
 
-def choose(M, N, K, **problem):
-    """Return the options of ``build_gemm`` with the smallest predicted time; see :func:`candidates`."""
-    return candidates(M, N, K, **problem)[0].options
+def _order(choice):
+    """Sort by seconds; of equally fast choices the one with the fewest joules comes first."""
+    return choice.seconds, choice.bounds["power"]
+
+
+def _of_two_widths(M, N, K, found, problem):
+    """Return the first choices with tiles of two widths, where these balance the clusters' work."""
+    suited = (
+        choice
+        for choice in found
+        if "cluster" in choice.options
+        and "resident" not in choice.options
+        and (choice.options["consumers"] == "pingpong" or "deferred" in choice.options)
+        and choice.options["tile"][0] * choice.options["cluster"][0] < M
+    )
+    more = []
+    for choice in itertools.islice(suited, BALANCED):
+        (BM, BN), (CM, CN) = choice.options["tile"], choice.options["cluster"]
+        made = plan(
+            problem.get("a_type", bf16),
+            problem.get("out_type", bf16),
+            (BM, BN),
+            pingpong=choice.options["consumers"] == "pingpong",
+            deferred="deferred" in choice.options,
+        )
+        box = made.span // problem.get("out_type", bf16).nbytes
+        slots = usable_sms(CM * CN) // (CM * CN)
+        widths = balanced(N, math.ceil(M / (BM * CM)), BN, slots, box, CN)
+        if widths is not None:
+            more.append(predict(M, N, K, **{**choice.options, "widths": widths}, **problem))
+    return more
+
+
+def choose(M, N, K, *, near=0.0, **problem):
+    """Return the options of ``build_gemm`` with the smallest predicted time; see :func:`candidates`.
+
+    ``near`` is a share of that time: of the choices that take at most so much more, the one that needs the
+    fewest joules, which is faster under load that lasts.
+    """
+    found = candidates(M, N, K, **problem)
+    close = [choice for choice in found if choice.seconds <= (1 + near) * found[0].seconds]
+    return min(close, key=lambda choice: choice.bounds["power"] if near else choice.seconds).options
 
 
 def main():

@@ -70,6 +70,37 @@ def test_directions() -> None:
     assert seconds(large, tile=(128, 256), sustained=True) >= seconds(large, tile=(128, 256))
 
 
+@pytest.mark.parametrize("size", [4096, 6144, 8192, 16384])
+def test_squares_get_two_widths(size: int) -> None:
+    """Choices that were fastest on an H200, or within a percent of that, in a burst and under lasting load."""
+    chosen = choice.choose(size, size, size, near=0.002)
+    assert chosen["tile"] == (128, 256) and chosen["deferred"] and chosen["widths"][0] == 240
+    uniform = {name: value for name, value in chosen.items() if name != "widths"}
+    for sustained in (False, True):
+        ours, before = (
+            choice.predict(size, size, size, sustained=sustained, **options) for options in (chosen, uniform)
+        )
+        assert ours.seconds < before.seconds
+
+
+def test_near_choices_need_fewer_joules() -> None:
+    shape = (6144, 6144, 6144)
+    found = choice.candidates(*shape)
+    for near in (0.0, 0.002, 0.02, 1.0):
+        chosen = next(each for each in found if each.options == choice.choose(*shape, near=near))
+        close = [each for each in found if each.seconds <= (1 + near) * found[0].seconds]
+        assert chosen in close
+        assert not near or chosen.bounds["power"] == min(each.bounds["power"] for each in close)
+
+
+def test_widths_are_for_matrices_of_several_rows_of_tiles() -> None:
+    for shape in ((64, 6144, 4096), (64, 28672, 4096)):
+        assert all("widths" not in each.options for each in choice.candidates(*shape))
+    for problem in ({"batch": 4}, {"out_type": f32}, {"majors": ("K", "MN")}):
+        found = choice.candidates(4096, 4096, 4096, **problem)
+        assert all("widths" not in each.options for each in found)
+
+
 def test_refusals() -> None:
     with pytest.raises(SpecError, match="M = 0"):
         choice.choose(0, 64, 64)
