@@ -247,7 +247,7 @@ def build_gemm(
         def place(tile):
             """Return the first row and column of this CTA's part of a tile, and the matrix."""
             if widths is not None:
-                tile_m, first = widths.place(tile, order)
+                tile_m, first, _ = widths.place(tile, order)
                 if CN > 1:
                     own = reg.scalar(u32)
                     ptx.inst.selp.b32(own, narrow, BN, tile >= widths.wide_tiles)

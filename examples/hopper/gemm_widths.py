@@ -1,4 +1,4 @@
-"""Tiles of two widths for ``gemm.py``, so that all clusters have equally much to do.
+"""Which tiles of two widths ``gemm.py`` has (``pyptx.kit.TwoWidths``), so that all clusters end together.
 
 Tiles of one size rarely fill the last round: 4096 x 4096 are 256 tiles of 256 x 256, of which 66 clusters
 take 3.88 rounds.  With some tiles less wide each cluster has four tiles, at least one of which is less wide,
@@ -18,10 +18,8 @@ Wide tiles come first, so that a cluster's last tile, whose store nothing hides,
 from __future__ import annotations
 
 import functools
-import itertools
-from typing import NamedTuple
 
-from pyptx import SpecError, ptx, reg, u32
+from pyptx import SpecError, kit
 
 WIDE, NARROW = 1, 2  # kinds of a tile whose sums wait in registers
 #: Columns of D in 32 bytes, a sector of L2: 4096 cubed takes 0.7% more with tiles that end within one.
@@ -35,102 +33,8 @@ POWER = 0.3
 LEAST = 0.85
 
 
-class Widths(NamedTuple):
-    """Tiles of two widths, those of clusters.
-
-    Attributes:
-        columns: columns of the matrix.
-        wide, narrow: columns of a tile.
-        above: strips of rows that have only wide tiles.
-        below: strips that have narrow ones.
-        leading: number of wide tiles in each strip below, to the left of its narrow ones.
-    """
-
-    columns: int
-    wide: int
-    narrow: int
-    above: int
-    below: int
-    leading: int
-
-    @property
-    def of_strip(self):
-        """Tiles of a strip above."""
-        return -(-self.columns // self.wide)
-
-    @property
-    def narrow_of_strip(self):
-        """Narrow tiles of a strip below."""
-        return -(-(self.columns - self.leading * self.wide) // self.narrow)
-
-    @property
-    def wide_tiles(self):
-        """Number of wide tiles."""
-        return self.above * self.of_strip + self.below * self.leading
-
-    @property
-    def tiles(self):
-        """Number of all tiles."""
-        return self.wide_tiles + self.below * self.narrow_of_strip
-
-    @property
-    def computed(self):
-        """Columns of all tiles, with those that are outside of the matrix."""
-        return self.wide_tiles * self.wide + (self.tiles - self.wide_tiles) * self.narrow
-
-    def loads(self, clusters):
-        """Return what clusters have to do, each of which takes every ``clusters``-th tile.
-
-        A list of ``(columns, tiles, number of clusters)``.
-        """
-        wide, tiles = self.wide_tiles, self.tiles
-        # Clusters between these have as many tiles of each kind as the first of them.
-        firsts = sorted({0, wide % clusters, tiles % clusters, clusters})
-        found = []
-        for first, end in itertools.pairwise(firsts):
-            own, own_wide = -(-(tiles - first) // clusters), max(0, -(-(wide - first) // clusters))
-            found.append((own_wide * self.wide + (own - own_wide) * self.narrow, own, end - first))
-        return found
-
-    def busiest(self, clusters):
-        """Return the columns of the busiest cluster, if each takes every ``clusters``-th tile."""
-        return max(self.loads(clusters))[0]
-
-    def place(self, tile, order):
-        """Return a tile's strip and its first column, in registers.
-
-        Args:
-            tile: its number.
-            order: a function of ``kit.tile_order``, applied to the wide tiles above, to those below, and to
-                the narrow ones.
-        """
-        strip, column = reg.scalar(u32), reg.scalar(u32)
-        is_narrow = tile >= self.wide_tiles
-        above = self.above * self.of_strip
-        parts = (
-            (tile < above, 0, 0, self.above, self.of_strip, 0, self.wide),
-            ((tile >= above) & ~is_narrow, above, self.above, self.below, self.leading, 0, self.wide),
-            (
-                is_narrow,
-                self.wide_tiles,
-                self.above,
-                self.below,
-                self.narrow_of_strip,
-                self.leading * self.wide,
-                self.narrow,
-            ),
-        )
-        for inside, first, first_strip, strips, tiles, offset, width in parts:
-            if strips * tiles:
-                with ptx.if_(inside):
-                    row, place = order(tile - first if first else tile, strips, tiles)
-                    ptx.inst.add.u32(strip, row, first_strip)
-                    ptx.inst.mad.lo.u32(column, place, width, offset)
-        return strip, column
-
-
 def widths_of(N, strips, wide, given, across=1):
-    """Return the :class:`Widths` for the option ``widths`` of ``build_gemm``.
+    """Return the :class:`pyptx.kit.TwoWidths` for the option ``widths`` of ``build_gemm``.
 
     Args:
         N: columns of the matrix.
@@ -152,7 +56,7 @@ def widths_of(N, strips, wide, given, across=1):
             f"number of strips that have such tiles, 1 to {strips}, and the number of wide tiles to the left "
             f"of them, which leave some of the {N} columns"
         )
-    return Widths(N, wide_of_cluster, narrow * across, strips - below, below, leading)
+    return kit.TwoWidths(N, wide_of_cluster, narrow * across, strips, below, leading)
 
 
 def check_narrow(narrow, wide, chunk):
@@ -186,13 +90,13 @@ def balanced(N, strips, wide, clusters, box=64, across=1):
         across: CTAs of a cluster along N.
     """
     wide_of_cluster = wide * across
-    uniform = Widths(N, wide_of_cluster, wide_of_cluster, strips, 0, 0)
+    uniform = kit.TwoWidths(N, wide_of_cluster, wide_of_cluster, strips, 0, 0)
     best, least = None, cost(uniform, clusters)
     first = (wide - 1) // SECTOR * SECTOR
     for narrow in range(first, max(int(LEAST * wide), wide - box, box - 1), -SECTOR):
         for below in range(1, strips + 1):
             for leading in range(-(-N // wide_of_cluster)):
-                tiles = Widths(N, wide_of_cluster, narrow * across, strips - below, below, leading)
+                tiles = kit.TwoWidths(N, wide_of_cluster, narrow * across, strips, below, leading)
                 found = cost(tiles, clusters)
                 if found < least:
                     best, least = (narrow, below, leading), found
