@@ -15,6 +15,7 @@ from ..core.errors import SpecError
 from ..core.types import ScalarType, u64
 from ..dsl import Buffer, Layout, Reg, Tile, TileParam, ptx, reg, smem
 from ..dsl.operands import Addr
+from ..dsl.units.fragments import Fragment
 from ..layout import OperandTile
 from ..layout.tcgen05_smem_descriptor import Major
 from .division import fast_divmod
@@ -23,6 +24,7 @@ __all__ = ["HeadOperand", "StageDescriptors"]
 
 _SPAN = 128
 _CHUNK = 16
+_WARPGROUP_ROWS = 64
 
 Order = Literal["bshd", "bhsd"]
 
@@ -217,6 +219,36 @@ class HeadOperand:
             slab, place = fast_divmod(chunk, _SPAN // _CHUNK)
             address = stage.addr + slab * (self.rows * _SPAN) + row * _SPAN + place * _CHUNK
             ptx.inst.st.shared.v4.b32(ptx.addr(address), [0, 0, 0, 0])
+
+    def fragments(self, stage: Buffer, *, warp: Reg) -> list[Fragment]:
+        """Read 64 rows of a tile as operand A of ``wgmma``, one fragment for each 32 bytes of the elements.
+
+        Records 10 instructions for the lane's place, and for each fragment up to three for its address and an
+        ``ldmatrix.x4``.  The rows may be overwritten when all warps have executed it.
+
+        Args:
+            stage: the rows, 64 of :meth:`stages`; they have arrived.
+            warp: number of the warp in its warpgroup, a u32 register.
+
+        Raises:
+            SpecError: a tile of other than 64 rows.
+
+        PTX ISA: `#asynchronous-warpgroup-level-matrix-register-fragment`.
+        """
+        if self.rows != _WARPGROUP_ROWS:
+            raise SpecError(f"a tile of {self.rows} rows: expected the {_WARPGROUP_ROWS} of a warpgroup")
+        lane = ptx.special.laneid()
+        # Matrices 0 and 1 are 16 rows, 2 and 3 the same with the next 16 bytes.
+        row = warp * 16 + (lane & 15)
+        place, turn = stage.addr + row * _SPAN, ((lane & 7) ^ (lane >> 4)) << 4
+        found = []
+        for begin in range(0, self.elements * self.dtype.nbytes, 2 * _CHUNK):
+            slab, column = divmod(begin, _SPAN)
+            words = ptx.wgmma.fragment(self.dtype)
+            at = place + (turn ^ column if column else turn)
+            ptx.ldmatrix(words, ptx.addr(at, slab * self.rows * _SPAN))
+            found.append(words)
+        return found
 
     def descriptors(
         self, stage: Buffer, major: Major = "K", *, first: Reg | int = 0, rows: int | None = None

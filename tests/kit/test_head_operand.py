@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from pyptx import Kernel, SpecError, Tile, b64, bf16, f32, kernel, kit, ptx, smem, u32
-from pyptx.core.types import e4m3
+from pyptx.core.types import ScalarType, e4m3
 from tests.dsl.helpers import in_kernel
 
 B, S, H = 2, 21, 4
@@ -115,6 +115,39 @@ def test_products_with_the_descriptors(stage: int | None) -> None:
     assert np.array_equal(report.outputs[1], wide @ wide.T @ wide)
 
 
+@pytest.mark.parametrize(("elements", "dtype"), [(64, bf16), (128, bf16), (128, e4m3), (256, e4m3)], ids=str)
+def test_rows_as_operand_a_from_registers(elements: int, dtype: ScalarType) -> None:
+    """X X^T with the first X from registers is exact, since X are integers."""
+    operand = kit.HeadOperand(64, elements, dtype)
+
+    @kernel(in_specs=(operand.spec(1, 64, 1),), out_specs=(Tile(64, 64, f32),), block=128, arch="sm_90a")
+    def product(X, Y):  # type: ignore[no-untyped-def]
+        warp = kit.warp_index()
+        tiles = operand.stages(2)
+        full = smem.alloc(1, b64)
+        with kit.single_thread(warp, 0):
+            ptx.mbarrier.init(full, 1)
+            ptx.fence.mbarrier_init()
+        ptx.bar.sync(0)
+        with kit.single_thread(warp, 0):
+            ptx.mbarrier.arrive_expect_tx(full, operand.nbytes)
+            operand.load(tiles[1], X, position=0, head=0, batch=0, mbar=full)
+        ptx.mbarrier.wait(full, 0)
+        rows = operand.fragments(tiles[1], warp=warp)
+        s = ptx.wgmma.accumulator(n=64)
+        ptx.wgmma.fence()
+        for i, (a, b) in enumerate(zip(rows, operand.descriptors(tiles[0]).steps(1), strict=True)):
+            ptx.wgmma.mma_async(s, a, b, scale_d=i > 0)
+        ptx.wgmma.commit_group()
+        ptx.wgmma.wait_group(0)
+        kit.wgmma_epilogue.direct(s, Y.ptr, 4 * 64)
+
+    x = np.random.default_rng(elements).integers(-3, 4, (64, elements)).astype(np.float32)
+    report = product.simulate(x.astype(dtype.dtype)[None, :, None], sanitize="strict")
+    assert report.verdict == "clean" and report.holds == "every schedule", str(report)
+    assert np.array_equal(report.outputs[0], x @ x.T)
+
+
 @pytest.mark.parametrize(
     ("call", "words"),
     [
@@ -125,6 +158,7 @@ def test_products_with_the_descriptors(stage: int | None) -> None:
         (lambda: kit.HeadOperand(64, 128, e4m3, packed=3), "packed is 3"),
         (lambda: kit.HeadOperand(64, 64, bf16, piece=12), "piece is 12"),
         (lambda: kit.HeadOperand(64, 64, bf16, packed=8).stored(1, 8, 8, 12), "boxes of 12 rows"),
+        (lambda: kit.HeadOperand(32, 64, bf16).fragments(smem.alloc(1), warp=kit.warp_index()), "32 rows"),
     ],
 )
 def test_what_is_refused(call: Callable[[], object], words: str) -> None:
