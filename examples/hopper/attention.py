@@ -410,6 +410,8 @@ def build_attention(
                     clear_behind(tile, tile.blocks.end * block - block)
                 begin = group.view(s32) * (ROWS // packed) + tile.first
                 mine = blocks.of(begin + tile.behind, ROWS // packed, tile.sequence.keys)
+                if blocks.left is not None:  # rows that see nothing go through a block of their tile
+                    mine.end = ptx.max(tile.blocks.first + 1, mine.end)
                 # Rows behind the last query, of a warpgroup that has no others.
                 some = nullcontext
                 if (ragged or S % positions) and (staging == "own" or ragged):

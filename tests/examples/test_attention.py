@@ -68,6 +68,8 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 2, 400, 64), {"block": 112, "causal": True, "ctas": 1, "lazy": 0.0}),
     ((1, 1, 260, 128), {"block": 80, "causal": True, "pingpong": True, "dtype": f16}),
     ((1, 2, 260, 64), {"block": 64, "pingpong": False, "staging": "q", "stages": 1}),
+    # A window in which no row sees a key.
+    ((1, 1, 128, 64), {"Sk": 152, "block": 32, "consumers": 2, "window": (-40, -30), "ctas": 1}),
     # The other loop.
     ((1, 2, 200, 64), {"block": 48, "causal": True, "parts": False}),
     ((1, 1, 192, 128), {"block": 64, "causal": True, "ctas": 1, "parts": False, "pingpong": True}),
