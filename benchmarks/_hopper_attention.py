@@ -70,6 +70,9 @@ def _loops(D: int) -> Iterator[dict[str, Any]]:
     for overlap in (False, True):
         for polynomials in (0, 8, 16):
             yield {"parts": False, "overlap": overlap, "polynomials": polynomials}
+    if D == 256:
+        for resident in (0, 2, 8):
+            yield {"parts": False, "resident": resident}
 
 
 def _candidates(S: int, D: int, causal: bool) -> dict[str, Any]:
@@ -79,7 +82,7 @@ def _candidates(S: int, D: int, causal: bool) -> dict[str, Any]:
             for pingpong in (False, True):
                 options = {**loop, "pingpong": pingpong}
                 name = f"{block}x{consumers}" + "".join(
-                    f" {key}={value}" for key, value in options.items() if value
+                    f" {key}={value}" for key, value in options.items() if value or key == "resident"
                 )
                 try:
                     found[name] = _forward(S, D, causal=causal, block=block, consumers=consumers, **options)

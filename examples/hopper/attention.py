@@ -39,6 +39,8 @@ The rules that make it correct:
   loop, all others through one without masks.  TMA fills rows behind the end with zeros.
 * Q's part of shared memory is loaded for the next tile when all products of this tile's scores have
   completed; with ``staging="q"`` only when O, which is stored through the same bytes, has been read by TMA.
+* A warpgroup leaves out the last blocks of its tile that none of its rows sees, but waits for their slots,
+  frees them, and takes its turns.
 
 Sums: :class:`pyptx.kit.OnlineSoftmax` and, in parts, :class:`pyptx.kit.GuardedSoftmax` have the order of a
 row's sum; O adds a block's products in the order of
@@ -105,6 +107,7 @@ def build_attention(
     staging=None,
     section=None,
     pin=None,
+    resident=None,
     promotion="128B",
     ragged=None,
     lengths=False,
@@ -138,11 +141,14 @@ def build_attention(
         lazy: as there; 0 rescales wherever a maximum moves. With ``parts`` the ``limit`` of
             :class:`pyptx.kit.GuardedSoftmax`.
         pack: whether the H / Hk query heads of a K/V head are neighboring rows of a tile; H / Hk divides 16.
-        staging: ``"own"`` stores O through shared memory of its own, ``"q"`` through that of Q.
+        staging: ``"own"`` stores O through shared memory of its own, ``"q"`` through that of Q; default:
+            ``"own"`` where there is room, in e4m3 always.
         section: number of heads (with ``pack``: of K/V heads) that are worked on together; default: as
             :class:`pyptx.kit.WorkOrder` chooses, among those whose K and V fit into L2.
         pin: whether ptxas must keep all exponentials before the wait for the products into O; with
             ``overlap``.
+        resident: of the D / 16 products of a block's scores, how many take Q from registers, which spares the
+            port of shared memory; 16-bit types.
         promotion: granularity of L2 fetches of K and V, as of :class:`pyptx.kit.HeadOperand`.
         ragged: numbers of queries and keys of all sequences, if these lie one behind the other: then Q and O
             are [1, queries, H, D], K and V [1, keys, Hk, D], lse[1, H, queries], and begins_q[B + 1] and
@@ -157,9 +163,9 @@ def build_attention(
     Sk, Hk, narrow = Sk or S, Hk or H, dtype is e4m3
     if parts is None and not (overlap and not polynomials):
         parts = False
-    options = (block, consumers, staging, pingpong, lazy, pin, parts)
+    options = (block, consumers, staging, pingpong, lazy, pin, parts, resident)
     tuned = tuning(H, D, Hk, dtype, causal, window, *options, packed=H // Hk if pack else 1)
-    block, consumers, staging, pingpong = tuned.block, tuned.consumers, tuned.staging, tuned.pingpong
+    block, consumers, pingpong = tuned.block, tuned.consumers, tuned.pingpong
     if tuned.parts and (polynomials or not overlap):
         raise SpecError("parts with polynomials, or without overlap: not built")
     packed = tuned.packed
@@ -181,6 +187,7 @@ def build_attention(
     where = kit.Sequences(B, S, Sk, ragged=ragged is not None, lengths=lengths, page=page, pages=pages)
     if narrow and not where.exact:
         raise SpecError("e4m3 with sequences of several lengths is not built")
+    leaves = blocks.right is not None and consumers > 1 and not narrow  # whether warpgroups leave out blocks
     cut = blocks.banded or not where.exact or Sk % block != 0  # whether the last block needs a mask
     rows_q, rows_k = ((1, n) for n in ragged) if ragged else ((B, S), (B, Sk))
     rows_k = rows_k if page is None else (pages, page)
@@ -189,11 +196,15 @@ def build_attention(
     store_o = kit.HeadOperand(ROWS, D, bf16 if narrow else dtype, order=order, packed=packed)
     turned = kit.TransposedOperand(load_kv) if narrow else None
     loaded = 1 if narrow and D == 256 else stages  # stages of V as it is loaded
-    # With room for all boxes of O, a warp need not wait until TMA has read one before it writes the next.
-    boxes, kept = store_o.slabs, stages + loaded + (stages if narrow else 0)
+    kept = stages + loaded + (stages if narrow else 0)
     tiles = consumers * ROWS * D * dtype.nbytes + kept * load_kv.nbytes
-    roomy = tiles + consumers * ROWS * D * 2 <= SHARED_BYTES
-    least = tiles + (consumers * ROWS * store_o.width * 2 if staging == "own" and not ragged else 0)
+    box = consumers * ROWS * store_o.width * 2  # of O, those of all warps
+    # With room for several boxes, a warp need not wait until TMA has read one before it writes the next.
+    room = [n for n in (1, 2, 4) if store_o.slabs % n == 0 and tiles + n * box <= SHARED_BYTES]
+    boxes = max(room, default=1)
+    if staging is None:
+        staging = "own" if narrow or ragged or tiles + box <= MOST_BYTES else "q"
+    least = tiles + (box if staging == "own" and not ragged else 0)
     if least > MOST_BYTES:
         raise SpecError(
             f"{least} bytes of tiles in shared memory: expected up to {MOST_BYTES}; take a smaller block, or "
@@ -208,9 +219,7 @@ def build_attention(
         tile_q = load_q.stages(consumers)
         tile_k, tile_v = load_kv.stages(stages), load_kv.stages(loaded)
         if staging == "own" and not ragged:
-            out = smem.alloc(
-                (consumers * ROWS, store_o.width), store_o.dtype, swizzle="128B", stages=boxes if roomy else 1
-            )
+            out = smem.alloc((consumers * ROWS, store_o.width), store_o.dtype, swizzle="128B", stages=boxes)
         scratch = smem.alloc(1, f32)
         q_ring = kit.Ring(consumers, consumers=4, name="q")
         k_ring = kit.Ring(stages, consumers=4 * consumers, name="k")
@@ -359,6 +368,34 @@ def build_attention(
                     ptx.wgmma.mma_async(o, a, b, trans_b=not narrow, scale_d=started if i == 0 else True)
                 ptx.wgmma.commit_group()
 
+            def take_q():
+                """Wait for Q, and read what stays in registers."""
+                ptx.mbarrier.wait(q_slot.full, q_phase)
+                if tuned.resident:
+                    q_steps[: tuned.resident] = load_q.fragments(
+                        tile_q[group], warp=warp & 3, count=tuned.resident
+                    )
+                    ptx.fence.proxy_async("shared::cta")  # TMA will write what ldmatrix has read
+                    ptx.warp.sync()
+
+            def seen(tile):
+                """Return the blocks that rows of this warpgroup see, at least one of the tile's."""
+                begin = group.view(s32) * (ROWS // packed) + tile.first + tile.behind
+                mine = blocks.of(begin, ROWS // packed, tile.sequence.keys)
+                if blocks.left is not None:
+                    mine.end = ptx.max(tile.blocks.first + 1, mine.end)
+                return mine
+
+            def leave_out(count):
+                """Go past the last blocks, which no row of this warpgroup sees."""
+                with ptx.for_(0, count, type=s32):
+                    for side in (from_k, from_v):
+                        side.acquire()
+                        side.release(pred=leader)
+                    if pingpong:
+                        ptx.bar.sync(turn, 256)
+                        ptx.bar.arrive(next_turn, 256)
+
             def step(tile, key, masked):
                 """Go to the next block: its scores and softmax, and the output of the block before."""
                 if overlap:
@@ -372,6 +409,7 @@ def build_attention(
                 if overlap:
                     start_scores(k_slot)
                     v_slot = from_v.acquire()
+                    ptx.wgmma.fence()  # ptxas would add it behind the wait
                     start_output(v_slot)
                 else:
                     start_output(v_slot)
@@ -405,13 +443,11 @@ def build_attention(
             def compute_in_parts(tile):
                 tile.places = [(row + 8 * below) // packed + (tile.first + tile.behind) for below in range(2)]
                 tile.column = column
-                ptx.mbarrier.wait(q_slot.full, q_phase)
+                take_q()
                 if not where.exact:
                     clear_behind(tile, tile.blocks.end * block - block)
                 begin = group.view(s32) * (ROWS // packed) + tile.first
-                mine = blocks.of(begin + tile.behind, ROWS // packed, tile.sequence.keys)
-                if blocks.left is not None:  # rows that see nothing go through a block of their tile
-                    mine.end = ptx.max(tile.blocks.first + 1, mine.end)
+                mine = seen(tile)
                 # Rows behind the last query, of a warpgroup that has no others.
                 some = nullcontext
                 if (ragged or S % positions) and (staging == "own" or ragged):
@@ -430,8 +466,6 @@ def build_attention(
                     epilogue(tile, softmax.finish(o))
 
             def compute(tile):
-                key = reg.scalar(s32)
-                key.set(tile.blocks.end * block - block)
                 tile.places = [(row + 8 * below) // packed + (tile.first + tile.behind) for below in range(2)]
                 factor_v = None
                 if narrow:
@@ -440,14 +474,20 @@ def build_attention(
                         for i in range(3)
                     )
                     softmax.scale.set(factor_q * factor_k * scale)
-                ptx.mbarrier.wait(q_slot.full, q_phase)
+                take_q()
+                if not where.exact:
+                    clear_behind(tile, tile.blocks.end * block - block)
+                mine = tile.blocks
+                if leaves:
+                    mine = seen(tile)
+                    leave_out(tile.blocks.end - mine.end)
+                key = reg.scalar(s32)
+                key.set(mine.end * block - block)
                 k_slot = from_k.acquire()
                 ptx.wgmma.fence()
                 start_scores(k_slot)
                 ptx.wgmma.wait_group(0)
                 from_k.release(pred=leader)
-                if not where.exact:
-                    clear_behind(tile, key)
                 if cut:
                     blocks.mask(s, tile.places, key, tile.sequence.keys, column)
                 softmax.block(first=True, masked=cut)
@@ -455,7 +495,7 @@ def build_attention(
                 ptx.inst.setp.ne.u32(started, 0, 0)
                 # The blocks behind the first one: cut at the top, whole, cut at the bottom.
                 found = tile.blocks
-                edges = [(found.whole_end, True)] if blocks.right is not None else []
+                edges = [(mine.whole_end, True)] if blocks.right is not None else []
                 edges += [(found.whole_first, False)]
                 edges += [(found.first, True)] if blocks.left is not None else []
                 for low, masked in edges:

@@ -220,7 +220,7 @@ class HeadOperand:
             address = stage.addr + slab * (self.rows * _SPAN) + row * _SPAN + place * _CHUNK
             ptx.inst.st.shared.v4.b32(ptx.addr(address), [0, 0, 0, 0])
 
-    def fragments(self, stage: Buffer, *, warp: Reg) -> list[Fragment]:
+    def fragments(self, stage: Buffer, *, warp: Reg, count: int | None = None) -> list[Fragment]:
         """Read 64 rows of a tile as operand A of ``wgmma``, one fragment for each 32 bytes of the elements.
 
         Records 10 instructions for the lane's place, and for each fragment up to three for its address and an
@@ -229,20 +229,25 @@ class HeadOperand:
         Args:
             stage: the rows, 64 of :meth:`stages`; they have arrived.
             warp: number of the warp in its warpgroup, a u32 register.
+            count: number of fragments, from the first element on; default: all.
 
         Raises:
-            SpecError: a tile of other than 64 rows.
+            SpecError: a tile of other than 64 rows, or more fragments than it has.
 
         PTX ISA: `#asynchronous-warpgroup-level-matrix-register-fragment`.
         """
         if self.rows != _WARPGROUP_ROWS:
             raise SpecError(f"a tile of {self.rows} rows: expected the {_WARPGROUP_ROWS} of a warpgroup")
+        most = self.elements * self.dtype.nbytes // (2 * _CHUNK)
+        count = most if count is None else count
+        if type(count) is not int or not 0 <= count <= most:
+            raise SpecError(f"count is {count!r}: expected a number of fragments, up to {most}")
         lane = ptx.special.laneid()
         # Matrices 0 and 1 are 16 rows, 2 and 3 the same with the next 16 bytes.
         row = warp * 16 + (lane & 15)
         place, turn = stage.addr + row * _SPAN, ((lane & 7) ^ (lane >> 4)) << 4
         found = []
-        for begin in range(0, self.elements * self.dtype.nbytes, 2 * _CHUNK):
+        for begin in range(0, count * 2 * _CHUNK, 2 * _CHUNK):
             slab, column = divmod(begin, _SPAN)
             words = ptx.wgmma.fragment(self.dtype)
             at = place + (turn ^ column if column else turn)

@@ -159,6 +159,10 @@ def test_rows_as_operand_a_from_registers(elements: int, dtype: ScalarType) -> N
         (lambda: kit.HeadOperand(64, 64, bf16, piece=12), "piece is 12"),
         (lambda: kit.HeadOperand(64, 64, bf16, packed=8).stored(1, 8, 8, 12), "boxes of 12 rows"),
         (lambda: kit.HeadOperand(32, 64, bf16).fragments(smem.alloc(1), warp=kit.warp_index()), "32 rows"),
+        (
+            lambda: kit.HeadOperand(64, 64, bf16).fragments(smem.alloc(1), warp=kit.warp_index(), count=5),
+            "count is 5",
+        ),
     ],
 )
 def test_what_is_refused(call: Callable[[], object], words: str) -> None:

@@ -20,28 +20,30 @@ class Choice(NamedTuple):
     block: int
     cut_block: int
     consumers: int
-    staging: str
     pingpong: bool
     lazy: float | None = None
     pin: bool = False
+    resident: int = 0
 
 
 #: by head dim
 DEFAULTS = {
-    64: Choice(128, 128, 3, "own", True, lazy=8.0, pin=True),
-    128: Choice(160, 128, 2, "own", True),
-    256: Choice(64, 64, 2, "q", False, lazy=8.0),
+    64: Choice(128, 128, 3, True, lazy=8.0, pin=True),
+    128: Choice(160, 128, 2, True),
+    256: Choice(64, 64, 2, False, lazy=8.0, resident=4),
 }
 #: the same where blocks are worked on in two parts, 16-bit types
-IN_PARTS = {64: Choice(128, 128, 3, "own", True, lazy=8.0), 128: Choice(128, 128, 2, "own", False, lazy=8.0)}
+IN_PARTS = {64: Choice(128, 128, 3, True, lazy=8.0), 128: Choice(128, 128, 2, False, lazy=8.0)}
 #: the same for e4m3, whose block is a multiple of 32
-DEFAULTS_8 = {128: Choice(192, 128, 2, "own", True), 256: Choice(128, 128, 2, "own", False)}
+DEFAULTS_8 = {128: Choice(192, 128, 2, True), 256: Choice(128, 128, 2, False)}
 #: consumer warpgroups: registers of a thread of the producer's and of a consumer's warpgroup
 REGISTERS = {1: (56, 256), 2: (24, 240), 3: (32, 160)}
 LARGEST_POWER = 8  # exponentials in e4m3 are at most 2**8; the largest number is 448
 
 
-def tuning(H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong, lazy, pin, parts, packed):
+def tuning(
+    H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong, lazy, pin, parts, resident, packed
+):
     """Return what ``build_attention`` was given, with defaults for None, and the registers of the roles.
 
     The bounds of the mask are ``left`` and ``right``, as of :class:`pyptx.kit.KeyBlocks`.
@@ -72,7 +74,6 @@ def tuning(H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong,
     chosen = IN_PARTS.get(D, defaults[D]) if parts else defaults[D]
     block = block or (chosen.block if left is right is None else chosen.cut_block)
     consumers = consumers or chosen.consumers
-    staging = staging or chosen.staging
     lazy = chosen.lazy if lazy is None else lazy
     pin = (chosen.pin and not parts) if pin is None else pin
     if consumers not in REGISTERS:
@@ -82,21 +83,26 @@ def tuning(H, D, Hk, dtype, causal, window, block, consumers, staging, pingpong,
         raise SpecError("pingpong with one consumer warpgroup: there is no other to take turns with")
     if block % depth or not depth <= block <= 256:
         raise SpecError(f"block = {block}: expected a multiple of {depth} keys, up to 256")
-    if staging not in ("own", "q") or (narrow and staging == "q"):
+    if staging not in (None, "own", "q") or (narrow and staging == "q"):
         raise SpecError(f"staging is {staging!r}: expected 'own' or 'q', in e4m3 'own'")
     if narrow and lazy is not None and lazy > LARGEST_POWER:
         raise SpecError(f"lazy = {lazy}: expected at most {LARGEST_POWER} in e4m3")
+    resident = (0 if narrow else chosen.resident) if resident is None else resident
+    if not 0 <= resident <= D // 16 or (narrow and resident):
+        raise SpecError(
+            f"resident = {resident} in {dtype}: expected a number of products up to {D // 16}, in e4m3 none"
+        )
     if 16 % packed:
         raise SpecError(f"pack with {packed} query heads for each K/V head: expected 1, 2, 4, 8 or 16")
     producer_registers, consumer_registers = REGISTERS[consumers]
     return SimpleNamespace(
         block=block,
         consumers=consumers,
-        staging=staging,
         pingpong=pingpong,
         lazy=lazy,
         pin=pin,
         parts=parts,
+        resident=resident,
         left=left,
         right=right,
         packed=packed,
