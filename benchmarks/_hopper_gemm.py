@@ -71,10 +71,9 @@ def _one_row(N: int, K: int, **options: Any) -> Any:
     return load_example("hopper/gemv_rows.py").build_gemv_rows(N, K, **options)
 
 
-def _chosen(M: int, N: int, K: int, **given: Any) -> Any:
+def _chosen(M: int, N: int, K: int, *, near: float = 0.0, **given: Any) -> Any:
     if M <= FEW and not given:
         return load_example("hopper/gemv_ring.py").build_few_rows(M, N, K)
-    near = NEAR if M == N == K and not given else 0.0
     return _gemm().build_gemm(M, N, K, **given, **_choice().choose(M, N, K, near=near, **given))
 
 
@@ -167,7 +166,7 @@ def _row(group: str, M: int, N: int, K: int, target: float | None, *, zeros: boo
     return Row(
         name=f"{group} {M}x{N}x{K}",
         group=group,
-        ours=partial(_chosen, M, N, K),
+        ours=partial(_chosen, M, N, K, **({"near": NEAR} if M == N == K else {})),
         candidates=partial(_candidates, M, N, K),
         rivals=_product,
         inputs=partial(_zeros if zeros else _normal, M=M, N=N, K=K),
