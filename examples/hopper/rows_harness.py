@@ -21,6 +21,7 @@ QUEUED = {
         "stages": 2,
         "prefetch": AHEAD,
         "keep": False,
+        "resident": 1,
     },
     2: {"design": "ring", "threads": 256, "teams": 1, "ctas": 264, "stages": 4, "store": "bulk"},
 }
