@@ -26,6 +26,7 @@ MANY: tuple[dict[str, Any], ...] = (
     {"tile": (128, 128), "cluster": (2, 1), "ahead": True},
     {"tile": (256, 128), "cluster": (1, 1)},
     {"tile": (256, 128), "cluster": (2, 1)},
+    {"tile": (192, 128), "cluster": (1, 2)},
     {"tile": (128, 192), "cluster": (2, 1)},
     {"tile": (128, 192), "cluster": (2, 1), "stagger": True},
     {"tile": (128, 128), "cluster": (2, 1)},

@@ -242,6 +242,7 @@ def _promoted_candidates(M: int, N: int, K: int) -> dict[str, Any]:
             found[name] = _promoted(M, N, K, tile=tile, cluster=cluster, stagger=stagger)
     for cluster in ((1, 2), (2, 1)):
         found[f"(256, 96) {cluster} ahead"] = _promoted(M, N, K, tile=(256, 96), cluster=cluster, ahead=True)
+        found[f"(192, 128) {cluster}"] = _promoted(M, N, K, tile=(192, 128), cluster=cluster)
     return found
 
 

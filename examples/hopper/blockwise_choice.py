@@ -5,9 +5,10 @@ first.  The model is that of ``gemm_choice.py`` for one kernel:
 
 * **Rounds** of tiles: as many as clusters of this size are on the machine at the same time.
 * **A stage**, 128 of K, takes as long as the slowest of: the tensor cores, which wait for the promotion of
-  each 64 rows unless the next products are ``ahead``; the loads from L2, which a cluster divides among the
-  CTAs that share an operand; what an SM takes in, which no cluster divides; and, up to 128 rows, what follows
-  one after the other in a warpgroup: its products, the wait for them, their promotion.
+  each 64 rows unless the next products are ``ahead`` or two other warpgroups multiply; the loads from L2,
+  which a cluster divides among the CTAs that share an operand; what an SM takes in, which no cluster divides;
+  and, up to 128 rows, what follows one after the other in a warpgroup: its products, the wait for them, their
+  promotion.
 * **Around the stages** of a tile: its epilogue and a round trip, half of which the other warpgroup's products
   hide with ``ahead``; the first load; with ``split`` the exchange; what a cluster's CTAs wait for each other.
 * **Memory**: each operand and the output once.  With few rows nothing is in L2 already: a place of the ring
@@ -34,12 +35,14 @@ import gemm_choice as machine
 from gemm_options import SMS, plan, usable_sms
 
 BLOCK = 128  # elements of K, and of N, that share a scale
-SUMS = 192  # registers of a thread for sums and totals
+#: Registers of a thread for sums and totals where products run ahead; less where three warpgroups multiply.
+SUMS = {64: 192, 128: 192, 192: 128, 256: 192}
 #: Clocks that a block costs a warpgroup beside its products: wait, scales, and one fma for each number.
 PROMOTION = 200
 #: The same with ``ahead``, beside the promotion or the products, whichever is longer.
 AHEAD = 60
-#: Clocks for which the tensor cores wait at each 64 rows of a stage, unless the next products are ahead.
+#: Clocks for which the tensor cores wait at each 64 rows of a stage, unless the next products are ahead or
+#: two other warpgroups multiply.
 PAUSE = 15
 #: What is left with ``ahead`` of the time around a tile's stages.
 APART = 0.45
@@ -52,6 +55,7 @@ L2_BYTES = 14e12
 TILES = [
     *((64, BN) for BN in (32, 48, 64, 96, 112, 128, 192)),
     *((128, BN) for BN in (32, 48, 64, 96, 128, 192)),
+    (192, 128),
     *((256, BN) for BN in (64, 96, 128)),
 ]
 CLUSTERS = [(1, 2), (2, 1), (1, 1), (1, 4), (2, 2)]
@@ -80,14 +84,14 @@ def sets_of(tile, ahead):
     With ``ahead`` there are two accumulators of sums: those of a warpgroup's two halves in tiles of 256 rows,
     otherwise a second one.
     """
-    return 3 if ahead and tile[0] <= 128 else 2
+    return 3 if ahead and tile[0] < 256 else 2
 
 
 def fits_ahead(tile):
     """Return whether a thread has registers for what a tile needs if products run ahead."""
     BM, BN = tile
-    blocks = 2 if BM > 128 else 1
-    return sets_of(tile, True) * blocks * BN // 2 <= SUMS
+    blocks = 2 if BM == 256 else 1
+    return sets_of(tile, True) * blocks * BN // 2 <= SUMS[BM]
 
 
 def predict(M, N, K, *, tile, cluster=(1, 1), split=1, resident=1, ahead=False, out_type=bf16):
@@ -111,7 +115,7 @@ def predict(M, N, K, *, tile, cluster=(1, 1), split=1, resident=1, ahead=False, 
     if BM <= 128:
         own = tensor / made.warpgroups
         chain = max(PROMOTION, own) + AHEAD if ahead else PROMOTION + own
-    if not ahead:
+    if not ahead and made.warpgroups < 3:
         tensor += PAUSE * BM / 64
     loaded = (BM / CN + BN / CM) * BLOCK  # bytes that L2 delivers for each CTA
     from_l2 = loaded * SMS * busy * machine.CLOCK / L2_BYTES

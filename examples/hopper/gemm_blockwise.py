@@ -17,6 +17,7 @@ Scales whose rows TMA cannot load come from global memory all the same.
 * A warpgroup has one accumulator of 64 rows.  With 256 rows it multiplies its two halves one after the other,
   so that a thread holds 64 sums of a block and 128 totals.  Such a tile reads 2/3 of the bytes of L2 for
   each product that a tile of 128 x 128 reads, and L2 is what bounds the latter.
+* With 192 rows there are three consumer warpgroups: the products of two hide what the third one adds.
 * With ``ahead`` a warpgroup has two accumulators, for its two halves or for every other block of K: the
   products of one are in flight while the sums of the other are added, whatever the other warpgroup does.
 * The accumulator of a block is read after ``wgmma.wait_group(0)`` and overwritten by the next block's first
@@ -59,6 +60,8 @@ STAGGER = 1  # the named barrier with which the second warpgroup begins later
 BLOCK = 128  # elements of K, and of N, that share a scale
 UNROLLED = 8  # stages of a turn of the loop over K, at most
 LARGEST = {e4m3: 448.0, e5m2: 57344.0}
+#: Columns of a tile at most, by its rows: what the registers hold of two f32 for each number of D.
+MOST_COLUMNS = {64: 192, 128: 192, 192: 128, 256: 128}
 
 
 class OneScale:
@@ -117,16 +120,11 @@ def in_shared(scales_in, scales_major, rows, k_blocks):
 def check_promoted(tile):
     """Raise :class:`SpecError` for a tile whose sums and totals do not fit the registers."""
     BM, BN = tile
-    if (
-        BM not in (64, 128, 256)
-        or BN < 8
-        or BLOCK + math.gcd(BN, BLOCK) < BN
-        or BN * (2 + (BM > 128)) > 384  # two f32 for each number of D
-    ):
+    if BM not in MOST_COLUMNS or not 8 <= BN <= MOST_COLUMNS[BM] or BLOCK + math.gcd(BN, BLOCK) < BN:
         raise SpecError(
-            f"tile = {tile}: expected 64, 128 or 256 rows, and columns that lie in at most two blocks of "
-            f"{BLOCK}; a thread holds a sum and a total for each number of D, so that 256 x 128 and 128 x "
-            "192 are the largest"
+            f"tile = {tile}: expected 64, 128, 192 or 256 rows, and columns that lie in at most two blocks "
+            f"of {BLOCK}; a thread holds a sum and a total for each number of D, so that 256 x 128, "
+            "192 x 128 and 128 x 192 are the largest"
         )
 
 
@@ -145,8 +143,8 @@ def check_ahead(tile, *, stagger, in_registers):
     if stagger or in_registers or not fits_ahead(tile):
         raise SpecError(
             f"ahead with tile = {tile}, stagger = {stagger}, scales in registers: {in_registers}: expected "
-            "256 rows and at most 96 columns, or fewer rows and at most 128 columns, warpgroups that are not "
-            "staggered, and scales that TMA loads"
+            "256 rows and at most 96 columns, 192 rows and at most 80 columns, or fewer rows and at most 128 "
+            "columns, warpgroups that are not staggered, and scales that TMA loads"
         )
 
 
@@ -349,9 +347,9 @@ def build_gemm_blockwise(
             serves every M.
         a_type, b_type: e4m3 or e5m2; B's is A's by default.
         out_type: f32, bf16 or f16.
-        tile: rows and columns of D that a CTA computes at a time: 64, 128 or 256 rows, and columns that lie
-            in at most two blocks of 128. 256 x 128 and 128 x 192 are the largest. Default, with ``cluster``:
-            what ``blockwise_choice`` chooses; 256 x 128 if M is None.
+        tile: rows and columns of D that a CTA computes at a time: 64, 128, 192 or 256 rows, and columns that
+            lie in at most two blocks of 128. 256 x 128, 192 x 128 and 128 x 192 are the largest. Default,
+            with ``cluster``: what ``blockwise_choice`` chooses; 256 x 128 if M is None.
         cluster: CTAs of a cluster along M and along N; those in a row share A, those in a column share B.
             Default: 1 x 2 if ``tile`` is given.
         stages, staging: depth of the ring and of D's staging; default: what fits (``gemm_options.plan``).
@@ -365,9 +363,9 @@ def build_gemm_blockwise(
             the beginning one adds, and at the end one stores, while the other multiplies.  Needs two
             warpgroups, and no fewer blocks of K than stages.
         ahead: whether a warpgroup starts products before it adds the last ones, which takes a second
-            accumulator: in tiles of 256 rows and at most 96 columns, or of 64 and 128 rows and at most 128
-            columns. Without ``stagger``, and not with scales in registers. Default: False if ``tile`` or
-            ``cluster`` is given.
+            accumulator: in tiles of 256 rows and at most 96 columns, of 192 rows and at most 80, or of 64 and
+            128 rows and at most 128. Without ``stagger``, and not with scales in registers. Default: False if
+            ``tile`` or ``cluster`` is given.
         split: number of CTAs, a cluster, that multiply parts of K of one tile. It replaces ``cluster``.
             Without ``stagger`` and ``ahead``, and not with scales in registers.
         resident: CTAs that share an SM, of tiles of 64 rows.

@@ -45,6 +45,9 @@ def test_directions() -> None:
         )
     ]
     assert seconds == sorted(seconds, reverse=True)
+    # Three warpgroups hide promotions, where rows that fill no tile and the last round leave it worth it.
+    assert choice.choose(8192, 8192, 8192).tile == (192, 128)
+    assert choice.choose(4096, 4096, 7168).tile == (256, 128)
     # Few rows: tiles of few columns, for more CTAs.
     for shape in ((128, 4096, 7168), (128, 7168, 2048), (64, 4096, 7168), (64, 2112, 7168)):
         best = choice.choose(*shape)
