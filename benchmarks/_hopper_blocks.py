@@ -52,6 +52,8 @@ FEW: tuple[dict[str, Any], ...] = (
     {"tile": (128, 48), "cluster": (1, 4)},
 )
 GROUPS: tuple[dict[str, Any], ...] = (
+    {"tile": (192, 128), "cluster": (1, 1)},
+    {"tile": (192, 128), "cluster": (1, 2)},
     {"tile": (128, 192), "cluster": (1, 1)},
     {"tile": (128, 192), "cluster": (1, 1), "stagger": True},
     {"tile": (128, 192), "cluster": (1, 2)},

@@ -109,13 +109,13 @@ def build_grouped_gemm(
     b_type = a_type if b_type is None else b_type
     scaled = scales_major is not None
     masked = layout == "masked"
-    shared = scaled and (masked or tile is None or tile[0] <= 128)
+    shared = scaled and (masked or tile is None or tile[0] <= 192)
     # A group may begin at any row.
     shared = shared and gemm_blockwise.in_shared(scales_in, scales_major, M, -(-K // BLOCK))
     if scaled and scales_in == "shared" and not shared:
         raise SpecError(
-            f"scales_in = 'shared' with tile = {tile} and contiguous groups: expected 64 or 128 rows, since "
-            "a group may begin at a row that is no multiple of 4"
+            f"scales_in = 'shared' with tile = {tile} and contiguous groups: expected at most 192 rows, "
+            "since a group may begin at a row that is no multiple of 4"
         )
     if tile is None:
         ahead = shared and not masked and not stagger if ahead is None else ahead
