@@ -267,6 +267,8 @@ class Promotion:
                 if block == last:
                     self.operands.hand_back(consumer)
                 self._add(block)
+        if self.staged:
+            self.scales.keep()
 
     def _overlapped(self, consumer, read, k, count):
         """Record stages from ``k`` on in which products are promoted while the next ones are in flight.
@@ -414,6 +416,8 @@ def build_gemm_blockwise(
         )
     staged_scales = kit.StagedScales(tile) if shared else None
     beside = staged_scales.stage_bytes if shared else 0
+    # Three warpgroups, or products that run ahead, hide the promotion anyway.
+    interleave = shared and BM == 256 and BLOCK % BN == 0 and not ahead
     _, warpgroups, blocks, span, stages, staging = plan(
         a_type,
         out_type,
@@ -424,6 +428,7 @@ def build_gemm_blockwise(
         split=split,
         resident=resident,
         sets=sets_of(tile, ahead),
+        fixed=staged_scales.interleave_bytes if interleave else 0,
     )
     if stagger:
         check_stagger(warpgroups, k_blocks, stages)
@@ -551,7 +556,7 @@ def build_gemm_blockwise(
             leader = ptx.warp.elect()
             operands.hand_back_as(rank, leader)
             if shared:
-                scales = staged_scales.reader(first=first_row, blocks=blocks)
+                scales = staged_scales.reader(first=first_row, blocks=blocks, interleave=interleave)
             elif scales_major is None:
                 scales = OneScale(scales_A, scales_B)
             else:

@@ -94,11 +94,12 @@ def plan(
     beside=0,
     resident=1,
     sets=1,
+    fixed=0,
 ):
     """Return the :class:`Plan` for a tile: as many stages as fit, and up to four for the staging of D.
 
-    ``beside`` is what a stage has beside A and B, in bytes; ``resident`` CTAs share an SM; a thread holds
-    ``sets`` numbers for each number of D.
+    ``beside`` is what a stage has beside A and B, ``fixed`` what a CTA has beside the stages, in bytes;
+    ``resident`` CTAs share an SM; a thread holds ``sets`` numbers for each number of D.
 
     Raises:
         SpecError: the tile does not fit the registers or the shared memory.
@@ -143,7 +144,7 @@ def plan(
             f"its accumulators take {sets * accumulators} of them"
         )
     # 2 KiB: barriers, alignment; beside each CTA the hardware keeps 1 KiB.
-    room = (SHARED + 1024) // resident - 1024 - 2048 - (BM * BN * 4 if split > 1 else 0)
+    room = (SHARED + 1024) // resident - 1024 - 2048 - fixed - (BM * BN * 4 if split > 1 else 0)
     least = 1 if staging is None else staging
     if stages is None:
         spare = 2 * box_stage if staging is None and boxes % 2 == 0 else least * box_stage

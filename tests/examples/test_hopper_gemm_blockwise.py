@@ -68,6 +68,8 @@ def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
         ((60, 136, 400), {"tile": (64, 128), "cluster": (1, 1), "sms": 1, "ahead": True, "stages": 2}),
         ((264, 264, 144), {"tile": (256, 64), "cluster": (1, 2), "out_type": f16}),
         ((200, 264, 1424), {"tile": (192, 128), "cluster": (1, 2), "sms": 2}),
+        ((264, 136, 1424), {"tile": (256, 128), "cluster": (1, 2), "sms": 2}),
+        ((264, 72, 912), {"tile": (256, 64), "cluster": (1, 1), "sms": 1, "stages": 2}),
         ((264, 72, 400), {"tile": (192, 64), "cluster": (2, 1), "scales_major": "K", "a_type": e5m2}),
         ((264, 72, 912), {"tile": (192, 64), "cluster": (1, 1), "sms": 1, "ahead": True, "stages": 3}),
         ((200, 136, 400), {"tile": (192, 112), "cluster": (1, 1), "scales_major": None, "out_type": f32}),

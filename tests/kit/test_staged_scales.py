@@ -37,6 +37,46 @@ def test_what_a_stage_records(columns: int, scales: int, chosen: int) -> None:
     assert words.count("fence.proxy.async.shared::cta;") == 1
 
 
+@pytest.mark.parametrize("blocks", [1, 2])
+def test_interleaved_factors_are_kept_until_the_next_stage(blocks: int) -> None:
+    staged = kit.StagedScales((64 * blocks, 128))
+
+    def body(a: Any, b: Any) -> None:
+        staged.stages(2)
+        ring = kit.Ring(2)
+        mine = staged.reader(first=0, blocks=blocks, interleave=True)
+        acc = ptx.wgmma.accumulator(n=128)
+        totals = [ptx.wgmma.accumulator(n=128) for _ in range(blocks)]
+        zero = reg.scalar(u32, init=0)
+        mine.begin(totals, row=zero, column=zero)
+        for _ in range(2):
+            mine.read(ring.slot(zero), zero)
+            for block, total in enumerate(totals):
+                mine.add(acc, total, block)
+        mine.keep()
+        mine.keep()
+
+    lines = body_of(body, staged.a_spec(4, 256), staged.b_spec(4, 4), arch="sm_90a")
+    words = [line.split()[0] for line in lines]
+    store = f"st.shared.v{2 * blocks}.f32"
+    assert words.count(store) == 2 and words.count("fma.rn.f32") == 2 * 64 * blocks
+    # The first stage's factors are stored behind the second stage's fence, the others at the end.
+    first, last = (i for i, word in enumerate(words) if word == store)
+    assert sum(word.startswith("fence.proxy.async") for word in words[:first]) == 2
+    assert last == len(words) - 1
+
+
+def test_refused_interleaving() -> None:
+    def body(a: Any, b: Any) -> None:
+        wide = kit.StagedScales((128, 192))
+        wide.stages(2)
+        with pytest.raises(SpecError, match="interleave with 192 columns"):
+            wide.reader(first=0, blocks=1, interleave=True)
+
+    narrow = kit.StagedScales((64, 64))
+    recorded(body, narrow.a_spec(4, 256), narrow.b_spec(4, 4), arch="sm_90a")
+
+
 def test_a_stage_announces_what_it_loads() -> None:
     """A's scales, those of three more rows if the tile begins at any row, and B's of four blocks of K."""
     assert kit.StagedScales((256, 128)).nbytes == 4 * (256 + 4)
