@@ -163,6 +163,7 @@ TUNINGS = [
     {"tile": (64, 256), "layout": "masked"},
     {"out_type": f32, "b_major": "MN"},
     {"a_type": e4m3, "scales_major": "M"},
+    {"a_type": e4m3, "scales_major": "M", "M": 32768},
     {"a_type": e4m3, "scales_major": "M", "stagger": True},
     {"a_type": e4m3, "scales_major": "M", "layout": "masked"},
     {"a_type": e4m3, "scales_major": "M", "tile": (64, 128), "ahead": True, "layout": "masked"},
@@ -177,8 +178,18 @@ TUNINGS = [
 
 @pytest.mark.parametrize("chosen", TUNINGS)
 def test_assembles_as_it_was_meant(chosen: dict[str, Any], ptxas: Tool) -> None:
-    assembly = grouped.build_grouped_gemm(8, 4096, 4096, M=8192, **chosen).assemble()
+    assembly = grouped.build_grouped_gemm(8, 4096, 4096, **{"M": 8192, **chosen}).assemble()
     assert not assembly.spills and not assembly.warnings and not assembly.notes
+
+
+def test_three_warpgroups_multiply_groups_of_many_rows() -> None:
+    def threads(M: int | None, **chosen: Any) -> int:
+        chosen = {"a_type": e4m3, "scales_major": "M", **chosen}
+        return int(grouped.build_grouped_gemm(8, 4096, 4096, M=M, **chosen).options.block[0])
+
+    assert threads(8 * 4096) == 512
+    for chosen in ({"M": 8192}, {"M": None}, {"M": 32768, "ahead": True}, {"M": 32768, "layout": "masked"}):
+        assert threads(**chosen) == 384  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
