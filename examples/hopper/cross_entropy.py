@@ -125,7 +125,11 @@ def build_cross_entropy(V, *, dtype=bf16, gradient="in place", ignore_index=-100
     def take_logit(piece, wanted, logit):
         """Take the logit of the target from the piece that has it; the other threads keep 0."""
         at = wanted - piece.column()
-        with ptx.if_(at < plan.vector):
+        here = at < plan.vector
+        if piece.inside is not None:
+            # Past the slice of a CTA of a cluster are columns of the next one, and here the fill.
+            here &= piece.inside
+        with ptx.if_(here):
             for number, x in enumerate(piece.values(0)):
                 ptx.inst.mov.f32(logit, x, pred=at == number)
 

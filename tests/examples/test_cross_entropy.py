@@ -53,6 +53,24 @@ def test_rows_that_are_read_twice(how: str) -> None:
     assert right(2, 5000, f32, how, threads=32) and right(2, 1029, bf16, how, threads=32)
 
 
+@pytest.mark.parametrize(
+    ("V", "dtype", "tuning"),
+    [
+        (40, bf16, {"threads": 32, "cluster": 2}),
+        (40, f32, {"threads": 32, "cluster": 4}),
+        (528, bf16, {"threads": 32, "cluster": 2, "held": 1}),
+    ],
+)
+def test_every_target_of_a_row_in_a_cluster(V: int, dtype: ScalarType, tuning: dict[str, Any]) -> None:
+    """Lanes past the slice of a CTA count as columns of the next CTA, and hold no logit."""
+    x, _, factor = entropy.make_inputs(V, V, dtype=dtype)
+    target = np.arange(V) if V < 100 else np.arange(0, V, 8)
+    x = x[: len(target)]
+    kernel = entropy.build_cross_entropy(V, dtype=dtype, gradient="output", **tuning)
+    _, gradient, loss, lse = entropy.simulated(kernel, x, target, factor)
+    assert entropy.worst_error(x, target, factor, gradient, loss, lse, **tuning) <= 1
+
+
 @pytest.mark.parametrize("dtype", [f32, bf16])
 @pytest.mark.parametrize("target_dtype", [s32, s64])
 def test_rows_that_do_not_count(target_dtype: ScalarType, dtype: ScalarType) -> None:
