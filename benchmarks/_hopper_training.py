@@ -230,7 +230,7 @@ def _quantizations() -> Iterator[Row]:
             blocks = x.float().view(M, -1, block or N)
             amax = blocks.abs().amax(dim=2, keepdim=True).clamp(min=1e-10)
             scales = amax * (1 / 448)
-            return (blocks * (448 / amax)).to(torch.float8_e4m3fn).view(M, N), (
+            return (blocks * (torch.full_like(amax, 448) / amax)).to(torch.float8_e4m3fn).view(M, N), (
                 scales.view(M, -1) if block else scales.view(M)
             )
 
