@@ -153,6 +153,11 @@ def build_layernorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fa
     return kernel(**options)(lambda X, w, b, Y: norm([X], w, b, [Y]))
 
 
+def backward_sizes(N, matrices, tuning):
+    """Return the options of the backward's plan: the caller's, or else those that were fastest."""
+    return {**kit.column_tuning(N), **(tuning or {"prefer": kit.column_ring(N, matrices)})}
+
+
 def build_layernorm_backward(N, *, dtype=f32, residual=False, **tuning):
     """Build the first kernel of the backward.
 
@@ -162,19 +167,21 @@ def build_layernorm_backward(N, *, dtype=f32, residual=False, **tuning):
     * N] in f32.
 
     Args:
-        N, dtype, tuning: as for :func:`build_layernorm`; ``kit.column_tuning`` has the defaults.
+        N, dtype, tuning: as for :func:`build_layernorm`; ``kit.column_ring`` and ``kit.column_tuning`` have
+            the defaults.
 
     Raises:
         SpecError: a thread would have more columns than registers for their sums; by default, more than
             65,536 elements in a row.
     """
     matrices = [dtype] * (3 if residual else 2)
-    plan = kit.RowPlan.make(N, matrices, [dtype], **{**kit.column_tuning(N), **tuning})
+    plan = kit.RowPlan.make(N, matrices, [dtype], **backward_sizes(N, matrices, tuning))
 
     def backward(inputs, weight, mean, rstd, dX, parts):
         stream = kit.RowStream(plan, inputs[0].extent(0), inputs, [dX], most=2)
         weights, means, factors = stream.vector(weight), stream.numbers(mean), stream.numbers(rstd)
         weight_sums, bias_sums = kit.column_registers(plan), kit.column_registers(plan)
+        ptx.griddepcontrol.launch_dependents()
 
         def normal(piece):
             """Compute n, the normalized elements."""
@@ -211,7 +218,7 @@ def build_layernorm_backward(N, *, dtype=f32, residual=False, **tuning):
     rows, numbers = Tile("M", N, dtype), Tile("M", f32)
     options = {
         "in_specs": (*[rows] * len(matrices), Tile(N, dtype), numbers, numbers),
-        "out_specs": (rows, Tile(plan.ctas * plan.teams, 2 * N, f32)),
+        "out_specs": (rows, Tile(plan.part_rows, 2 * N, f32)),
         "grid": (plan.ctas * plan.cluster,),
         "arch": "sm_90a",
         "name": "layer_norm_backward",
@@ -226,7 +233,7 @@ def build_layernorm_backward(N, *, dtype=f32, residual=False, **tuning):
     )
 
 
-def build_weight_gradients(rows, N, *, dtype=f32, warps=8):
+def build_weight_gradients(rows, N, *, dtype=f32, warps=16):
     """Build the second kernel of the backward: it adds up each column of parts[rows, 2 * N], in f32.
 
     The output has 2 * N elements: dweight, then dbias.
@@ -244,6 +251,7 @@ def build_weight_gradients(rows, N, *, dtype=f32, warps=8):
         grid=(-(-2 * N // 32),),
         block=(32 * warps,),
         arch="sm_90a",
+        dependent=True,
     )
     def weight_gradients(parts, gradients):
         kit.column_sums(parts, gradients, warps=warps)
@@ -327,7 +335,8 @@ def worst_gradient_error(x, dy, weight, dx, dweight, dbias, ds=None, **tuning):
     (relative, tiny), u, (M, N) = rounding(dx), 2.0**-24, x.shape
     mean, rstd = statistics_of(x)
     dtype = type_of(dx)
-    plan = kit.RowPlan.make(N, [dtype] * 2, [dtype], **{**kit.column_tuning(N), **tuning})
+    matrices = [dtype] * (2 if ds is None else 3)
+    plan = kit.RowPlan.make(N, matrices, [dtype], **backward_sizes(N, matrices, tuning))
     x, dy, weight = (each.astype(np.float64) for each in (x, dy, weight))
     n, h = np.abs(x - mean) * rstd, np.abs(dy * weight)
     of_n = u * (np.abs(mean) * rstd + 3 * n)

@@ -130,6 +130,11 @@ def build_rmsnorm(N, *, dtype=f32, epsilon=1e-5, residual=False, statistics=Fals
     return kernel(**options)(lambda X, weight, Y: norm([X], weight, [Y], None))
 
 
+def backward_sizes(N, matrices, tuning):
+    """Return the options of the backward's plan: the caller's, or else those that were fastest."""
+    return {**kit.column_tuning(N), **(tuning or {"prefer": kit.column_ring(N, matrices)})}
+
+
 def build_rmsnorm_backward(N, *, dtype=f32, residual=False, **tuning):
     """Build the first kernel of the backward.
 
@@ -138,20 +143,22 @@ def build_rmsnorm_backward(N, *, dtype=f32, residual=False, **tuning):
     stored s, ds is the gradient that arrives at it, and dx is the gradient of both x and residual.
 
     Args:
-        N, dtype, tuning: as for :func:`build_rmsnorm`; ``kit.column_tuning`` has the defaults.
+        N, dtype, tuning: as for :func:`build_rmsnorm`; ``kit.column_ring`` and ``kit.column_tuning`` have the
+            defaults.
 
     Raises:
         SpecError: a thread would have more columns than registers for their sums; by default, more than
             65,536 elements in a row.
     """
     matrices = [dtype] * (3 if residual else 2)
-    plan = kit.RowPlan.make(N, matrices, [dtype], **{**kit.column_tuning(N), **tuning})
+    plan = kit.RowPlan.make(N, matrices, [dtype], **backward_sizes(N, matrices, tuning))
     rows = Tile("M", N, dtype)
 
     def backward(inputs, weight, rstd, dX, partial):
         stream = kit.RowStream(plan, inputs[0].extent(0), inputs, [dX])
         weights, factors = stream.vector(weight), stream.numbers(rstd)
         sums = kit.column_registers(plan)
+        ptx.griddepcontrol.launch_dependents()
         with stream.rows() as row:
             scale = row.number(factors)
             total = reg.scalar(f32, init=0.0)
@@ -179,7 +186,7 @@ def build_rmsnorm_backward(N, *, dtype=f32, residual=False, **tuning):
 
     options = {
         "in_specs": (*[rows] * len(matrices), Tile(N, dtype), Tile("M", f32)),
-        "out_specs": (rows, Tile(plan.ctas * plan.teams, N, f32)),
+        "out_specs": (rows, Tile(plan.part_rows, N, f32)),
         "grid": (plan.ctas * plan.cluster,),
         "arch": "sm_90a",
         "name": "rms_norm_backward",
@@ -194,7 +201,7 @@ def build_rmsnorm_backward(N, *, dtype=f32, residual=False, **tuning):
     )
 
 
-def build_weight_gradient(rows, N, *, dtype=f32, warps=8):
+def build_weight_gradient(rows, N, *, dtype=f32, warps=16):
     """Build the second kernel of the backward: call it with parts[rows, N] in f32; it adds up each column.
 
     Args:
@@ -210,6 +217,7 @@ def build_weight_gradient(rows, N, *, dtype=f32, warps=8):
         grid=(-(-N // 32),),
         block=(32 * warps,),
         arch="sm_90a",
+        dependent=True,
     )
     def weight_gradient(parts, gradient):
         kit.column_sums(parts, gradient, warps=warps)
@@ -279,7 +287,8 @@ def worst_gradient_error(x, dy, weight, dx, dweight, ds=None, **tuning):
     exact, exact_weight = reference_backward(x, dy, weight, ds=0.0 if ds is None else ds)
     x, dy, weight = (each.astype(np.float64) for each in (x, dy, weight))
     rstd = 1 / np.sqrt(np.mean(x * x, axis=1, keepdims=True) + 1e-5)
-    plan = kit.RowPlan.make(N, [dtype] * 2, [dtype], **{**kit.column_tuning(N), **tuning})
+    matrices = [dtype] * (2 if ds is None else 3)
+    plan = kit.RowPlan.make(N, matrices, [dtype], **backward_sizes(N, matrices, tuning))
     h = np.abs(dy * weight)
     sums = np.sum(h * np.abs(x), axis=1, keepdims=True)
     bound = rstd * (4 * u * h + (plan.additions() + 12) * u * np.abs(x) * rstd**2 / N * sums)

@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from .transposed_operand import TransposedOperand
     from .transposed_store import TransposedStore
     from .two_widths import TwoWidths
-    from .weight_sums import column_registers, column_sums, column_tuning, store_column_parts
+    from .weight_sums import column_registers, column_ring, column_sums, column_tuning, store_column_parts
     from .wgmma_multiply import WgmmaMultiply
     from .work_order import WorkOrder
 
@@ -104,6 +104,7 @@ __all__ = [
     "a_fragments",
     "across_lanes",
     "column_registers",
+    "column_ring",
     "column_sums",
     "column_tuning",
     "descriptor_steps",
@@ -140,7 +141,13 @@ __getattr__ = lazily(
         "block_scales": ("BlockScales",),
         "cluster_grid": ("ClusterGrid",),
         "cluster_sum": ("ClusterSum",),
-        "weight_sums": ("column_registers", "column_sums", "column_tuning", "store_column_parts"),
+        "weight_sums": (
+            "column_registers",
+            "column_ring",
+            "column_sums",
+            "column_tuning",
+            "store_column_parts",
+        ),
         "division": ("fast_divmod",),
         "group_tiles": ("GroupTile", "GroupTiles"),
         "groups": ("single_thread", "single_warp", "thread_group", "warp_group", "warp_index"),

@@ -44,6 +44,7 @@ class RowPlan:
         threads: threads of a team.
         teams: teams of a CTA.
         cluster: CTAs that share a row.
+        pool: CTAs of a cluster that have rows of their own, and add up their sums of columns.
         design: ``"registers"`` or ``"ring"``.
         stages: rows of the ring.
         store: ``"direct"`` or ``"bulk"``.
@@ -69,6 +70,7 @@ class RowPlan:
     threads: int
     teams: int
     cluster: int
+    pool: int
     design: Design
     stages: int
     store: Store
@@ -98,6 +100,7 @@ class RowPlan:
         threads: int | None = None,
         teams: int | None = None,
         cluster: int = 1,
+        pool: int = 1,
         design: Design | None = None,
         stages: int = 4,
         store: Store = "direct",
@@ -126,6 +129,9 @@ class RowPlan:
                 most 4 pieces each, if 1024 can.
             teams: teams of a CTA; default: as many as fill a warp, 1 for larger teams.
             cluster: CTAs that share a row: 1, 2, 4 or 8.
+            pool: CTAs of a cluster, 1, 2, 4 or 8, that have rows of their own and add up their sums of
+                columns (:func:`.weight_sums.store_column_parts`): a divisor of ``ctas``, for one team in each
+                CTA and ``cluster=1``.
             design: ``"registers"`` or ``"ring"``; default: ``"registers"``.
             stages: rows of the ring for each team, at least 2; or 1 for a CTA that has only one row (for each
                 team), in shared memory: then results that are stored with ``"bulk"`` overwrite inputs of the
@@ -219,6 +225,7 @@ class RowPlan:
             threads,
             teams,
             cluster,
+            pool,
             design,
             stages,
             store,
@@ -248,6 +255,15 @@ class RowPlan:
             raise SpecError(
                 "ahead=True is for design='registers' with ctas= and rows that registers hold",
                 hint=f"a thread has {self.steps} pieces; a ring loads ahead anyway",
+            )
+        if self.pool not in (1, 2, 4, 8):
+            raise SpecError(f"pool is {self.pool!r}: expected 1, 2, 4 or 8 CTAs")
+        if self.pool > 1 and (
+            self.teams > 1 or self.cluster > 1 or self.ctas is None or self.ctas % self.pool
+        ):
+            raise SpecError(
+                f"pool={self.pool} with {self.teams} teams, cluster={self.cluster} and ctas={self.ctas}: "
+                "expected one team, no cluster, and a multiple of pool CTAs"
             )
         if self.queue and (self.design != "ring" or self.teams > 1 or self.cluster > 1):
             raise SpecError("queue=True is for design='ring' with one team in a CTA and no cluster")
@@ -349,6 +365,11 @@ class RowPlan:
         """Whether a team works on several rows."""
         return self.ctas is not None
 
+    @property
+    def part_rows(self) -> int:
+        """Rows of partial sums of columns that a persistent kernel of ``ctas`` CTAs stores."""
+        return (self.ctas or 0) * self.teams // self.pool
+
     def blocks(self, rows: int) -> int:
         """Return the number of groups of ``teams`` rows (or parts of rows)."""
         return -(-rows * self.parts // self.teams)
@@ -356,7 +377,9 @@ class RowPlan:
     def grid(self, rows: int) -> int:
         """Return the number of CTAs for a number of rows, for ``@kernel(grid=...)``."""
         blocks = self.blocks(rows)
-        return self.cluster * (blocks if self.ctas is None else min(blocks, self.ctas))
+        if self.ctas is None:
+            return self.cluster * blocks
+        return self.cluster * min(-(-blocks // self.pool) * self.pool, self.ctas)
 
     def options(self) -> dict[str, Any]:
         """Return the options of ``@kernel`` that the plan decides, such as ``block`` and ``cluster``."""
@@ -364,7 +387,7 @@ class RowPlan:
             **({"workspaces": (Workspace(4, u32, zeroed=True),)} if self.queue else {}),
             "min_ctas_per_sm": self.resident,
             "block": (self.threads * self.teams,),
-            "cluster": (self.cluster, 1, 1),
+            "cluster": (self.cluster * self.pool, 1, 1),
             "extern_smem": self.design == "ring",
         }
 

@@ -20,7 +20,7 @@ from .outputs import pack
 
 __all__ = ["check_elements", "from_f32", "load_words", "set_words", "store_words", "to_f32"]
 
-Space = Literal["global", "shared"]
+Space = Literal["global", "shared", "shared::cluster"]
 
 #: Types whose elements can be computed with.
 INPUTS = (f32, f16, bf16)
@@ -70,7 +70,7 @@ def load_words(
         place: address of the first element, a multiple of the bytes of ``count`` elements, at most of 16.
         count: number of elements, a power of two.
         dtype: their type.
-        space: ``"global"`` or ``"shared"``.
+        space: ``"global"``, ``"shared"`` or ``"shared::cluster"``.
         inside: guard of the loads. Where it is false, new registers get ``fill``, and those of ``out`` keep
             what they hold.
         fill: 0.0 or minus infinity; records a ``mov`` for each register if ``inside`` is given.

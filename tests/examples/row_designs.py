@@ -33,6 +33,8 @@ BACKWARDS: dict[str, dict[str, Any]] = {
     "ring": {"threads": 64, "ctas": 2, "design": "ring", "stages": 2, "store": "bulk"},
     "not held": {"threads": 64, "ctas": 2, "held": 1},
     "cluster": {"threads": 32, "cluster": 2, "ctas": 2},
+    "pool": {"threads": 64, "ctas": 4, "pool": 2},
+    "pool, ring": {"threads": 32, "ctas": 4, "pool": 4, "design": "ring", "stages": 2, "store": "bulk"},
 }
 
 #: Sizes of the runs on a GPU: small and odd ones, and those that are timed.
