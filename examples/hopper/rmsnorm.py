@@ -58,6 +58,8 @@ def sizes(N, dtype, tuning, inputs=1):
     """Return the options of the plan: the caller's, or else those that were fastest, a CTA for each row."""
     tuning = queued(dtype, tuning)
     prefer = one_row_ahead(N, dtype) or {"threads": 256 * dtype.nbytes}
+    if inputs > 1 and dtype is f32 and "prefetch" in prefer:
+        prefer["prefetch"] //= 2  # twice as many bytes in each row
     return {"held": KEPT // inputs, **(tuning or {"prefer": prefer})}
 
 
