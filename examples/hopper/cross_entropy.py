@@ -5,7 +5,8 @@ For a row x of V logits and its target t, with the factor that the mean over row
     loss     = log(sum(exp(x))) - x[t]
     gradient = (exp(x) / sum(exp(x)) - (1 at t, else 0)) * factor
 
-A team of threads, or a cluster of CTAs for a large vocabulary, keeps the row on the chip::
+A team of threads, or a cluster of CTAs for a large vocabulary, keeps the row on the chip. A short row, or
+one of an odd width, stays in registers::
 
     memory -> registers      all pieces of the row, 16 bytes each, before the first use
     maximum                  of each thread, warp and team, and of the CTAs of the cluster; the thread that
@@ -16,9 +17,12 @@ A team of threads, or a cluster of CTAs for a large vocabulary, keeps the row on
     (``kit.RowTeam``) registers -> memory      the gradient, over the logits (``gradient="in place"``) or into
     a matrix of its own
 
-So a row is read once and written once, where torch reads logits three times and writes two matrices.  A row
-that is too long for the registers of the CTAs is read twice: the first pass keeps a maximum and a sum in each
-thread, the second computes the exponentials again.
+A row of 32 KiB or more waits in shared memory instead, and is read from there twice: the first pass keeps a
+maximum and a sum in each thread, the second computes the exponentials again.  That takes few registers, so
+that two or three CTAs fit on an SM, and some load while others compute.
+
+So memory reads a row once and writes it once, where torch reads logits three times and writes two matrices.
+An odd row that is too long for the registers of the CTAs is read twice.
 
 A row whose target is ``ignore_index`` has loss 0 and gradient 0, whatever its logits are.  Any other target
 outside 0 .. V - 1 gives the loss NaN, and a gradient without the 1.  NaN and plus infinity in a row make its
@@ -45,16 +49,41 @@ LN_2 = 0.6931471805599453
 GRADIENTS = ("in place", "output", None)
 #: Bytes of a row that a CTA keeps in registers, with the exponentials in f32; elements of an odd width.
 CTA_BYTES, CTA_ODD_ELEMENTS = 64 * 1024, 12 * 1024
+#: Bytes of a row, or a part of it, of which shared memory has two or three, and the least that gain by it.
+SHARED_BYTES, LEAST_BYTES = 72 * 1024, 32 * 1024
 
 
-def sizes(V, dtype):
-    """Return the default tuning: up to 32 exponentials for each thread, a cluster for rows that need it."""
+def in_shared_memory(V, dtype):
+    """Return options of CTAs that read their row, or part of it, from shared memory twice.
+
+    Two or three of them fit on an SM, since no thread keeps more than a few elements: some load while
+    others compute. The next rows arrive in L2 meanwhile. None are returned for rows that are too short.
+    """
+    nbytes = V * dtype.nbytes
+    if nbytes < LEAST_BYTES:
+        return {}
+    one = {"design": "ring", "stages": 1, "teams": 1, "held": 1}
+    if nbytes <= SHARED_BYTES:
+        return {**one, "threads": 512, "resident": 2, "prefetch": 33}
+    cluster = 2
+    while cluster < 8 and cluster * SHARED_BYTES < nbytes:
+        cluster *= 2
+    return {**one, "threads": 256, "cluster": cluster, "resident": 3, "prefetch": 16}
+
+
+def sizes(V, dtype, tuning):
+    """Return the options of the plan: the caller's, or else those that were fastest.
+
+    Rows that the copy engine cannot bring get up to 32 exponentials for each thread, and a cluster if they
+    need it.
+    """
     odd = V * dtype.nbytes % 16 != 0
     most = CTA_ODD_ELEMENTS if odd else CTA_BYTES // dtype.nbytes
     cluster = 1
     while cluster < 8 and cluster * most < V:
         cluster *= 2
-    return {"held": 2 * dtype.nbytes, "cluster": cluster, "resident": 1}
+    own = {"held": 2 * dtype.nbytes, "cluster": cluster, "resident": 1}
+    return {**own, **(tuning or {"prefer": in_shared_memory(V, dtype)})}
 
 
 def build_cross_entropy(V, *, dtype=bf16, gradient="in place", ignore_index=-100, target_dtype=s64, **tuning):
@@ -75,7 +104,7 @@ def build_cross_entropy(V, *, dtype=bf16, gradient="in place", ignore_index=-100
         raise SpecError(f"gradient is {gradient!r}: expected 'in place', 'output' or None")
     if target_dtype not in (s32, s64):
         raise SpecError(f"target_dtype is {target_dtype!r}: expected s32 or s64")
-    plan = kit.RowPlan.make(V, [dtype], [] if gradient is None else [dtype], **{**sizes(V, dtype), **tuning})
+    plan = kit.RowPlan.make(V, [dtype], [] if gradient is None else [dtype], **sizes(V, dtype, tuning))
 
     def entropy(X, target, factor, gradients, loss, lse):
         in_place = gradient == "in place"
@@ -190,7 +219,7 @@ def worst_error(x, target, factor, gradient, loss, lse, **tuning):
     exact, exact_loss, exact_lse = reference(x, target, factor)
     dtype = next(each for each in (f32, f16, bf16) if each.dtype == x.dtype)
     relative, tiny = {f32: (0.0, 2.0**-126), f16: (2.0**-11, 2.0**-25), bf16: (2.0**-8, 2.0**-126)}[dtype]
-    plan = kit.RowPlan.make(x.shape[1], [dtype], [dtype], **{**sizes(x.shape[1], dtype), **tuning})
+    plan = kit.RowPlan.make(x.shape[1], [dtype], [dtype], **sizes(x.shape[1], dtype, tuning))
     wide, u = x.astype(np.float64), 2.0**-24
     d = np.max(wide, axis=1, keepdims=True) - wide
     p = np.exp(wide - exact_lse[:, None])

@@ -53,6 +53,13 @@ def test_rows_that_are_read_twice(how: str) -> None:
     assert right(2, 5000, f32, how, threads=32) and right(2, 1029, bf16, how, threads=32)
 
 
+@pytest.mark.parametrize(("V", "dtype"), [(16384, bf16), (20480, f32)])
+def test_wide_rows_wait_in_shared_memory(V: int, dtype: ScalarType) -> None:
+    """In one CTA, and in a cluster."""
+    assert entropy.in_shared_memory(V, dtype).get("cluster", 1) == (1 if dtype is bf16 else 2)
+    assert right(2, V, dtype, "output")
+
+
 @pytest.mark.parametrize(
     ("V", "dtype", "tuning"),
     [
