@@ -39,7 +39,7 @@ from pyptx import SpecError, Tile, bench, bf16, e4m3, e5m2, f16, f32, kernel, ki
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
-from rows_harness import hopper, simulated
+from rows_harness import hopper, one_row, simulated
 
 LARGEST = {e4m3: 448.0, e5m2: 57344.0}
 LEAST = 1e-10
@@ -156,8 +156,16 @@ def steps_of(plan, block):
     return max(1, block // (LANES * plan.vector))
 
 
+def one_row_of(N, dtype):
+    """Return the options that were fastest for wide rows: a CTA for each, four pieces for each thread."""
+    pieces = -(-N * dtype.nbytes // 16)
+    threads = max(128 * dtype.nbytes, LANES * -(-pieces // (4 * LANES)))
+    return {**one_row(threads), "store": "direct"} if threads <= 1024 else {}
+
+
 def plan_for(N, dtype, out_dtype, block, tuning):
     """Return the plan; with blocks, teams are whole warps, and one warp if a block is several steps of it."""
+    tuning = tuning or {"prefer": one_row_of(N, dtype)}
     if block is None:
         return kit.RowPlan.make(N, [dtype], [out_dtype], **tuning)
     plan = kit.RowPlan.make(N, [dtype], [out_dtype], **{"threads": LANES, **tuning})
