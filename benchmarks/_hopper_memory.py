@@ -11,7 +11,7 @@ from typing import Any
 from _examples import load_example
 from _rows import Row
 
-from pyptx import SpecError, bf16, f32
+from pyptx import SharedMemoryError, SpecError, bf16, f32
 
 __all__ = ["BACKWARD", "MEMORY", "SHAPES", "TARGETS", "TYPES", "matrices", "memory_row"]
 
@@ -224,7 +224,7 @@ def _tuned(
     found = {}
     for tuning in tunings:
         # More shared memory or registers than there are.
-        with contextlib.suppress(SpecError):
+        with contextlib.suppress(SpecError, SharedMemoryError):
             found[" ".join(f"{key}={value}" for key, value in tuning.items())] = build(N, **given, **tuning)
     return found
 

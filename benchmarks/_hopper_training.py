@@ -24,29 +24,52 @@ QUANTIZE = 0.95
 EPSILON = 1e-5
 #: Rows and logits of cross-entropy.
 VOCABULARIES = ((4096, 32768), (4096, 128256))
-#: What kernels are tuned over: threads of a team, teams of a CTA, CTAs, rows in registers or a ring.
+#: Rows in a ring of persistent CTAs, and a CTA for each row, which the copy engine brings.
+RING: Mapping[str, Any] = {"design": "ring", "teams": 1}
+ONE: Mapping[str, Any] = {**RING, "stages": 1}
+#: What backwards of norms are tuned over: threads, stages, who stores, CTAs that pool their sums.
 BACKWARDS: tuple[Mapping[str, Any], ...] = (
-    *({"threads": threads, "ctas": ctas} for threads in (512, 1024) for ctas in (132, 264)),
+    *({"threads": threads, "ctas": 132} for threads in (512, 1024)),
+    {"ctas": 132, "ahead": True},
     *(
-        {"design": "ring", "threads": threads, "teams": 1, "stages": stages, "ctas": 132, "store": store}
+        {**RING, "threads": threads, "stages": stages, "ctas": ctas, "store": store, "pool": pool}
         for threads in (512, 1024)
         for stages in (2, 3)
+        for ctas in (128, 132)
         for store in ("direct", "bulk")
+        for pool in (1, 2)
+    ),
+)
+#: What a norm of a sum is tuned over.
+SUMS: tuple[Mapping[str, Any], ...] = tuple(
+    {**ONE, "threads": threads, "resident": 1024 // threads, "keep": False, "prefetch": ahead}
+    for threads in (256, 512, 1024)
+    for ahead in (0, 33, 66)
+)
+#: What cross-entropy is tuned over: rows that are held in registers, and rows read from shared memory twice.
+ENTROPIES: tuple[Mapping[str, Any], ...] = (
+    {"threads": 1024, "resident": 1, "held": 4},
+    *({**RING, "threads": 1024, "stages": stages, "ctas": 132, "held": 4} for stages in (2, 3)),
+    *({**ONE, "threads": 512, "resident": 2, "held": 1, "prefetch": ahead} for ahead in (0, 33, 66)),
+    *(
+        {
+            **ONE,
+            "threads": threads,
+            "cluster": 4,
+            "resident": resident,
+            "held": 1,
+            "prefetch": ahead,
+        }
+        for threads, resident in ((256, 3), (512, 3), (512, 2))
+        for ahead in (0, 16, 32)
     ),
 )
 QUANTIZATIONS: tuple[Mapping[str, Any], ...] = (
     *({"threads": threads} for threads in (128, 256, 512, 1024)),
     *(
-        {
-            "design": "ring",
-            "threads": threads,
-            "teams": 1,
-            "stages": 1,
-            "resident": 1024 // threads,
-            "prefetch": ahead,
-        }
+        {**ONE, "threads": threads, "resident": 1024 // threads, "store": store}
         for threads in (128, 256, 512)
-        for ahead in (0, 66)
+        for store in ("direct", "bulk")
     ),
 )
 
@@ -92,7 +115,7 @@ def _of_sum() -> Iterator[Row]:
                 (nbytes, nbytes),
                 _tolerance(dtype),
                 TARGETS[M, dtype],
-                (),
+                SUMS,
                 {},
                 "training",
             )
@@ -102,6 +125,7 @@ def _backward(name: str, M: int, N: int, dtype: Any, **tuning: Any) -> Composed:
     """Return both kernels of a norm's backward as one function of x, dy, w and the statistics."""
     file = load_example(f"hopper/{name}.py")
     first = getattr(file, f"build_{name}_backward")(N, dtype=dtype, **tuning)
+    first.ptx(M=M)  # raises if a candidate has no room for the sums that a pool exchanges
     second_of = file.build_weight_gradient if name == "rmsnorm" else file.build_weight_gradients
     parts = first.options.specs[-1].dims[0]
     second = second_of(parts, N, dtype=dtype)
@@ -215,7 +239,7 @@ def _entropies() -> Iterator[Row]:
             (nbytes, nbytes),
             (2.0**-6, 2.0**-12),
             BACKWARD,
-            (),
+            ENTROPIES,
             {},
             "training",
         )
