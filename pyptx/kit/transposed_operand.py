@@ -25,6 +25,9 @@ __all__ = ["TransposedOperand"]
 _SPAN = 128
 #: Rows and bytes of a row that one ``ldmatrix`` of four matrices reads.
 _KEYS, _BYTES = 32, 16
+_LANES = 32
+#: Selectors of ``prmt`` for the bytes of an even and of an odd element in two registers of ``ldmatrix``.
+_BYTES_OF = (0x6420, 0x7531)
 #: K of one product on 8-bit types.
 _WGMMA_K = 32
 
@@ -71,42 +74,56 @@ class TransposedOperand:
         rows = self.loaded.rows // self._span * self.loaded.elements
         return smem.alloc((rows, self._span), self.dtype, swizzle=self.swizzle, stages=count, name=name)
 
-    def turn(self, source: Buffer, target: Buffer, *, warp: Reg, warps: int) -> None:
+    def turn(self, source: Buffer, target: Buffer, *, warp: Reg, warps: int, ahead: int = 1) -> None:
         """Turn a tile, by the lanes of ``warps`` warps; each takes every ``warps``-th 16 elements.
 
-        Records 14 instructions for the lane's places and a ``ptx.for_``; in it 8 for the places of its
+        Records 19 instructions for the lane's places and a ``ptx.for_``; in it 8 for the places of its
         elements, and for each 32 rows ``ldmatrix.x4.trans``, four ``prmt``, an ``xor`` and ``stmatrix.x4``.
+        No two addresses of a matrix are in the same banks.
 
         Args:
             source: one stage of ``loaded.stages``, which has arrived.
             target: one stage of :meth:`stages`, which no product reads.
             warp: this warp's number among them, a u32 register.
             warps: number of warps.
+            ahead: number of ``ldmatrix`` in front of the first ``stmatrix``, each with four registers; their
+                latencies overlap.
         """
         rows, elements = self.loaded.rows, self.loaded.elements
         lane = ptx.special.laneid()
         # ldmatrix: lane l has the address of row l. The swizzle moves its piece by the row's number.
         from_row = source.addr + lane * _SPAN
         turn = (lane & 7) << 4
-        # stmatrix: matrices 0 and 2 have even elements, 1 and 3 odd ones; 2 and 3 have keys 16 to 31.
-        element = (lane & 7) * 2 + ((lane >> 3) & 1)
+        # stmatrix: matrices 2 and 3 have keys 16 to 31. Of the pairs of elements 0 to 3, matrices 0 and 2
+        # have the even ones and 1 and 3 the odd ones, of pairs 4 to 7 the other way around: so the eight rows
+        # of a matrix have eight different swizzles.
+        element = (lane & 7) * 2 + (((lane >> 3) ^ (lane >> 2)) & 1)
         half = (lane >> 4) << 4
+        selectors = reg.array(b32, 2)
+        swapped = lane >= _LANES // 2  # the lanes that hold pairs 4 to 7
+        for selector, (even, odd) in zip(selectors, (_BYTES_OF, _BYTES_OF[::-1]), strict=True):
+            ptx.inst.selp.b32(selector, odd, even, swapped)
         mask = (self._span // _BYTES - 1) << 4
         with ptx.for_(warp, elements // _BYTES, warps) as number:
             slab, chunk = number >> 3, (number & 7) << 4
             place = from_row + slab * (rows * _SPAN) + (chunk ^ turn)
             offset = (element + number * _BYTES) * self._span + half
             stored = target.addr + (offset ^ ((offset >> 3) & mask))
-            for first in range(0, rows, _KEYS):
-                words, out = reg.array(b32, 4), reg.array(b32, 4)
-                ptx.ldmatrix(words, ptx.addr(place, first * _SPAN), trans=True)
-                for group in range(2):
-                    low, high = words[2 * group], words[2 * group + 1]
-                    ptx.inst.prmt.b32(out[2 * group], low, high, 0x6420)
-                    ptx.inst.prmt.b32(out[2 * group + 1], low, high, 0x7531)
-                column = first % self._span
-                where = stored ^ column if column else stored
-                ptx.stmatrix(ptx.addr(where, (first - column) * elements), out)
+            firsts = range(0, rows, _KEYS)
+            for begin in range(0, len(firsts), ahead):
+                loaded = []
+                for first in firsts[begin : begin + ahead]:
+                    words = reg.array(b32, 4)
+                    ptx.ldmatrix(words, ptx.addr(place, first * _SPAN), trans=True)
+                    loaded.append((first, words))
+                for first, words in loaded:
+                    out = reg.array(b32, 4)
+                    for place_of, word in enumerate(out):
+                        low, high = words[place_of & 2], words[place_of | 1]
+                        ptx.inst.prmt.b32(word, low, high, selectors[place_of & 1])
+                    column = first % self._span
+                    where = stored ^ column if column else stored
+                    ptx.stmatrix(ptx.addr(where, (first - column) * elements), out)
 
     def descriptors(self, stage: Buffer) -> StageDescriptors:
         """Make the descriptors of a turned tile for ``wgmma``. Records four instructions.

@@ -14,10 +14,18 @@ NUMPY = {e4m3: ml_dtypes.float8_e4m3fn, e5m2: ml_dtypes.float8_e5m2}
 
 @pytest.mark.sample(4)
 @pytest.mark.parametrize(
-    ("keys", "elements", "dtype", "warps"),
-    [(32, 128, e4m3, 1), (64, 128, e4m3, 3), (96, 256, e5m2, 4), (128, 256, e4m3, 2), (256, 128, e4m3, 4)],
+    ("keys", "elements", "dtype", "warps", "ahead"),
+    [
+        (32, 128, e4m3, 1, 1),
+        (64, 128, e4m3, 3, 2),
+        (96, 256, e5m2, 4, 2),
+        (128, 256, e4m3, 2, 4),
+        (256, 128, e4m3, 4, 3),
+    ],
 )
-def test_scores_times_a_turned_tile(keys: int, elements: int, dtype: ScalarType, warps: int) -> None:
+def test_scores_times_a_turned_tile(
+    keys: int, elements: int, dtype: ScalarType, warps: int, ahead: int
+) -> None:
     """O = S V: S is an accumulator, whose columns are rows of V as they lie in memory."""
     loaded = kit.HeadOperand(keys, elements, dtype)
     turned = kit.TransposedOperand(loaded)
@@ -41,7 +49,7 @@ def test_scores_times_a_turned_tile(keys: int, elements: int, dtype: ScalarType,
             loaded.load(raw[0], V, position=0, head=0, batch=0, mbar=full)
         ptx.mbarrier.wait(full, 0)
         with ptx.if_(warp < warps):
-            turned.turn(raw[0], tiles[1], warp=warp, warps=warps)
+            turned.turn(raw[0], tiles[1], warp=warp, warps=warps, ahead=ahead)
         ptx.fence.proxy_async("shared::cta")
         ptx.bar.sync(0)
         s, o = ptx.wgmma.accumulator(n=keys), ptx.wgmma.accumulator(n=elements)
