@@ -6,8 +6,8 @@ thread's sum of them bounds each: while it is at most ``2 ** limit``, none is la
 of the scores nor its exchange between lanes is needed.  If a sum in the warp is larger, the warp computes the
 maxima, rescales what it has, and takes the exponentials of these keys again::
 
-    P = 2 ** (c * S - reference)        c = scale * log2(e), reference = c * maximum
-    sum of each thread and row  <= 2 ** limit in all lanes:   go on           (nearly always)
+    P = 2 ** (c * S - reference)        c = scale * log2(e), reference = c * maximum - offset
+    sum of each thread and row  <= 2 ** (limit + offset) in all lanes:   go on           (nearly always)
     otherwise:                  maximum of S, O and total times 2 ** (old - new), P again
 
 The scores are read and never written, which is why their exponentials can be taken twice.
@@ -15,7 +15,6 @@ The scores are read and never written, which is why their exponentials can be ta
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Sequence
 
 from ..core.errors import SpecError
@@ -24,7 +23,7 @@ from ..dsl import Reg, RegArray, ptx, reg
 from ..dsl.units.fragments import Fragment
 from .operand_a import a_fragments
 from .row_reductions import across_lanes, row_reduce
-from .softmax_rows import divide_rows, finite_or_zero, scale_rows
+from .softmax_rows import Base2, divide_rows, finite_or_zero, scale_rows
 from .wgmma_epilogue import check_accumulator
 
 __all__ = ["GuardedSoftmax"]
@@ -53,32 +52,38 @@ class GuardedSoftmax:
     more than floats can hold are as right as any others: their sum is infinite, so the maximum moves.
 
     Args:
-        scale: factor of the scores, positive.
-        limit: a thread's sum of a row may be ``2 ** limit`` before the maximum moves, from 0 to below 16;
-            exponentials in f16 overflow there.
+        scale: factor of the scores, positive; or an f32 register with it, which may change from tile to tile.
+        limit: a thread's sum of a row may be ``2 ** limit`` times the exponential of its maximum before the
+            maximum moves, from 0 on.
+        offset: exponentials are ``2 ** offset`` times those of the definition, up to the division by their
+            sum: for types of P that have few numbers below 1.  Limit and offset together are below 16, where
+            exponentials in f16 overflow; in e4m3 a sum of 448 is the most, so that none is cut.
         ways: number of chains of a maximum and a sum.
 
     Raises:
         SpecError: a number out of range.
     """
 
-    def __init__(self, *, scale: float, limit: float = 8.0, ways: int = 2) -> None:
-        if not 0 < scale < _INFINITY:
-            raise SpecError(f"scale is {scale!r}: expected a positive number")
-        if not 0 <= limit < _MOST:
-            raise SpecError(f"limit is {limit!r}: expected powers of two, from 0 to below {_MOST}")
-        self.scale, self.limit, self.ways = scale, limit, ways
-        self._base2 = scale * math.log2(math.e)
+    def __init__(self, *, scale: float | Reg, limit: float = 8.0, offset: float = 0.0, ways: int = 2) -> None:
+        if not (limit >= 0 and limit + offset < _MOST):
+            raise SpecError(
+                f"limit is {limit!r}, offset {offset!r}: expected powers of two, a limit from 0 on, together "
+                f"below {_MOST}"
+            )
+        self.scale, self.limit, self.offset, self.ways = scale, limit, offset, ways
+        self._powers = Base2(scale)
+        self._bound = 2.0 ** (limit + offset)
         self.maximum = reg.array(f32, 2, name="row_max")
         self.total = reg.array(f32, 2, name="row_sum")
         #: What is added to ``c * S``; +infinity before a row has a maximum, which makes its sum infinite.
         self._offset = reg.array(f32, 2, name="row_offset")
 
     def reset(self) -> None:
-        """Begin a tile: no element yet. Records six ``mov``.
+        """Begin a tile: no element yet. Records six ``mov``, and two instructions for a scale in a register.
 
         O must be 0 in the first :meth:`part`, which scales it.
         """
+        self._powers.take()
         for maximum, total, offset in zip(self.maximum, self.total, self._offset, strict=True):
             ptx.inst.mov.f32(maximum, -_INFINITY)
             ptx.inst.mov.f32(total, 0.0)
@@ -106,7 +111,7 @@ class GuardedSoftmax:
             s: the accumulator of the scores, 64 rows of the warpgroup, in f32; it is not written.
             p: fragments of A for the columns of S; the products that read them must have completed.
             o: the accumulator of O.
-            dtype: of P, bf16 or f16.
+            dtype: of P, as for :func:`.operand_a.a_fragments`.
             masked: True if elements may have been set to -infinity by a mask; scores of -infinity count as
                 masked then.
             known: a predicate, the same in the warp: with False the first exponentials, which no maximum is
@@ -140,9 +145,8 @@ class GuardedSoftmax:
         else:
             with ptx.if_(known):
                 self._exponentials(s, p, dtype, parts)
-            bound = 2.0**self.limit
-            ptx.inst.setp.gtu.f32(moves, parts[0], bound)
-            ptx.inst.setp.gtu.or_.f32(moves, parts[1], bound, moves)
+            ptx.inst.setp.gtu.f32(moves, parts[0], self._bound)
+            ptx.inst.setp.gtu.or_.f32(moves, parts[1], self._bound, moves)
             moves = ptx.warp.vote_any(moves)
             settle()
             with ptx.if_(moves):
@@ -156,7 +160,8 @@ class GuardedSoftmax:
         """Compute P and this thread's sum of each row."""
         e = ptx.wgmma.accumulator(n=s.layout.columns)
         for i, (value, power) in enumerate(zip(s, e, strict=True)):
-            ptx.inst.fma.rn.f32(power, value, self._base2, self._offset[0 if s.row(i) == s.row(0) else 1])
+            offset = self._offset[0 if s.row(i) == s.row(0) else 1]
+            ptx.inst.fma.rn.f32(power, value, self._powers.factor, offset)
             ptx.inst.ex2.approx.ftz.f32(power, power)
         a_fragments(e, dtype, out=p)
         for part, found in zip(parts, row_reduce(e, "add", across=False, ways=self.ways), strict=True):
@@ -175,21 +180,28 @@ class GuardedSoftmax:
             old = self.maximum[row]
             if parts is not None:
                 stays = reg.scalar(pred)
-                ptx.inst.setp.le.f32(stays, parts[row], 2.0**self.limit)
+                ptx.inst.setp.le.f32(stays, parts[row], self._bound)
                 ptx.inst.mov.f32(new, old, pred=stays)
             safe = new if parts is not None else finite_or_zero(new)
             distance = reg.scalar(f32)
             ptx.inst.sub.rn.f32(distance, old, safe)
-            ptx.inst.mul.rn.f32(distance, distance, self._base2)
+            ptx.inst.mul.rn.f32(distance, distance, self._powers.factor)
             ptx.inst.ex2.approx.ftz.f32(factor[row], distance)
-            ptx.inst.mul.rn.f32(self._offset[row], safe, -self._base2)
+            if self.offset:
+                ptx.inst.fma.rn.f32(self._offset[row], safe, self._powers.opposite, self.offset)
+            else:
+                ptx.inst.mul.rn.f32(self._offset[row], safe, self._powers.opposite)
             ptx.inst.mul.rn.f32(self.total[row], self.total[row], factor[row])
             ptx.inst.mov.f32(old, new)
 
-    def finish(self, o: Fragment) -> RegArray:
+    def finish(self, o: Fragment, *, factor: Reg | None = None) -> RegArray:
         """Divide O by the sums; return the natural logarithm of each row's sum of exponentials.
 
         Records two ``shfl`` and ``add`` for each row, and :func:`.softmax_rows.divide_rows`.
+
+        Args:
+            o: the accumulator, whose products have completed.
+            factor: an f32 register with a further factor of O.
         """
         across_lanes(self.total, o, "add")
-        return divide_rows(o, self.maximum, self.total, self.scale)
+        return divide_rows(o, self.maximum, self.total, self.scale, offset=self.offset, factor=factor)

@@ -8,7 +8,6 @@ one ``ex2`` for each element.  Lanes that share a row add their partial sums onc
 from __future__ import annotations
 
 import functools
-import math
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from ..dsl import Reg, RegArray, ptx, reg
 from ..dsl.operands import Addr
 from ..dsl.units.fragments import Fragment
 from .row_reductions import across_lanes, row_reduce
-from .softmax_rows import divide_rows, finite_or_zero, scale_rows
+from .softmax_rows import Base2, divide_rows, finite_or_zero, scale_rows
 from .wgmma_epilogue import check_accumulator
 
 __all__ = ["OnlineSoftmax", "exp2_coefficients", "exp2_polynomial"]
@@ -132,8 +131,6 @@ class OnlineSoftmax:
         ways: int = 4,
     ) -> None:
         check_accumulator(s)
-        if scale.type is not f32 if isinstance(scale, Reg) else not 0 < scale < _INFINITY:
-            raise SpecError(f"scale is {scale!r}: expected a positive number or an f32 register")
         if lazy is not None and not 0 <= lazy <= 16:
             raise SpecError(
                 f"lazy is {lazy!r}: expected None, or powers of two, 0..16",
@@ -145,14 +142,9 @@ class OnlineSoftmax:
         self.s = s
         self.scale = scale
         self.offset = offset
-        #: The factor of scores whose powers of two are the exponentials, and its opposite.
-        self.base2: float | Reg = 0.0
-        self._opposite: float | Reg = 0.0
-        if isinstance(scale, Reg):
-            self.base2, self._opposite = reg.array(f32, 2, name="base2")
-        else:
-            self.base2 = scale * math.log2(math.e)
-            self._opposite = -self.base2
+        self._powers = Base2(scale)
+        #: The factor of scores whose powers of two are the exponentials.
+        self.base2 = self._powers.factor
         self.lazy = lazy
         self.ways = ways
         self.degree = degree
@@ -166,19 +158,13 @@ class OnlineSoftmax:
         self.factor = reg.array(f32, 2, name="row_factor")
         self._moves: Reg | None = None
 
-    def _take_scale(self) -> None:
-        """Compute the factors of a tile whose scale is in a register."""
-        if isinstance(self.scale, Reg) and isinstance(self.base2, Reg) and isinstance(self._opposite, Reg):
-            ptx.inst.mul.rn.f32(self.base2, self.scale, math.log2(math.e))
-            ptx.inst.neg.f32(self._opposite, self.base2)
-
     def reset(self) -> None:
         """Begin a tile: no element yet. Records four ``mov``, and two
         instructions for a scale in a register; then no :meth:`block` is the first.
 
         The blocks need ``masked=True``, as the maximum before the first one is -infinity.
         """
-        self._take_scale()
+        self._powers.take()
         for maximum, total in zip(self.maximum, self.total, strict=True):
             ptx.inst.mov.f32(maximum, -_INFINITY)
             ptx.inst.mov.f32(total, 0.0)
@@ -196,7 +182,7 @@ class OnlineSoftmax:
         """
         s = self.s
         if first:
-            self._take_scale()
+            self._powers.take()
         found = row_reduce(
             s,
             "max_nan" if self._by_polynomial else "max",
@@ -210,9 +196,9 @@ class OnlineSoftmax:
             ptx.inst.mov.f32(self.maximum[row], new)
             safe = finite_or_zero(new) if masked else new
             if self.offset:
-                ptx.inst.fma.rn.f32(scaled[row], safe, self._opposite, self.offset)
+                ptx.inst.fma.rn.f32(scaled[row], safe, self._powers.opposite, self.offset)
             else:
-                ptx.inst.mul.rn.f32(scaled[row], safe, self._opposite)
+                ptx.inst.mul.rn.f32(scaled[row], safe, self._powers.opposite)
         if self.lazy is not None and not first:
             moved = reg.scalar(pred)
             ptx.inst.setp.neu.f32(moved, self.factor[0], 1.0)

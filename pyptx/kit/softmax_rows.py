@@ -1,20 +1,53 @@
 """What a running softmax does to the two rows of a thread in an accumulator of ``wgmma``.
 
-Owns the product of O with a factor of each row, and the end of a tile: O is divided by the sums, and the
-logarithms of the sums are those of whole rows.
+Owns the factor of the scores in powers of two, the product of O with a factor of each row, and the end of a
+tile: O is divided by the sums, and the logarithms of the sums are those of whole rows.
 """
 
 from __future__ import annotations
 
 import math
 
+from ..core.errors import SpecError
 from ..core.types import f32, pred
 from ..dsl import Reg, RegArray, ptx, reg
 from ..dsl.units.fragments import Fragment
 
-__all__ = ["divide_rows", "finite_or_zero", "scale_rows"]
+__all__ = ["Base2", "divide_rows", "finite_or_zero", "scale_rows"]
 
 _INFINITY = float("inf")
+
+
+class Base2:
+    """The factor of scores whose powers of two are the exponentials, ``scale * log2(e)``, and its opposite.
+
+    Args:
+        scale: a positive number; or an f32 register, which may change from tile to tile.
+
+    Attributes:
+        factor, opposite: numbers, or f32 registers, which :meth:`take` computes.
+
+    Raises:
+        SpecError: another scale.
+    """
+
+    def __init__(self, scale: float | Reg) -> None:
+        if scale.type is not f32 if isinstance(scale, Reg) else not 0 < scale < _INFINITY:
+            raise SpecError(f"scale is {scale!r}: expected a positive number or an f32 register")
+        self.scale = scale
+        self.factor: float | Reg = 0.0
+        self.opposite: float | Reg = 0.0
+        if isinstance(scale, Reg):
+            self.factor, self.opposite = reg.array(f32, 2, name="base2")
+        else:
+            self.factor = scale * math.log2(math.e)
+            self.opposite = -self.factor
+
+    def take(self) -> None:
+        """Compute the factors of a scale in a register: records a ``mul.rn`` and a ``neg``, else nothing."""
+        if isinstance(self.scale, Reg) and isinstance(self.factor, Reg) and isinstance(self.opposite, Reg):
+            ptx.inst.mul.rn.f32(self.factor, self.scale, math.log2(math.e))
+            ptx.inst.neg.f32(self.opposite, self.factor)
 
 
 def finite_or_zero(maximum: Reg) -> Reg:

@@ -15,10 +15,13 @@ ROWS, KEYS, DIM = 64, 32, 8
 SCALE = 0.7
 
 
-def over_parts(parts: int, *, masked: tuple[bool, ...] = (), **options: Any) -> Kernel:
+def over_parts(
+    parts: int, *, masked: tuple[bool, ...] = (), register: bool = False, **options: Any
+) -> Kernel:
     """P of X[64, 32 * parts]; O[i, j] adds ``2 ** n`` for part n, scaled with it, and is divided by the sums.
 
-    ``masked`` says of each part, from the first one on, whether elements may be masked.
+    ``masked`` says of each part, from the first one on, whether elements may be masked; ``register`` that the
+    scale is in one, and O is to be multiplied by 3.
     """
     masked += (False,) * (parts - len(masked))
 
@@ -31,7 +34,8 @@ def over_parts(parts: int, *, masked: tuple[bool, ...] = (), **options: Any) -> 
     def softmax(X, P, O, LSE):  # type: ignore[no-untyped-def]  # noqa: E741
         s, o = ptx.wgmma.accumulator(n=KEYS), ptx.wgmma.accumulator(n=DIM)
         p = [ptx.wgmma.fragment(bf16) for _ in range(KEYS // 16)]
-        state = kit.GuardedSoftmax(scale=SCALE, **options)
+        factor = reg.scalar(f32, init=3.0) if register else None
+        state = kit.GuardedSoftmax(scale=reg.scalar(f32, init=SCALE) if register else SCALE, **options)
         origin = s.origin()
         state.reset()
         for value in o:
@@ -49,7 +53,7 @@ def over_parts(parts: int, *, masked: tuple[bool, ...] = (), **options: Any) -> 
                 ptx.inst.add.rn.f32(value, value, 2.0**number)
             for word, place in zip((word for part in p for word in part), places[::2], strict=True):
                 ptx.inst.st.global_.b32(P.at(*place), word)
-        lse = state.finish(o)
+        lse = state.finish(o, factor=factor)
         for i, value in enumerate(o):
             ptx.inst.st.global_.f32(O.at(origin.row + o.row(i), origin.column + o.column(i)), value)
         for number, value in enumerate(lse):
@@ -75,7 +79,14 @@ def log_sum(x: np.ndarray) -> np.ndarray:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"limit": 0.0}, {"limit": 15.0, "ways": 1}, {"masked": (True,)}, {"masked": (False, True, True)}],
+    [
+        {},
+        {"limit": 0.0},
+        {"limit": 15.0, "ways": 1},
+        {"masked": (True,)},
+        {"masked": (False, True, True)},
+        {"limit": 3.5, "offset": 4.0, "register": True},
+    ],
     ids=str,
 )
 def test_sums_and_exponentials(options: dict[str, Any]) -> None:
@@ -87,9 +98,10 @@ def test_sums_and_exponentials(options: dict[str, Any]) -> None:
     relative = 2.0**-20 + 2.0**-22 * float(abs(x).max()) * SCALE * math.log2(math.e)
     exact = log_sum(x)
     assert np.all(abs(lse - exact) <= relative + 2.0**-22 * abs(exact))
-    # No exponential is above the limit, nor, where a maximum has moved, above 1.
-    assert p.max() <= 2.0 ** options.get("limit", 8.0)
-    assert (p.reshape(ROWS, parts, KEYS)[4].max(1) == 1).all()
+    # No exponential is above the limit, nor, where a maximum has moved, above 1, both times 2 ** offset.
+    offset, register = options.get("offset", 0.0), options.get("register", False)
+    assert p.max() <= 2.0 ** (options.get("limit", 8.0) + offset)
+    assert (p.reshape(ROWS, parts, KEYS)[4].max(1) == 2.0**offset).all()
     # What every part added to O has been scaled by the moves of the maximum since.
     wide = x.astype(np.float64)
     reached = p.reshape(ROWS, parts, KEYS).sum(2)
@@ -97,7 +109,9 @@ def test_sums_and_exponentials(options: dict[str, Any]) -> None:
     present = weight > 1e-20
     factor = np.divide(weight, reached, where=present, out=np.zeros_like(weight))
     expected = (factor * 2.0 ** np.arange(parts)).sum(1) / np.exp(exact - SCALE * wide.max(1))
-    assert np.allclose(o, expected[:, None], rtol=2.0**-8 + 4 * relative, atol=2.0**-60)
+    assert np.allclose(
+        o, (3 if register else 1) * expected[:, None], rtol=2.0**-8 + 4 * relative, atol=2.0**-60
+    )
 
 
 def test_it_takes_the_maximum_only_where_it_must_move() -> None:
@@ -175,6 +189,8 @@ def test_what_it_records() -> None:
         ({"scale": 0.0}, "scale is 0.0"),
         ({"scale": math.nan}, "scale is nan"),
         ({"scale": 1, "limit": 16}, "limit is 16"),
+        ({"scale": 1, "limit": -1}, "limit is -1"),
+        ({"scale": 1, "limit": 12, "offset": 4}, "offset 4"),
     ],
 )
 def test_what_is_refused(options: dict[str, Any], words: str) -> None:
