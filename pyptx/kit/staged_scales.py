@@ -157,8 +157,8 @@ class StagedScales:
         one row first: all these ``fma`` read a factor and an addend from the same bank of registers, and wait
         for each other while another warpgroup's ``wgmma`` reads both banks. The factors then stay in an
         aligned vector of registers until the sums of the next stage have begun, by a store to
-        :attr:`interleave_bytes` of shared memory, which nobody reads. Seen with ptxas 13.0; on an H200 tiles
-        of 256 x 128 take 0.7 to 2% fewer cycles. It needs a tile in one block of N.
+        :attr:`interleave_bytes` of shared memory, which no thread reads. Seen with ptxas 13.0; on an H200
+        tiles of 256 x 128 take 0.7 to 2% fewer cycles. It needs a tile in one block of N.
 
         Args:
             first: the warpgroup's first row in the tile.
