@@ -18,9 +18,9 @@ operand A of the second product::
                               wait for S_j, free K_j; softmax of S_j          <- the second product runs
                               wait for O, free V_(j-1); P_j = S_j in 16 bits; O *= factor of the maximum
 
-In 16 bits, heads of 64 and 128 go through each block in two parts (:mod:`attention_parts`): the products of
-one part run under the softmax of the other, and maxima are computed only where a sum of exponentials is
-large.  What follows is the loop without parts.
+Heads of 64 and 128 go through each block in two parts (:mod:`attention_parts`): the products of one part run
+under the softmax of the other, and maxima are computed only where a sum of exponentials is large.  What
+follows is the loop without parts.
 
 With ``overlap=False`` the order is O, S, softmax, and no product of a warpgroup runs during its softmax.
 With ``pingpong=True`` named barriers let the warpgroups start their products in turn, so that the softmax of
@@ -28,7 +28,9 @@ one runs under the products of another.
 
 In e4m3 the second product needs V with its keys along rows: warps 1 to 3 of warpgroup 0 turn each block of V
 in shared memory, in an order of keys in which P is operand A without an exchange between lanes
-(:class:`pyptx.kit.TransposedOperand`).  Exponentials are times 2**8 then, which uses more of e4m3's numbers.
+(:class:`pyptx.kit.TransposedOperand`).  Exponentials are times 2**8 then, in parts 2**3 or 2**4, which uses
+more of e4m3's numbers.  With heads of 128, Q is operand A from registers, which spares the port of shared
+memory: V, turned, passes it twice more than in 16 bits, and products take half the time.
 
 The rules that make it correct:
 
@@ -67,7 +69,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that lo
 
 from attention_parts import PartedKeys
 from attention_reference import hopper, make_inputs, measure, reference, verify
-from attention_tuning import DEFAULTS, LARGEST_POWER, ROWS, tuning
+from attention_tuning import DEFAULTS, ROWS, tuning
 
 from pyptx import SpecError, Tile, b32, bf16, e4m3, f16, f32, kernel, kit, pred, ptx, reg, s32, smem, u32
 
@@ -133,8 +135,8 @@ def build_attention(
         stages: depth of the rings of K and of V.
         ctas: number of CTAs that share the tiles; 132 fill an H100 or H200.
         parts: whether each block of keys is worked on in two parts, and maxima are computed only where a sum
-            of exponentials is large (:mod:`attention_parts`); 16-bit types. Default: as an H200 was fastest,
-            unless ``overlap=False``, ``pin`` or ``polynomials`` ask for the other loop.
+            of exponentials is large (:mod:`attention_parts`). Default: as an H200 was fastest, unless
+            ``overlap=False``, ``pin`` or ``polynomials`` ask for the other loop.
         overlap: whether the scores of the next block are multiplied under the softmax of this one.
         pingpong: whether warpgroups start their products in turn.
         polynomials, degree: as for :class:`pyptx.kit.OnlineSoftmax`.
@@ -147,8 +149,8 @@ def build_attention(
             :class:`pyptx.kit.WorkOrder` chooses, among those whose K and V fit into L2.
         pin: whether ptxas must keep all exponentials before the wait for the products into O; with
             ``overlap``.
-        resident: of the D / 16 products of a block's scores, how many take Q from registers, which spares the
-            port of shared memory; 16-bit types.
+        resident: of the products of a block's scores, D / 16 of 16-bit types and D / 32 in e4m3, how many take
+            Q from registers, which spares the port of shared memory; in e4m3 all or none, with ``parts``.
         promotion: granularity of L2 fetches of K and V, as of :class:`pyptx.kit.HeadOperand`.
         ragged: numbers of queries and keys of all sequences, if these lie one behind the other: then Q and O
             are [1, queries, H, D], K and V [1, keys, Hk, D], lse[1, H, queries], and begins_q[B + 1] and
@@ -306,7 +308,13 @@ def build_attention(
                         seen = place(index).blocks
                         with ptx.for_(seen.first, seen.end, type=s32):
                             raw, slot = from_raw.acquire(), to_t.acquire()
-                            turned.turn(tile_v[raw.index], tile_t[slot.index], warp=warp - 1, warps=TURNING)
+                            turned.turn(
+                                tile_v[raw.index],
+                                tile_t[slot.index],
+                                warp=warp - 1,
+                                warps=TURNING,
+                                ahead=tuned.ahead,
+                            )
                             ptx.fence.proxy_async("shared::cta")
                             ptx.warp.sync()
                             ptx.mbarrier.arrive(slot.full, pred=leader)
@@ -330,13 +338,18 @@ def build_attention(
                 with ptx.if_(group == consumers - 1):
                     ptx.bar.arrive(next_turn, 256)
             if tuned.parts:
-                softmax = kit.GuardedSoftmax(scale=scale, limit=tuned.lazy or 0)
+                softmax = kit.GuardedSoftmax(
+                    scale=reg.scalar(f32, name="scale") if narrow else scale,
+                    limit=tuned.lazy or 0,
+                    offset=tuned.offset,
+                )
                 parted = PartedKeys(
                     o,
                     softmax,
                     load_kv,
                     (tile_k, k_ring),
-                    (tile_v, v_ring),
+                    (tile_t, t_ring) if narrow else (tile_v, v_ring),
+                    turned=turned,
                     mask=(tuned.left, tuned.right),
                     leader=leader,
                     turns=(turn, next_turn) if pingpong else None,
@@ -348,7 +361,7 @@ def build_attention(
                 softmax = kit.OnlineSoftmax(
                     s,
                     scale=reg.scalar(f32, name="scale") if narrow else scale,
-                    offset=LARGEST_POWER - (tuned.lazy or 0) if narrow else 0,
+                    offset=tuned.offset,
                     lazy=tuned.lazy,
                     polynomials=polynomials,
                     degree=degree,
@@ -368,6 +381,11 @@ def build_attention(
                     ptx.wgmma.mma_async(o, a, b, trans_b=not narrow, scale_d=started if i == 0 else True)
                 ptx.wgmma.commit_group()
 
+            def free_q():
+                """Let the next rows of Q be loaded, unless O is to be stored through those of this tile."""
+                if staging == "own" or ragged:
+                    ptx.mbarrier.arrive(q_slot.empty, pred=leader)
+
             def take_q():
                 """Wait for Q, and read what stays in registers."""
                 ptx.mbarrier.wait(q_slot.full, q_phase)
@@ -377,6 +395,8 @@ def build_attention(
                     )
                     ptx.fence.proxy_async("shared::cta")  # TMA will write what ldmatrix has read
                     ptx.warp.sync()
+                if tuned.resident == len(q_steps):
+                    free_q()
 
             def seen(tile):
                 """Return the blocks that rows of this warpgroup see, at least one of the tile's."""
@@ -440,7 +460,19 @@ def build_attention(
                     ptx.fence.proxy_async("shared::cta")
                     ptx.bar.sync(7, 128 * consumers)
 
+            def take_factors(tile):
+                """Set the scale of the scores in e4m3, and return the factor of V."""
+                if not narrow:
+                    return None
+                factor_q, factor_k, factor_v = (
+                    ptx.load(f32, arrays["factors"].at(tile.batch, tile.kv_head, i), space="global")
+                    for i in range(3)
+                )
+                softmax.scale.set(factor_q * factor_k * scale)
+                return factor_v
+
             def compute_in_parts(tile):
+                factor_v = take_factors(tile)
                 tile.places = [(row + 8 * below) // packed + (tile.first + tile.behind) for below in range(2)]
                 tile.column = column
                 take_q()
@@ -459,21 +491,15 @@ def build_attention(
                 if some is not nullcontext:
                     with ptx.else_():
                         parted.leave_out(tile.blocks.end - tile.blocks.first)
-                if staging == "own" or ragged:
-                    ptx.mbarrier.arrive(q_slot.empty, pred=leader)
+                if tuned.resident < len(q_steps):
+                    free_q()
                 ptx.inst.xor.b32(q_phase, q_phase, 1)
                 with some():
-                    epilogue(tile, softmax.finish(o))
+                    epilogue(tile, softmax.finish(o, factor=factor_v))
 
             def compute(tile):
                 tile.places = [(row + 8 * below) // packed + (tile.first + tile.behind) for below in range(2)]
-                factor_v = None
-                if narrow:
-                    factor_q, factor_k, factor_v = (
-                        ptx.load(f32, arrays["factors"].at(tile.batch, tile.kv_head, i), space="global")
-                        for i in range(3)
-                    )
-                    softmax.scale.set(factor_q * factor_k * scale)
+                factor_v = take_factors(tile)
                 take_q()
                 if not where.exact:
                     clear_behind(tile, tile.blocks.end * block - block)
@@ -503,8 +529,7 @@ def build_attention(
                     with ptx.while_(lambda low=low, key=key: key > low):
                         key -= block
                         step(tile, key, masked)
-                if staging == "own" or ragged:
-                    ptx.mbarrier.arrive(q_slot.empty, pred=leader)
+                free_q()
                 v_slot = from_v.acquire()
                 ptx.wgmma.fence()
                 start_output(v_slot)

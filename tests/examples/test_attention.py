@@ -81,10 +81,20 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 2, 200, 64), {"block": 48, "causal": True, "parts": False}),
     ((1, 1, 192, 128), {"block": 64, "causal": True, "ctas": 1, "parts": False, "pingpong": True}),
     ((2, 16, 9, 64), {"Sk": 60, "Hk": 1, "block": 32, "consumers": 2, "pack": True, "parts": False}),
+    ((1, 1, 128, 128), {"dtype": e4m3, "block": 64, "ctas": 1, "parts": False}),
+    ((1, 4, 100, 128), {"dtype": e4m3, "Hk": 2, "block": 96, "causal": True, "consumers": 1, "parts": False}),
+    ((1, 2, 200, 128), {"dtype": e4m3, "block": 128, "causal": True, "order": "bhsd", "parts": False}),
+    ((1, 1, 130, 256), {"dtype": e4m3, "block": 64, "lazy": 4.0, "polynomials": 4}),
+    # In parts, of equal length or not, with Q in registers or not.
     ((1, 1, 128, 128), {"dtype": e4m3, "block": 64, "ctas": 1}),
     ((1, 4, 100, 128), {"dtype": e4m3, "Hk": 2, "block": 96, "causal": True, "consumers": 1}),
-    ((1, 2, 200, 128), {"dtype": e4m3, "block": 128, "causal": True, "order": "bhsd"}),
-    ((1, 1, 130, 256), {"dtype": e4m3, "block": 64, "lazy": 4.0, "polynomials": 4}),
+    ((1, 2, 200, 128), {"dtype": e4m3, "block": 160, "causal": True, "order": "bhsd", "pingpong": True}),
+    ((1, 1, 300, 128), {"dtype": e4m3, "block": 64, "window": (70, 30), "resident": 0, "ctas": 1}),
+    ((1, 8, 40, 128), {"dtype": e4m3, "Hk": 1, "block": 64, "pack": True, "consumers": 3}),
+    ((1, 1, 130, 256), {"dtype": e4m3, "block": 64, "parts": True, "lazy": 0.0, "causal": True}),
+    ((1, 1, 130, 256), {"dtype": e4m3, "block": 64, "parts": True, "resident": 8}),
+    ((1, 1, 200, 128), {"block": 64, "resident": 8, "causal": True, "ctas": 1}),
+    ((1, 2, 260, 64), {"block": 64, "resident": 4, "staging": "q", "dtype": f16}),
 ]
 
 
@@ -300,7 +310,10 @@ TIMED: list[tuple[int, dict[str, Any]]] = [
     (256, {"block": 80, "causal": True}),
     (128, {"resident": 8}),
     (128, {"dtype": e4m3}),
+    (128, {"dtype": e4m3, "causal": True}),
+    (128, {"dtype": e4m3, "resident": 0}),
     (128, {"dtype": e4m3, "causal": True, "polynomials": 4, "lazy": 4.0}),
+    (256, {"dtype": e4m3, "parts": False, "block": 96}),
     (256, {"dtype": e4m3}),
     (256, {"dtype": e4m3, "causal": True}),
 ]
@@ -371,7 +384,8 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((1, 1, 64, 64), {"block": 40}, "block = 40"),
         ((1, 1, 64, 64), {"consumers": 4}, "consumers = 4"),
         ((1, 1, 64, 64), {"block": 16, "parts": True}, "parts with block = 16"),
-        ((1, 1, 64, 128), {"dtype": e4m3, "parts": True}, "in e4m3: expected a 16-bit type"),
+        ((1, 1, 64, 128), {"dtype": e4m3, "block": 32, "parts": True}, "more than 32 keys"),
+        ((1, 1, 64, 128), {"dtype": e4m3, "parts": False, "resident": 4}, "resident = 4 in e4m3"),
         ((1, 1, 64, 64), {"parts": True, "polynomials": 4}, "parts with polynomials"),
         ((1, 1, 64, 64), {"parts": True, "overlap": False}, "without overlap"),
         ((1, 1, 64, 64), {"consumers": 1, "pingpong": True}, "no other to take turns"),

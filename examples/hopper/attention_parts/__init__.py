@@ -24,6 +24,8 @@ from contextlib import contextmanager
 from functools import partial
 from types import SimpleNamespace
 
+from attention_tuning import middle
+
 from pyptx import kit, pred, ptx, reg, s32, u32
 
 __all__ = ["PartedKeys"]
@@ -39,32 +41,33 @@ class PartedKeys:
         softmax: a :class:`pyptx.kit.GuardedSoftmax`.
         load: the :class:`pyptx.kit.HeadOperand` of K and V.
         k, v: stages and ring of each, as pairs.
+        turned: the :class:`pyptx.kit.TransposedOperand` whose stages are those of V, in 8 bits, or None.
         mask: bounds of the mask, left and right.
         leader: predicate of the lane that arrives.
         turns: numbers of the named barriers of this warpgroup's turn and the next one's, or None.
     """
 
-    def __init__(self, o, softmax, load, k, v, *, mask, leader, turns):
+    def __init__(self, o, softmax, load, k, v, *, turned, mask, leader, turns):
         depth, block = 32 // load.dtype.nbytes, load.rows
         self.o, self.softmax, self.load, self.block, self.leader = o, softmax, load, block, leader
-        self.dtype, self.turns = load.dtype, turns
+        self.dtype, self.turns, self.turned = load.dtype, turns, turned
         (tile_k, k_ring), (tile_v, v_ring) = k, v
         rows_k = load.descriptors(tile_k[0])
-        self.rows_v = load.descriptors(tile_v[0], "MN")
+        self.rows_v = turned.descriptors(tile_v[0]) if turned else load.descriptors(tile_v[0], "MN")
         self.next_k, self.this_k, self.this_v = k_ring.consumer(), k_ring.consumer(), v_ring.consumer()
         self.to_empty = v_ring.empty.offset - v_ring.full.offset
         self.last_v = reg.scalar(u32)  # address of the barriers of the block before
         # Whether a block of this tile stands before; the same in the lane that arrives alone.
         self.started, self.frees = reg.scalar(pred), reg.scalar(pred)
         self.parts = []
-        middle = -(-block // (2 * depth)) * depth
-        for begin, end in ((0, middle), (middle, block)):
+        first = middle(block, depth)
+        for begin, end in ((0, first), (first, block)):
             part = SimpleNamespace(begin=begin, s=ptx.wgmma.accumulator(n=end - begin))
             part.blocks = kit.KeyBlocks(end - begin, *mask)
             part.steps = slice(begin // depth, end // depth)
             part.p = [ptx.wgmma.fragment(load.dtype) for _ in range((end - begin) // depth)]
-            first = ptx.wgmma.advance(rows_k.first, begin * _SPAN) if begin else rows_k.first
-            part.k = kit.StageDescriptors(first, load.nbytes, rows_k.offsets)
+            keys = ptx.wgmma.advance(rows_k.first, begin * _SPAN) if begin else rows_k.first
+            part.k = kit.StageDescriptors(keys, load.nbytes, rows_k.offsets)
             self.parts.append(part)
 
     @contextmanager
@@ -96,13 +99,14 @@ class PartedKeys:
             # ptxas moves no exponentials over a branch, so they stay behind the products of the other part.
             # This one is always taken, but ptxas does not know how many stages there are.
             always = self.this_v.stage < self.this_v.ring.stages
+            started = always & self.started if self.turned else self.started
             self.softmax.part(
                 part.s,
                 part.p,
                 self.o,
                 dtype=self.dtype,
                 masked=masked,
-                known=always if number or masked else self.started,
+                known=always if number or masked else started,
                 settle=partial(self._settle, number),
             )
             if number == 0:
@@ -111,7 +115,7 @@ class PartedKeys:
             with self._turn():
                 ptx.wgmma.fence()
                 for a, b in zip(part.p, self.rows_v.steps(v_slot.index)[part.steps], strict=True):
-                    ptx.wgmma.mma_async(self.o, a, b, trans_b=True)
+                    ptx.wgmma.mma_async(self.o, a, b, trans_b=self.turned is None)
                 if not last:
                     self._start_scores(part, q, k_slot)
                 ptx.wgmma.commit_group()
@@ -140,7 +144,7 @@ class PartedKeys:
         Args:
             tile: ``blocks`` of the tile, ``places`` and ``column`` of this thread's rows and elements, and
                 its ``sequence``.
-            q: descriptors of Q.
+            q: descriptors of Q, or its fragments.
             mine: the blocks that rows of this warpgroup see; :meth:`leave_out` has gone past those behind.
             cut: whether masks cut blocks.
         """

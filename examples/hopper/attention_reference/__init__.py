@@ -61,9 +61,9 @@ def reference(q, k, v, factors=None, *, causal=False, window=None, scale=None, o
     weight = p / np.where(total > 0, total, 1)
     o, size = weight @ v, weight @ abs(v)
     near = 2 * off + (Sk + 8) * 2.0**-23
-    # A sum over keys is cut as one over elements is; exponentials in e4m3 are steps of 2**-9, times 2**-8.
+    # A sum over keys is cut as one over elements is; exponentials in e4m3 are steps of 2**-9, times 2**-3.
     sums = 2.0**-bits + near + (Sk * 2.0**-cut if cut < 23 else 0)
-    steps = 2.0**-17 * np.where(total > 0, abs(v).sum(2, keepdims=True) / np.where(total > 0, total, 1), 0)
+    steps = 2.0**-12 * np.where(total > 0, abs(v).sum(2, keepdims=True) / np.where(total > 0, total, 1), 0)
     bound = sums * size + 2.0**-out_bits * (abs(o) + size * sums) + (steps if bits == 4 else 0)
     back = (lambda x: x.swapaxes(1, 2)) if order == "bshd" else (lambda x: x)
     return back(o), lse, back(bound), near[..., 0] + 2.0**-20 * (1 + abs(np.where(np.isinf(lse), 0, lse)))
