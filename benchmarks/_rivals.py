@@ -58,20 +58,23 @@ def _sms(torch: Any) -> int:
     return int(torch.cuda.get_device_properties(torch.cuda.current_device()).multi_processor_count)
 
 
-def flash_attention(torch: Any, D: int, causal: bool) -> dict[str, Callable[..., Any]]:
+def flash_attention(
+    torch: Any, D: int, causal: bool, *, narrow: bool = False
+) -> dict[str, Callable[..., Any]]:
     """Return FlashAttention-3's forward by its name, or nothing if it is absent.
 
-    The function takes Q, K and V as bf16 ``[B, S, H, D]`` and returns O.  It does what the package's own call
-    does: where causal, it clears the counter of its tiles before the kernel.
+    The function takes Q, K and V as bf16 ``[B, S, H, D]``, with ``narrow`` as e4m3, ignores further
+    arguments, and returns O in bf16.  It does what the package's own call does: where causal, it clears the
+    counter of its tiles before the kernel.
     """
-    found = library(f"flash_attention_3_hd{D}")
+    found = library(f"flash_attention_3_e4m3_hd{D}" if narrow else f"flash_attention_3_hd{D}")
     if found is None:
         return {}
     sms = _sms(torch)
 
-    def run(q: Any, k: Any, v: Any) -> Any:
+    def run(q: Any, k: Any, v: Any, *_: Any) -> Any:
         (B, Sq, H, _), (Sk, Hk) = q.shape, k.shape[1:3]
-        o = torch.empty_like(q)
+        o = torch.empty(q.shape, device=q.device, dtype=torch.bfloat16)
         lse = torch.empty((B, H, Sq), device=q.device, dtype=torch.float32)
         counter = torch.empty(1, device=q.device, dtype=torch.int32)
         arrays = map(address, (q, k, v, o, lse, counter))

@@ -32,13 +32,14 @@ HERE = Path(__file__).resolve().parent
 #: What the rows do not use of FlashAttention-3; each halves the time to compile it.
 UNUSED = ["SPLIT", "PAGEDKV", "APPENDKV", "LOCAL", "SOFTCAP", "PACKGQA", "FP16", "FP8", "VARLEN", "SM8x"]
 UNUSED += ["HDIMDIFF64", "HDIMDIFF192"]
+DISABLED = "-DFLASHATTENTION_DISABLE_"
 DEFINED = ("CUTE_SM90_EXTENDED_MMA_SHAPES_ENABLED", "CUTLASS_ENABLE_GDC_FOR_SM90", "NDEBUG")
 ATTENTION = [
     "-std=c++17",
     "--use_fast_math",
     "--expt-relaxed-constexpr",
     *(f"-D{name}" for name in DEFINED),
-    *(f"-DFLASHATTENTION_DISABLE_{name}" for name in UNUSED),
+    *(f"{DISABLED}{name}" for name in UNUSED),
 ]
 GEMM = [
     "-std=c++20",
@@ -64,9 +65,12 @@ class Library:
     includes: tuple[str, ...]
 
 
-def _attention(source: str, D: int) -> Library:
+def _attention(source: str, D: int, element: str = "bfloat16_t") -> Library:
     includes = ("flash-attention/hopper", "flash-attention/csrc/cutlass/include")
-    return Library(source, [*ATTENTION, f"-DHEAD_DIM={D}"], includes)
+    flags = [*ATTENTION, f"-DHEAD_DIM={D}", f"-DELEMENT=cutlass::{element}"]
+    if element == "float_e4m3_t":
+        flags.remove(f"{DISABLED}FP8")
+    return Library(source, flags, includes)
 
 
 def _gemm(source: str) -> Library:
@@ -80,6 +84,8 @@ LIBRARIES = {
     "deepgemm": _gemm("deepgemm.cu"),
     "flash_attention_3_hd64": _attention("flash_attention_3.cu", 64),
     "flash_attention_3_hd256": _attention("flash_attention_3.cu", 256),
+    "flash_attention_3_e4m3_hd128": _attention("flash_attention_3.cu", 128, "float_e4m3_t"),
+    "flash_attention_3_e4m3_hd256": _attention("flash_attention_3.cu", 256, "float_e4m3_t"),
     "deepgemm_bf16": _gemm("deepgemm_bf16.cu"),
     "flash_attention_3_backward_hd128": _attention("flash_attention_3_backward.cu", 128),
     "flash_attention_3_backward_hd64": _attention("flash_attention_3_backward.cu", 64),

@@ -1,5 +1,5 @@
 // What FlashAttention-3's own call sets for arrays [B, S, H, D] of bf16, contiguous, without splits, pages,
-// windows or lengths.
+// windows or lengths; narrow: for Q, K and V of e4m3 with factors of one, and O of bf16.
 
 #pragma once
 
@@ -9,8 +9,9 @@
 #include "flash.h"
 
 inline void fill(Flash_fwd_params& params, void* q, void* k, void* v, void* o, void* lse, int B, int Sq, int Sk, int H,
-                 int Hk, int D, int causal, int sms) {
-    params.is_bf16 = true;
+                 int Hk, int D, int causal, int sms, bool narrow = false) {
+    params.is_bf16 = !narrow;
+    params.is_e4m3 = narrow;
     params.q_ptr = q;
     params.k_ptr = k;
     params.v_ptr = v;
