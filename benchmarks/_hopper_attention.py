@@ -148,7 +148,7 @@ def _narrow(S: int, D: int, **options: Any) -> Composed:
 def _narrow_candidates(S: int, D: int, causal: bool) -> dict[str, Any]:
     found = {}
     for block, consumers in CHOICES_8[D]:
-        for loop in ({"parts": False}, {"registers": False}, {"registers": True}):
+        for loop in ({"parts": False}, {"resident": 0}, {"resident": D // 32}):
             for pingpong in (False, True):
                 options = {**loop, "pingpong": pingpong}
                 name = f"{block}x{consumers} " + " ".join(f"{key}={value}" for key, value in options.items())
@@ -193,7 +193,7 @@ def _narrow_row(S: int, D: int, causal: bool) -> Row:
         inputs=inputs,
         reference=reference,
         rtol=2.0**-4,
-        atol=2.0**-5 if causal else 0.5 * math.sqrt(math.e / S),
+        atol=2.0**-3 if causal else 0.5 * math.sqrt(math.e / S),
         flops=work / 2 if causal else work,
         target=1.0,
     )

@@ -149,8 +149,9 @@ def build_attention(
             :class:`pyptx.kit.WorkOrder` chooses, among those whose K and V fit into L2.
         pin: whether ptxas must keep all exponentials before the wait for the products into O; with
             ``overlap``.
-        resident: of the products of a block's scores, D / 16 of 16-bit types and D / 32 in e4m3, how many take
-            Q from registers, which spares the port of shared memory; in e4m3 all or none, with ``parts``.
+        resident: of the products of a block's scores, D / 16 of 16-bit types and D / 32 in e4m3, how many
+            take Q from registers, which spares the port of shared memory; in e4m3 all or none, with
+            ``parts``.
         promotion: granularity of L2 fetches of K and V, as of :class:`pyptx.kit.HeadOperand`.
         ragged: numbers of queries and keys of all sequences, if these lie one behind the other: then Q and O
             are [1, queries, H, D], K and V [1, keys, Hk, D], lse[1, H, queries], and begins_q[B + 1] and

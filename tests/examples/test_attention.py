@@ -93,7 +93,6 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
     ((1, 8, 40, 128), {"dtype": e4m3, "Hk": 1, "block": 64, "pack": True, "consumers": 3}),
     ((1, 1, 130, 256), {"dtype": e4m3, "block": 64, "parts": True, "lazy": 0.0, "causal": True}),
     ((1, 1, 130, 256), {"dtype": e4m3, "block": 64, "parts": True, "resident": 8}),
-    ((1, 1, 200, 128), {"block": 64, "resident": 8, "causal": True, "ctas": 1}),
     ((1, 2, 260, 64), {"block": 64, "resident": 4, "staging": "q", "dtype": f16}),
 ]
 
@@ -394,7 +393,7 @@ def test_text_does_not_grow_with_the_problem() -> None:
         ((1, 4, 64, 64), {"section": 3}, "section = 3"),
         ((1, 1, 64, 256), {"block": 96}, "262144 bytes of tiles"),
         ((1, 1, 64, 64), {"resident": 5}, "resident = 5"),
-        ((1, 1, 64, 128), {"dtype": e4m3, "resident": 1}, "in e4m3 none"),
+        ((1, 1, 64, 128), {"dtype": e4m3, "resident": 1}, "in e4m3 all or none"),
         ((1, 1, 64, 64), {"dtype": f32}, "expected bf16, f16 or e4m3"),
         ((1, 1, 64, 64), {"dtype": e4m3}, "D = 64"),
         ((1, 1, 64, 128), {"dtype": e4m3, "block": 48}, "block = 48"),
