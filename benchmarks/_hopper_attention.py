@@ -163,7 +163,8 @@ def _narrow_row(S: int, D: int, causal: bool) -> Row:
     """Return a row of e4m3: beside cuDNN's, and our kernel in bf16 on the same numbers.
 
     The reference is in bf16.  Without a mask O has a deviation of ``sqrt(e / S)``, and e4m3 an error of 2 to
-    5% of it, root mean square; with one, the first rows have few keys, whose roundings do not average out.
+    5% of it, root mean square.  With one, P's roundings do not average out in the first rows: exact sums of
+    rounded P err there by up to 0.064 in 64 heads of 128 or 256, most in row 1; cuDNN rounds O by 2**-4, too.
     """
 
     def inputs(torch: Any, copy: int) -> tuple[Any, ...]:
@@ -192,8 +193,8 @@ def _narrow_row(S: int, D: int, causal: bool) -> Row:
         rivals=rivals,
         inputs=inputs,
         reference=reference,
-        rtol=2.0**-4,
-        atol=2.0**-3 if causal else 0.5 * math.sqrt(math.e / S),
+        rtol=2.0**-3 if causal else 2.0**-4,
+        atol=2.0**-4 if causal else 0.5 * math.sqrt(math.e / S),
         flops=work / 2 if causal else work,
         target=1.0,
     )
