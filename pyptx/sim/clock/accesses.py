@@ -1,19 +1,22 @@
 """What the accesses of threads to memory cost, and which registers wait for them.
 
-A warp goes on behind a load and waits where an instruction reads the loaded register. Accesses to global
+A warp goes on behind a load and waits where an instruction reads the loaded register: before the access of a
+block that this instruction belongs to, or behind it. Accesses to global
 memory move sectors of 32 bytes, and L1 looks up each line of 128 bytes that a warp's access touches. Accesses
 to shared memory take as many cycles as the bank with the most words has words.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from functools import cache
 
 import numpy as np
 
+from ...core.records import dataclass
 from ...flow import accesses
 from ..code.function import CodeBlock
+from ..code.semantic import Op
 from ..engine.work import Copy
 from ..memory.access import Access, AccessKind, StateSpace
 from ..threads.warp import Split, Warp
@@ -43,13 +46,34 @@ class ThreadAccesses:
             self._now.append(access)
 
     def ready(self, s: Split, block: CodeBlock, time: float) -> float:
-        """Return when the registers that a block reads are there, for a warp that comes to it at ``time``."""
+        """Return when a warp that comes to a block at ``time`` has the registers that its access needs.
+
+        Those of all its instructions, if none of them accesses memory.
+        """
+        return self._arrived(s, _registers(block).first, time)
+
+    def through(self, s: Split, block: CodeBlock, time: float, cycles: float) -> tuple[float, int]:
+        """Return when a warp is through a block of ``cycles`` whose access is on its way since ``time``.
+
+        The instructions behind the access wait for what they read, which the access itself may have loaded.
+        The number is that of the first of them that waits, or 0.
+        """
+        registers = _registers(block)
+        if not registers.then:
+            return time, 0
+        late, place = time, 0
+        for name, number in registers.then.items():
+            arrived = self._arrived(s, (name,), time)
+            arrived += cycles * (1 - number / len(block.ops))
+            if arrived > late:
+                late, place = arrived, number
+        return late, place
+
+    def _arrived(self, s: Split, names: Collection[str], time: float) -> float:
         arriving = self._arriving.get(s.warp)
-        if not arriving:
-            return time
-        reads, _ = _registers(block)
-        for name in [name for name in arriving if name in reads]:
-            time = max(time, arriving.pop(name))
+        if arriving:
+            for name in [name for name in arriving if name in names]:
+                time = max(time, arriving.pop(name))
         return time
 
     def charge(self, s: Split, block: CodeBlock, units: Units, time: float) -> float:
@@ -75,25 +99,54 @@ class ThreadAccesses:
             if access.kind is not AccessKind.WRITE:
                 arrives = max(arrives, done)
         if arrives:
-            _, loaded = _registers(block)
+            loaded = _registers(block).loaded
             if loaded:
                 self._arriving.setdefault(s.warp, {}).update(dict.fromkeys(loaded, arrives))
         return left
 
 
+@dataclass(frozen=True, slots=True)
+class _Registers:
+    """Registers of a block, by name.
+
+    Attributes:
+        first: those that its last access to memory and what stands in front of it read; all without one.
+        then: those that are read behind it, and by which instruction of the block first.
+        loaded: those that its accesses write.
+    """
+
+    first: frozenset[str]
+    then: Mapping[str, int]
+    loaded: frozenset[str]
+
+
 @cache
-def _registers(block: CodeBlock) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the registers that a block reads, and those that its accesses to memory write."""
-    reads: set[str] = set()
+def _registers(block: CodeBlock) -> _Registers:
+    places = [place for place, (_, op) in enumerate(block.ops) if _accesses_memory(op)]
+    last = places[-1] if places else len(block.ops)
+    first: set[str] = set()
+    then: dict[str, int] = {}
     loaded: set[str] = set()
-    for instruction, op in block.ops:
+    for place, (instruction, op) in enumerate(block.ops):
         read, written = accesses(instruction, op.binding)
-        reads.update(register.name for register in read)
-        if op.semantic.per != "value" and not op.semantic.registers_only:
+        for register in read:
+            if place <= last:
+                first.add(register.name)
+            else:
+                then.setdefault(register.name, place)
+        if _accesses_memory(op):
             loaded.update(register.name for register in written)
     if block.branch is not None and block.branch.guard is not None:
-        reads.add(block.branch.guard.register.name)
-    return frozenset(reads), frozenset(loaded)
+        guard = block.branch.guard.register.name
+        if places:
+            then.setdefault(guard, len(block.ops) - 1)
+        else:
+            first.add(guard)
+    return _Registers(frozenset(first), then, frozenset(loaded))
+
+
+def _accesses_memory(op: Op) -> bool:
+    return op.semantic.per != "value" and not op.semantic.registers_only
 
 
 def _parts(access: Access, size: int) -> int:

@@ -378,12 +378,18 @@ class TimedMachine(Machine):
         if left > issued and s not in self.parked:  # a wait covers it
             self._hold(s, block, Cause.SHARED, issued, left)
         self._through = max(self._through, left)
+        late, place = self._accesses.through(s, block, begun, cost.cycles)
+        if late > self._through and s not in self.parked:
+            self._hold(s, block, Cause.MEMORY, self._through, late, place)
+            self._through = late
         self.completed.clear()
         return following
 
-    def _hold(self, s: Split, block: CodeBlock, cause: Cause, begin: float, end: float) -> None:
+    def _hold(
+        self, s: Split, block: CodeBlock, cause: Cause, begin: float, end: float, place: int = 0
+    ) -> None:
         if block.ops:
-            _, op = block.ops[0]
+            _, op = block.ops[place]
             self.stalls.held(s, op.name, op.location, cause, begin, end)
 
     # --- waits ------------------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyptx import Tile, kernel, ptx, u32, u64
+from pyptx import Tile, f32, kernel, ptx, u32, u64
 from pyptx.timing.constants import gpu
 
 H200 = gpu("h200")
@@ -57,6 +57,29 @@ def test_a_read_of_the_clock_waits_for_no_load_before_it() -> None:
     issued, arrived, _ = run(loads, mhz, np.zeros(32, np.uint32))
     assert 0 < issued <= AROUND
     assert arrived == pytest.approx(H200.value("ldg.latency_hbm_clk"), abs=AROUND)
+
+
+@kernel(in_specs=(Tile(4, 32, f32),), out_specs=(Tile(2, u64),), block=32, arch="sm_90a")
+def sums(A, Out):
+    lane = ptx.special.laneid()
+    begin = ptx.special.clock64()
+    one = ptx.load(f32, A.at(0, lane))
+    one += one
+    alone = ptx.special.clock64() - begin
+    begin = ptx.special.clock64()
+    values = [ptx.load(f32, A.at(row, lane)) for row in range(1, 4)]
+    total = values[0] + values[1] + values[2]
+    together = ptx.special.clock64() - begin
+    ptx.store(Out.at(0), alone, u64, pred=lane == 0)
+    ptx.store(Out.at(1), together, u64, pred=lane == 0)
+    ptx.store(Out.at(1), 1, u64, pred=(one + total) != 0)
+
+
+def test_loads_in_a_row_wait_together_where_they_are_used() -> None:
+    """The last one is issued before the first one is there, although sums of the first stand behind it."""
+    alone, together = run(sums, 1800.0, np.zeros((4, 32), np.float32))
+    assert alone > 600
+    assert together <= alone + AROUND
 
 
 @kernel(out_specs=(Tile(4, u64),), block=128, arch="sm_90a")
