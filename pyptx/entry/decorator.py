@@ -548,7 +548,7 @@ class Kernel:
     def predict(
         self,
         *arrays: Any,
-        gpu: str | PathLike[str] | Gpu = "b200",
+        gpu: str | PathLike[str] | Gpu | None = None,
         clock: Protocol = "sustained",
         timeout: float | None = None,
         data: str | float = "normal",
@@ -566,13 +566,16 @@ class Kernel:
                 they decide where threads go, the verdict is ``incomplete``); numbers for scalars. Without
                 any, the dims give the shapes.
             gpu: ``"b200"``, ``"h200"``, the path of a file of constants that ``pyptx calibrate`` wrote, or a
-                :class:`~pyptx.timing.constants.Gpu`.
+                :class:`~pyptx.timing.constants.Gpu`. By default the GPU of the kernel's target: an H200 for
+                sm_90a, a B200 for sm_100a and for other targets.
             clock: ``"burst"``, ``"sustained"``, or the frequency in MHz at which the multiprocessors run.
             timeout: seconds after which the prediction ends as incomplete.
             data: what the tensor cores multiply, which decides how much power they take: ``"zeros"``,
                 ``"normal"``, or a number between 0 and 1.
             l2: what L2 holds before the launch. ``"rotating"``: what a launch like this one has stored, which
-                makes room as fast as this one stores. ``"flushed"``: what a flush by writes has left, as of
+                makes room as fast as this one stores. ``"warm"``: what the same launch on the same arrays
+                leaves of its inputs and outputs; all of them if they fit. ``"flushed"``: what a flush by
+                writes has left, as of
                 :func:`pyptx.bench`; what the kernel loads replaces bytes that must go to memory. ``"cold"``:
                 nothing that must, as under ncu; what the kernel stores at last stays in L2.
             contents: what arrays hold that are given as shapes. ``"zeros"``: zeros, and products add nothing,

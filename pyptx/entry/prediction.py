@@ -28,7 +28,7 @@ from ..sim.clock.stalls import Stall, WarpGroup, grouped, merged
 from ..sim.clock.units import L2State
 from ..timeline import Timeline
 from ..timing.clock import Activity, frequency
-from ..timing.constants import Gpu
+from ..timing.constants import Gpu, gpu_for
 from ..timing.constants import gpu as gpu_of
 from ..timing.scores import score_of
 from ..timing.tensor import tensor_pace, with_pace
@@ -57,6 +57,8 @@ Protocol = Literal["burst", "sustained"] | float
 Contents = Literal["unknown", "zeros"]
 
 _FASTEST = "sm.clock_max_mhz"
+#: The GPU for targets that no GPU of the package has.
+_DEFAULT = "b200"
 #: Times at most so often, until the frequency and the activity at it agree as closely.
 _ROUNDS, _CLOSE = 4, 0.01
 
@@ -334,11 +336,18 @@ def _locked(clock: float, gpu: Gpu) -> float:
     return clock
 
 
+def _chosen(gpu: str | PathLike[str] | Gpu | None, target: str) -> Gpu:
+    """Return the constants of a GPU; by default those of the GPU that runs kernels of a target."""
+    if gpu is None:
+        return gpu_for(target) or gpu_of(_DEFAULT)
+    return gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu))
+
+
 def predict_launch(
     special: Specialization,
     options: KernelOptions,
     arguments: KernelArguments,
-    gpu: str | PathLike[str] | Gpu,
+    gpu: str | PathLike[str] | Gpu | None,
     clock: Protocol,
     timeout: float | None,
     unknown: frozenset[int],
@@ -352,7 +361,7 @@ def predict_launch(
         if given not in get_args(known):
             raise SpecError(f"{name} = {given!r}: expected one of {', '.join(map(repr, get_args(known)))}")
     assumed = contents == "zeros" and bool(unknown)
-    constants = with_pace(gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu)), Activity(data=data).toggling)
+    constants = with_pace(_chosen(gpu, special.module.target), Activity(data=data).toggling)
     request, zeroed = request_of(special, options, arguments, poison=False)
     costs = BlockCosts(special, constants)
     timer = LaunchTimer(

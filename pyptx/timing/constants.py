@@ -19,7 +19,7 @@ from ..core.errors import SpecError
 from ..core.records import dataclass
 from .names import required
 
-__all__ = ["CONFIDENCES", "Constant", "Gpu", "gpu", "gpus", "read", "write"]
+__all__ = ["CONFIDENCES", "Constant", "Gpu", "gpu", "gpu_for", "gpus", "read", "write"]
 
 #: How far a constant can be trusted.
 CONFIDENCES = {
@@ -31,6 +31,8 @@ CONFIDENCES = {
 _FOLDER = Path(__file__).resolve().parent / "gpus"
 _KEYS = ("value", "low", "high", "unit", "source", "date", "confidence")
 _HEAD = ("gpu", "title", "target", "date")
+#: Letters behind the number of a PTX target.
+_SUFFIXES = "af"
 
 
 @dataclass(frozen=True)
@@ -159,6 +161,13 @@ def gpu(name: str | Path | Gpu) -> Gpu:
         if near
         else f"known are {', '.join(known)}, or the path of a JSON file",
     )
+
+
+def gpu_for(target: str) -> Gpu | None:
+    """Return the package's GPU that runs kernels of a PTX target, as ``sm_90a``, or None."""
+    number = target.rstrip(_SUFFIXES)
+    found = (gpu(name) for name in gpus())
+    return next((each for each in found if each.target.rstrip(_SUFFIXES) == number), None)
 
 
 @cache

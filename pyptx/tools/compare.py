@@ -21,11 +21,13 @@ def _overlap(a: Prediction, b: Prediction) -> bool:
 
 @click.command()
 @click.argument("targets", nargs=-1, required=True, metavar="FILE.py:NAME[,VALUE | ,NAME=VALUE]...")
-@click.option("--gpu", default="b200", show_default=True, help="b200, h200, or a file of constants.")
+@click.option("--gpu", help="b200, h200, or a file of constants. By default the GPU of the kernel's target.")
 @click.option("--clock", default="sustained", show_default=True, help="burst, sustained, or MHz.")
 @click.option("--dim", "dims", multiple=True, metavar="NAME=VALUE", help="A dim that functions leave open.")
 @click.option("--json", "as_json", is_flag=True, help="Print the figures as a JSON list.")
-def command(targets: tuple[str, ...], gpu: str, clock: str, dims: tuple[str, ...], as_json: bool) -> None:
+def command(
+    targets: tuple[str, ...], gpu: str | None, clock: str, dims: tuple[str, ...], as_json: bool
+) -> None:
     """Rank kernels by their predicted time, the fastest first.
 
     Kernels whose intervals overlap with the one before are marked: the prediction does not tell them apart.

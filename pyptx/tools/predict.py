@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -15,6 +15,7 @@ from ..entry import Kernel
 from ..entry.prediction import UNITS, Prediction
 from ..sim.clock.freed import PIPES
 from ..sim.clock.stalls import Stall
+from ..sim.clock.units import L2State
 from .load import load_target, parse_words
 from .timeline import check_timeline_name, write_timeline
 from .user_output import user_output_to_stderr
@@ -32,14 +33,21 @@ def clock_of(text: str) -> str | float:
         raise click.UsageError(f"--clock {text!r}: expected burst, sustained or a number of MHz") from None
 
 
-def predicted(target: str, words: tuple[str, ...], gpu: str, clock: str, dims: tuple[str, ...]) -> Prediction:
+def predicted(
+    target: str,
+    words: tuple[str, ...],
+    gpu: str | None,
+    clock: str,
+    dims: tuple[str, ...],
+    l2: L2State = "rotating",
+) -> Prediction:
     """Return the prediction of a kernel that the command line names."""
     loaded = load_target(target, words)
     if not isinstance(loaded.what, Kernel):
         raise click.UsageError(f"{target} is a program, which has no launch: name a kernel")
     keywords: dict[str, Any] = {**loaded.keywords, **parse_words(dims)[1]}
     with user_output_to_stderr():
-        return loaded.what.predict(gpu=gpu, clock=clock_of(clock), **keywords)  # type: ignore[arg-type]
+        return loaded.what.predict(gpu=gpu, clock=clock_of(clock), l2=l2, **keywords)  # type: ignore[arg-type]
 
 
 def row(prediction: Prediction) -> dict[str, Any]:
@@ -117,8 +125,16 @@ def _removed_text(prediction: Prediction, found: Mapping[str, Prediction]) -> It
 @click.command()
 @click.argument("target", metavar="FILE.py[:NAME]")
 @click.argument("words", nargs=-1, metavar="[VALUE | NAME=VALUE]...")
-@click.option("--gpu", default="b200", show_default=True, help="b200, h200, or a file of constants.")
+@click.option("--gpu", help="b200, h200, or a file of constants. By default the GPU of the kernel's target.")
 @click.option("--clock", default="sustained", show_default=True, help="burst, sustained, or MHz.")
+@click.option(
+    "--l2",
+    type=click.Choice(get_args(L2State)),
+    default="rotating",
+    show_default=True,
+    help="What L2 holds before the launch: what launches on other arrays, or on the same, have left; what a "
+    "flush by writes has left; or nothing.",
+)
 @click.option("--dim", "dims", multiple=True, metavar="NAME=VALUE", help="A dim that a function leaves open.")
 @click.option(
     "--what-if",
@@ -137,8 +153,9 @@ def _removed_text(prediction: Prediction, found: Mapping[str, Prediction]) -> It
 def command(
     target: str,
     words: tuple[str, ...],
-    gpu: str,
+    gpu: str | None,
     clock: str,
+    l2: L2State,
     dims: tuple[str, ...],
     units: tuple[str, ...],
     timeline: Path | None,
@@ -156,7 +173,7 @@ def command(
     """
     if timeline is not None:
         check_timeline_name(timeline, overwrite)
-    prediction = predicted(target, words, gpu, clock, dims)
+    prediction = predicted(target, words, gpu, clock, dims, l2)
     if timeline is not None:
         write_timeline(prediction.timeline(), timeline)
     clean = prediction.verdict is Verdict.CLEAN

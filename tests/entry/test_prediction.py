@@ -298,8 +298,31 @@ def test_zeros_take_less_power_and_a_flush_takes_time() -> None:
     states = ("cold", "rotating", "flushed")
     cold, rotating, flushed = (norm.predict(M=1024, gpu="h200", clock=1900.0, l2=l2) for l2 in states)
     assert cold.microseconds < rotating.microseconds < flushed.microseconds
-    with pytest.raises(SpecError, match="l2 = 'warm': expected one of 'rotating', 'flushed', 'cold'"):
-        norm.predict(M=1024, gpu="h200", l2="warm")
+    with pytest.raises(SpecError, match="l2 = 'hot': expected one of 'rotating', 'warm', 'flushed', 'cold'"):
+        norm.predict(M=1024, gpu="h200", l2="hot")
+
+
+def test_what_the_same_launch_has_left_in_l2_is_not_read_from_memory() -> None:
+    norm = rmsnorm.build_rmsnorm(8192)
+    small, large = (
+        {l2: norm.predict(M=m, clock=1900.0, l2=l2) for l2 in ("warm", "rotating")} for m in (264, 2640)
+    )
+    assert small["warm"].timing.traffic.fetched == 0
+    assert small["warm"].microseconds < small["rotating"].microseconds
+    # 173 MB leave next to nothing of themselves in 50.
+    assert large["warm"].microseconds == pytest.approx(large["rotating"].microseconds, rel=0.01)
+
+
+def test_the_gpu_is_that_of_the_target() -> None:
+    assert build_gemm_tiles(256, 256, 256).predict(clock=1300.0).gpu == B200.title
+    assert rmsnorm.build_rmsnorm(1024).predict(M=132, clock=1300.0).gpu == gpu("h200").title
+
+    @kernel(out_specs=(Tile(32, u32),), grid=1, block=32, arch="sm_80")
+    def lanes(A):
+        lane = ptx.special.laneid()
+        ptx.store(A.at(lane), lane, u32)
+
+    assert lanes.predict(clock=1300.0).gpu == B200.title
 
 
 @pytest.mark.full

@@ -10,7 +10,7 @@ import pytest
 
 from pyptx.core.errors import SpecError
 from pyptx.timing import constants
-from pyptx.timing.constants import CONFIDENCES, gpu, gpus, read, write
+from pyptx.timing.constants import CONFIDENCES, gpu, gpu_for, gpus, read, write
 from pyptx.timing.names import required
 
 
@@ -58,6 +58,12 @@ def test_a_name_that_is_no_gpu_names_a_close_one():
         gpu("B20")
     with pytest.raises(SpecError, match="known are b200, h200"):
         gpu("tpu-v5")
+
+
+def test_the_gpu_of_a_target_has_its_number():
+    assert gpu_for("sm_90") is gpu_for("sm_90a") is gpu("h200")
+    assert gpu_for("sm_100a") is gpu("b200")
+    assert gpu_for("sm_80") is None
 
 
 def test_an_unknown_constant_names_close_ones():

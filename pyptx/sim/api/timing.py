@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
 from ...core.errors import SpecError
 from ...core.findings import Finding, Verdict, verdict_of
@@ -159,7 +159,8 @@ class LaunchTimer:
         self._first = first.loads
         self._merged = merged_of(first.loads, first.loaders)
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
-        self._missing = self._traffic((load, 1.0) for load in first.loads).missing
+        # Which arrays the launch stores is not known yet.
+        self._expected = self._traffic(((load, 1.0) for load in first.loads), self._sizes)
 
     def _fill(self, machine: TimedMachine) -> Mapped:
         """Give ``machine`` the launch and its arrays."""
@@ -196,16 +197,20 @@ class LaunchTimer:
         placement = self._placement
         return Contention(
             sharers=placement.positions * placement.size,
-            missing=self._missing,
+            missing=self._expected.missing,
             merged=self._merged,
             rested=rested,
             l2=self._l2,
+            kept=self._expected.kept,
         )
 
-    def _traffic(self, loads: Iterable[tuple[Copy, float]], nanoseconds: float = math.inf) -> Traffic:
+    def _traffic(
+        self, loads: Iterable[tuple[Copy, float]], stored: Collection[int], nanoseconds: float = math.inf
+    ) -> Traffic:
         capacity = self._gpu.value("l2.soft_capacity_bytes")
         drift = self._gpu.value("l2.drift_root_ns") / math.sqrt(nanoseconds)
-        return traffic_of(self._first, loads, self._placement, self._sizes, capacity, drift)
+        before = stored if self._l2 == "warm" else None
+        return traffic_of(self._first, loads, self._placement, self._sizes, capacity, drift, before)
 
     def restart(self) -> None:
         """Let the timeout count from now on."""
@@ -227,9 +232,9 @@ class LaunchTimer:
         while True:
             timed, rest = self._run(figures, rested=rested, without=without)
             end = rest.end or timed.end
-            traffic = self._traffic(rest.loads_of(timed), end / figures.ghz)
-            wrong = abs(traffic.missing - self._missing)
-            self._missing = traffic.missing
+            traffic = self._traffic(rest.loads_of(timed), timed.store_places, end / figures.ghz)
+            expected, self._expected = self._expected, traffic
+            wrong = max(abs(traffic.missing - expected.missing), abs(traffic.kept - expected.kept))
             # Another share changes the time only where it keeps memory busy, now or with that share, or where
             # what memory fills into L2 keeps the fabric busy.
             busy, reads = timed.shares(timed.end), traffic.fetched / figures.memory / end

@@ -2,7 +2,8 @@
 
 All positions of a chip load at the same time what position 0 loads, for their own tiles. A probe runs every
 cluster of the first wave up to its first loads and so finds how many of the loaded bytes are the same. What
-several clusters load at about the same time comes from memory once. Later waves find in L2 what it can hold.
+several clusters load at about the same time comes from memory once. Later waves find in L2 what it can hold,
+and the first one what a launch on the same arrays has left there.
 
 Clusters that load the same do not stay together: nothing makes them wait for each other. How far they are
 apart grows as the root of the time. When L2 has lost a byte before the next of them asks for it, memory
@@ -13,7 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 
 from ...core.records import dataclass
 from ..engine.work import Copy
@@ -32,10 +33,12 @@ class Traffic:
     Attributes:
         loaded: bytes that all clusters load into shared memory.
         fetched: bytes of them that come from memory.
+        kept: share of the arrays that L2 holds before the launch.
     """
 
     loaded: float
     fetched: float
+    kept: float = 0.0
 
     @property
     def missing(self) -> float:
@@ -51,22 +54,24 @@ class _Loaded:
     asked: float
     nbytes: float
 
-    def fetched(self, lost: float, drift: float, passed: float) -> float:
+    def fetched(self, lost: float, drift: float, passed: float, kept: float) -> float:
         """Return the bytes that come from memory.
 
         Args:
             lost: share of the array that L2 loses from one wave to the next.
             drift: by how much of the launch's time clusters that load the same are apart.
             passed: how often memory fills L2 during the launch.
+            kept: share of the array that L2 holds before the launch.
         """
-        in_step = self.unique + (self.asked - self.unique) * lost
+        unique = self.unique * (1 - kept)
+        in_step = unique + (self.asked - self.unique) * lost
         # No cluster is further apart than the waves that load the same.
         filled = min(drift, self.unique / self.asked) * passed
         if filled <= 1.0:
             return in_step
         # Of those that load the same, spread over the drift, none came so lately that L2 has the bytes still.
         missed = min(lost, math.pow(1.0 - 1.0 / filled, self.nbytes / self.asked - 1.0))
-        return max(in_step, self.unique + (self.nbytes - self.unique) * missed)
+        return max(in_step, unique + (self.nbytes - self.unique) * missed)
 
 
 def traffic_of(
@@ -76,6 +81,7 @@ def traffic_of(
     sizes: Mapping[int, int],
     capacity: float,
     drift: float = 0.0,
+    stored: Collection[int] | None = None,
 ) -> Traffic:
     """Return the traffic of a launch.
 
@@ -86,13 +92,18 @@ def traffic_of(
         sizes: bytes of each array, by its address.
         capacity: bytes that L2 keeps.
         drift: by how much of the launch's time clusters that load the same are apart when the launch ends.
+        stored: places in the arrays that the launch stores, if the same launch has just been; None if L2
+            holds none of the arrays.
     """
     bases = sorted(sizes)
 
+    def array_at(place: int) -> int:
+        at = bisect_right(bases, place) - 1
+        return bases[at] if at >= 0 else -1
+
     def array_of(copy: Copy) -> int:
         assert copy.source is not None
-        at = bisect_right(bases, copy.source[0]) - 1
-        return bases[at] if at >= 0 else -1
+        return array_at(copy.source[0])
 
     probed: dict[int, list[Copy]] = {}
     for copy in first:
@@ -115,14 +126,21 @@ def traffic_of(
         loaded += nbytes
         found.append(_Loaded(unique, max(unique, nbytes / shared), nbytes))
     once, asked = sum(each.unique for each in found), sum(each.asked for each in found)
+    kept = 0.0
+    if stored is not None:
+        # Until the launch comes again to a byte, it has asked for all of its arrays.
+        others = {array_at(place) for place in stored} - of_array.keys()
+        more = sum(sizes.get(base, 0) for base in others)
+        kept = 1.0 - _lost((once + more) / capacity)
     # L2 is asked for an array so many times, and for everything else in between.
     lost = [_lost(min(once, asked * each.unique / each.asked) / capacity) for each in found]
     fetched = loaded
     for _ in range(_ROUNDS):
         passed = fetched / capacity
-        again = sum(each.fetched(part, drift, passed) for each, part in zip(found, lost, strict=True))
-        fetched = (fetched + again) / 2
-    return Traffic(loaded, fetched)
+        again = sum(each.fetched(part, drift, passed, kept) for each, part in zip(found, lost, strict=True))
+        # What halves of halves leave is no byte.
+        fetched = (fetched + again) / 2 if fetched + again > 2 else 0.0
+    return Traffic(loaded, fetched, kept)
 
 
 def _lost(passed: float) -> float:

@@ -14,8 +14,9 @@ from .servers import Server, Share, Slots
 __all__ = ["Contention", "L2State", "Units"]
 
 #: What L2 holds before a launch: what the last one has stored, which makes room as fast as this one stores;
-#: what a flush by writes has left, which must go to memory; or nothing that must.
-L2State = Literal["rotating", "flushed", "cold"]
+#: what the same launch on the same arrays has left of them; what a flush by writes has left, which must go to
+#: memory; or nothing that must.
+L2State = Literal["rotating", "warm", "flushed", "cold"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +29,7 @@ class Contention:
         merged: share of the loaded bytes that the other multiprocessor of the TPC loads, too.
         rested: True if the chip has been idle before the launch.
         l2: what L2 holds before the launch (:data:`L2State`).
+        kept: share of its arrays that L2 holds before the launch.
     """
 
     sharers: int
@@ -35,6 +37,7 @@ class Contention:
     merged: float = 0.0
     rested: bool = True
     l2: L2State = "rotating"
+    kept: float = 0.0
 
 
 class Units:
@@ -64,6 +67,8 @@ class Units:
         self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
         self.memory = Share(figures.memory / sharers, figures.credit, figures.start)
 
+        # A stored byte takes the place that it has in L2, if it has one, and goes to memory later, or never.
+        self._written = figures.write_cost * (1 - contention.kept)
         # What memory must take for each byte that comes into L2, and how many have come.
         self._dirty = figures.dirty * figures.write_cost if contention.l2 == "flushed" else 0.0
         self._sharers, self._brought = sharers, 0.0
@@ -166,7 +171,7 @@ class Units:
         if self.filled > time:
             self._bring(time, nbytes)
             return passed
-        return max(passed, self.memory.serve(time, nbytes * self.figures.write_cost))
+        return max(passed, self.memory.serve(time, nbytes * self._written) if self._written else time)
 
     # --- accesses of threads ----------------------------------------------------------------------
 

@@ -17,12 +17,11 @@ from ...core.findings import Verdict
 from ...core.records import dataclass
 from ...entry.bounds import Estimate
 from ...entry.prediction import Prediction
-from ...isa import target
-from ...timing.constants import Gpu, gpu, gpus
+from ...timing.constants import Gpu
 from .candidates import Candidate, State
 from .jobs import is_random
 
-__all__ = ["Ranking", "drop_others", "gpu_for", "predict_all"]
+__all__ = ["Ranking", "drop_others", "predict_all"]
 
 #: A candidate may take so many times its part of the time that is left.
 _GENEROUS = 4.0
@@ -52,12 +51,6 @@ class Ranking:
             for each in self.order[1:]
             if (its := self.forecasts.get(each.number)) is not None and best.overlaps(its)
         ]
-
-
-def gpu_for(arch: str) -> Gpu | None:
-    """Return the GPU with constants that runs kernels of a target, or None if there is none."""
-    number = target(arch).number
-    return next((g for g in map(gpu, gpus()) if target(g.target).number == number), None)
 
 
 def predict_all(

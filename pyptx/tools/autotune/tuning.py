@@ -21,11 +21,12 @@ from ...dsl import Tile
 from ...entry.bounds import Estimate
 from ...runtime.driver import device_info
 from ...runtime.machine_code import keep
+from ...timing.constants import gpu_for
 from . import store
 from .candidates import Candidate, Make, State, record
 from .jobs import Inputs
 from .lab import place_of
-from .predicted import Ranking, drop_others, gpu_for, predict_all
+from .predicted import Ranking, drop_others, predict_all
 from .progress import Progress, progress
 from .race import race
 from .resources import assemble_all, drop_unfit, rank

@@ -7,20 +7,14 @@ from pathlib import Path
 
 import click
 
-from ...core.errors import LaunchError
-from ...timing.constants import Gpu, gpu, gpus, write
+from ...core.errors import LaunchError, SpecError
+from ...timing.constants import gpu, gpu_for, write
 from .calibration import Calibration, calibrate, families_of
 from .device import Device
 from .hardware import GpuDevice
 from .predicted import PredictedDevice
 
 __all__ = ["command"]
-
-
-def _base_of(target: str) -> Gpu:
-    """Return the constants that come with the package for a target."""
-    found = [gpu(name) for name in gpus()]
-    return next(each for each in found if each.target == target)
 
 
 def _shown(found: Calibration, families: dict[str, tuple[str, ...]]) -> list[str]:
@@ -83,13 +77,16 @@ def command(
     except LaunchError as error:
         error.hint = "run it where the GPU is; --predicted h200 measures the timed machine instead"
         raise
+    start = gpu_for(device.target) if base is None else gpu(base)
+    if start is None:
+        raise SpecError(f"there are no constants of a GPU of {device.target}", hint="give a file with --base")
     partial = gpu_file.with_name(gpu_file.name + ".partial")
     if restart:
         partial.unlink(missing_ok=True)
     today = datetime.date.today().isoformat()
     found = calibrate(
         device,
-        _base_of(device.target) if base is None else gpu(base),
+        start,
         name=gpu_file.stem,
         date=today,
         only=only,

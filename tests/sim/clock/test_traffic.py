@@ -73,3 +73,19 @@ def test_clusters_that_load_the_same_and_drift_apart_load_it_from_memory_more_th
 @pytest.mark.parametrize(("loaders", "share"), [((0, 1), 1.0), ((1, 2), 0.0), ((0, 0), 0.0)])
 def test_equal_loads_of_a_tpc(loaders: tuple[int, int], share: float) -> None:
     assert merged_of([load(0, 7), load(0, 7)], loaders) == share
+
+
+def test_a_launch_on_the_same_arrays_finds_in_l2_what_fits() -> None:
+    # 4 MiB are read and 4 MiB stored; where the latter are read, too, they count once.
+    placement = Placement(clusters=4, positions=4, together=1, size=1)
+    first = [load(0, position) for position in range(4)]
+    own, sizes, stored = [(load(0, 0), 1.0)], {0: 4 * MIB, 1 << 40: 4 * MIB}, [(1 << 40) + 64]
+    assert traffic_of(first, own, placement, sizes, 9.0 * MIB).fetched == 4 * MIB
+    fits = traffic_of(first, own, placement, sizes, 9.0 * MIB, stored=stored)
+    assert fits.fetched == 0 and fits.kept == 1
+    assert traffic_of(first, own, placement, sizes, 5.0 * MIB, stored=[64]).fetched == 0
+    some, few = (traffic_of(first, own, placement, sizes, n * MIB, stored=stored) for n in (6.0, 1.0))
+    # Random replacement, as above.
+    assert 1 - some.kept == pytest.approx(1 - math.exp(-(1 - some.kept) * 8 / 6), abs=1e-3)
+    assert some.fetched == pytest.approx((1 - some.kept) * 4 * MIB, rel=1e-3)
+    assert few.kept < 0.01

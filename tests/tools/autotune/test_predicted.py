@@ -9,9 +9,7 @@ import pytest
 
 import pyptx
 from pyptx import SpecError, Tile, f32, kernel, ptx, u32
-from pyptx.timing.constants import gpu
 from pyptx.tools.autotune import predicted, tuning
-from pyptx.tools.autotune.predicted import gpu_for
 
 N = 1 << 12
 X = np.zeros(N, np.float32)
@@ -114,9 +112,3 @@ def test_contents_that_decide_where_threads_go_are_those_of_the_call() -> None:
     with pytest.warns(pyptx.PyptxWarning, match="by a prediction"):
         found = choose.tune(given, count)
     assert found.predicted and (given == 1).all()  # predictions write copies
-
-
-def test_the_gpu_is_that_of_the_target() -> None:
-    assert gpu_for("sm_90") is gpu_for("sm_90a") is gpu("h200")
-    assert gpu_for("sm_100a") is gpu("b200")
-    assert gpu_for("sm_80") is None
