@@ -1,9 +1,9 @@
 """The constants that describe a GPU's timing: name, unit and meaning of each.
 
 Owns the names that a file of constants must have (:func:`required`).  ``clk`` are cycles of the SM's clock;
-what lies beyond the SM is in ns, or in ``clk`` at the maximum clock (``tma.store_bytes_per_clk``, and where
-the meaning says so).  Rates of ``tensor``, ``mma``, ``tmem``, ``tma`` and the SIMT pipes are those of one SM;
-rates of ``l2`` and ``hbm`` are those of the chip.
+what lies beyond the SM is in ns, or in ``clk`` at the maximum clock where the meaning says so.  Rates of
+``tensor``, ``mma``, ``tmem``, ``tma`` and the SIMT pipes are those of one SM; rates of ``l2`` and ``hbm`` are
+those of the chip.
 """
 
 from __future__ import annotations
@@ -77,11 +77,13 @@ COMMON: dict[str, tuple[str, str]] = {
     "tma.split_row": ("1", "rows that a row counts of which parts lie in two lines of 128 bytes"),
     "tma.issue_clk": ("clk", "between two TMA instructions of an SM, small boxes"),
     "tma.sm_bytes_per_clk": ("B/clk/SM", "TMA loads of one SM that hit L2"),
-    "tma.store_bytes_per_clk": ("B/clk/SM", "TMA stores of one SM"),
+    "tma.store_bytes_per_clk": ("B/clk/SM", "bytes that TMA stores of one SM read from shared memory"),
+    "tma.store_issue_clk": ("clk", "what each TMA store takes of the engine beyond its bytes"),
+    "tma.store_read_clk": ("clk", "TMA store, from the end of its bytes to the end of wait_group.read"),
     "tma.received_bytes_per_clk": ("B/clk/SM", "bytes that multicasts of other SMs bring to one SM"),
     "tma.latency_l2_ns": ("ns", "TMA load that hits L2, from issue to the end of the wait, without its rows"),
     "tma.latency_hbm_ns": ("ns", "the same where it misses L2"),
-    "tma.store_latency_ns": ("ns", "TMA store, from issue to the end of wait_group"),
+    "tma.store_latency_ns": ("ns", "TMA store, from the end of its reads to the end of wait_group"),
     "tma.prefetch_map_ns": ("ns", "what the first use of a tensor map adds"),
     "l2.capacity_bytes": ("B", "L2, nominal"),
     "l2.soft_capacity_bytes": ("B", "working set from which on misses grow"),
@@ -89,6 +91,7 @@ COMMON: dict[str, tuple[str, str]] = {
     "l2.latency_clk": ("clk", "load that hits L2, mean of near and far, at the maximum clock"),
     "l2.latency_far_clk": ("clk", "load that hits the far half, at the maximum clock"),
     "l2.bytes_per_ns": ("B/ns", "reads that hit L2"),
+    "l2.write_bytes_per_ns": ("B/ns", "bytes that come into L2: filled by memory, and stored by SMs"),
     "l2.fabric_bytes_per_ns": (
         "B/ns",
         "bytes that arrive in all SMs, equal requests and multicast counted for each",

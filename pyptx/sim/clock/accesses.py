@@ -20,11 +20,11 @@ from ..code.semantic import Op
 from ..engine.work import Copy
 from ..memory.access import Access, AccessKind, StateSpace
 from ..threads.warp import Split, Warp
-from .units import Units
+from .units import SECTOR, Units
 
 __all__ = ["ThreadAccesses"]
 
-_SECTOR, _LINE = 32, 128
+_LINE = 128
 _BANKS, _WORD = 32, 4
 
 
@@ -86,8 +86,8 @@ class ThreadAccesses:
                 # The latency is that of an access without conflicts, which takes one cycle.
                 done = left - 1 + units.figures.shared_latency
             else:
-                sectors, lines = _parts(access, _SECTOR), _parts(access, _LINE)
-                nbytes, reads = _SECTOR * sectors, access.kind is AccessKind.READ
+                sectors, lines = _parts(access, SECTOR), _parts(access, _LINE)
+                nbytes, reads = SECTOR * sectors, access.kind is AccessKind.READ
                 if access.kind is AccessKind.WRITE:
                     whole = _filled(access)
                     left = max(left, units.pass_on(time, lines, whole, sectors - whole))
@@ -162,11 +162,11 @@ def _filled(access: Access) -> int:
     """Return how many sectors an access fills. Its pieces are equal or apart."""
     first = access.segment.base + np.unique(access.footprint.starts)
     # A piece lies in at most two sectors.
-    ends = np.minimum(first + access.footprint.size, (first // _SECTOR + 1) * _SECTOR)
-    sectors = np.concatenate([first // _SECTOR, ends // _SECTOR])
+    ends = np.minimum(first + access.footprint.size, (first // SECTOR + 1) * SECTOR)
+    sectors = np.concatenate([first // SECTOR, ends // SECTOR])
     nbytes = np.concatenate([ends - first, first + access.footprint.size - ends])
     _, place = np.unique(sectors, return_inverse=True)
-    return int((np.bincount(place, nbytes) == _SECTOR).sum())
+    return int((np.bincount(place, nbytes) == SECTOR).sum())
 
 
 def _conflicts(access: Access) -> int:

@@ -35,11 +35,13 @@ class Figures:
             and a row in two lines as ``split_row``.
         link: bytes of loads that one multiprocessor gets; ``link_received``: that others load for it.
         l2_latency, memory_latency: from the issue of a load to its signal, without its rows.
-        store_latency: from the issue of a store to the end of the wait for it, without its rows.
-        l2: bytes that L2 reads, for all that ask for them together once.
+        store_latency: from the end of a store's reads to the end of the wait for it.
+        l2: bytes that L2 reads, for all that ask for them together once; ``l2_write``: that it
+            writes, of memory and of stores.
         fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
         fill, store_fill: what a byte that memory reads, and one that is stored, take of the fabric, too.
-        store: bytes of shared memory that copies to global memory take.
+        store: bytes of shared memory that copies to global memory read; ``store_issue``: more for each of
+            them; ``store_read``: until the wait for its reads is over, beyond them.
         dirty: share of the lines of L2 that a flush leaves to be written; ``l2_bytes``: size of L2.
         write_cost: how many read bytes a written byte costs.
         credit: how long a multiprocessor may save up its share of the chip's rates.
@@ -65,12 +67,12 @@ class Figures:
         self.copy_issue, self.copy_row = value("tma.issue_clk"), 1 / value("tma.row_per_clk")
         self.row_bytes, self.split_row = value("tma.row_bytes"), value("tma.split_row")
         self.link, self.link_received = value("tma.sm_bytes_per_clk"), value("tma.received_bytes_per_clk")
-        # Stores run at the pace of what is beyond the multiprocessor.
-        self.store = value("tma.store_bytes_per_clk") * maximum / ghz
+        self.store, self.store_issue = value("tma.store_bytes_per_clk"), value("tma.store_issue_clk")
+        self.store_read = value("tma.store_read_clk")
         self.l2_latency = value("tma.latency_l2_ns") * ghz
         self.memory_latency = value("tma.latency_hbm_ns") * ghz
         self.store_latency = value("tma.store_latency_ns") * ghz
-        self.l2 = value("l2.bytes_per_ns") / ghz
+        self.l2, self.l2_write = value("l2.bytes_per_ns") / ghz, value("l2.write_bytes_per_ns") / ghz
         self.fabric, self.fill = value("l2.fabric_bytes_per_ns") / ghz, value("l2.fill_share")
         self.store_fill = value("l2.store_share")
         # Memory serves reads and writes in equal parts at another rate than reads alone.

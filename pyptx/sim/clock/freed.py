@@ -62,13 +62,13 @@ class _Freed(Figures):
             self.ramp = 0.0
         elif unit == "copy engine":
             self.copy_issue = self.copy_row = 0.0
-            self.store = math.inf
+            self.store, self.store_issue = math.inf, 0.0
         elif unit == "L1":
             self.lookup = 0.0
         elif unit == "link":
             self.link = self.link_received = math.inf
         elif unit == "L2":
-            self.l2 = math.inf
+            self.l2 = self.l2_write = math.inf
         elif unit == "fabric":
             self.fabric = math.inf
         elif unit == "HBM":
@@ -83,7 +83,7 @@ class _Freed(Figures):
             self.start = self.finish = self.turnaround = 0.0
 
     def _free_latencies(self) -> None:
-        self.l2_latency = self.memory_latency = self.store_latency = 0.0
+        self.l2_latency = self.memory_latency = self.store_latency = self.store_read = 0.0
         self.load_l2_latency = self.load_memory_latency = self.shared_latency = 0.0
         self.wake = self.arrive = self.test = self.barrier = self.cluster_barrier = 0.0
         self.cancel = self.allocate = self.tensor_latency = 0.0

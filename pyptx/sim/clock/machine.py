@@ -142,10 +142,10 @@ class TimedMachine(Machine):
         self._after: dict[Step, list[Step]] = {}
         #: When the result of a product is there whose operands have been read.
         self._results: dict[AsyncOperation, float] = {}
-        #: How many products each warp of a warpgroup has issued, and when the multipliers take which of a
-        #: warpgroup's.
+        #: How many products each warp of a warpgroup has issued, and the quarters of products of which some
+        #: are missing, with the times of their issue.
         self._issued: dict[tuple[tuple[int, int], int], int] = {}
-        self._taken: dict[tuple[tuple[int, int], int, int], tuple[float, int]] = {}
+        self._quarters: dict[tuple[tuple[int, int], int, int], list[tuple[Step, float]]] = {}
         #: Until when the multipliers have products of a warpgroup.
         self._multiplying: dict[tuple[tuple[int, int], int], float] = {}
         #: The ranks that a multicast has not reached yet.
@@ -478,7 +478,13 @@ class TimedMachine(Machine):
                     self._after.setdefault(earlier, []).append(step)
 
     def _set_due(self, step: Step, time: float) -> None:
-        due = self._duration(step, time)
+        work = step.operation.work
+        if isinstance(work, Product) and work.rows == WARP_ROWS and step.kind is StepKind.READ:
+            self._gather(step, time, work)
+        else:
+            self._happens_at(step, self._duration(step, time))
+
+    def _happens_at(self, step: Step, due: float) -> None:
         self._due[step] = due
         heappush(self._events, (due, next(self._numbers), step))
 
@@ -585,11 +591,6 @@ class TimedMachine(Machine):
         if step.kind not in (StepKind.READ, StepKind.READ_A):
             # Products run one behind the other: a result does not wait longer than its own product takes.
             return max(time, self._results.pop(step.operation, 0.0))
-        if product.rows == WARP_ROWS:
-            read = self._quarter(step.operation, time, interval, units[0])
-            self._results[step.operation] = read + rest
-            step.operation.observed = Passage(time, read, "tensor")
-            return read
         start = max([time, *(each.tensor.free for each in units)])
         waited = start > time
         start = max(each.multiply_from(start, interval) for each in units)
@@ -602,25 +603,29 @@ class TimedMachine(Machine):
         step.operation.observed = Passage(time, read, "tensor")
         return read
 
-    def _quarter(self, operation: AsyncOperation, time: float, interval: float, units: Units) -> float:
-        """Return when the operands of a warp's quarter of a warpgroup's product are read.
+    def _gather(self, step: Step, time: float, work: Product) -> None:
+        """Take a warp's quarter of a warpgroup's product. With the last one, all have their times.
 
-        The four parts of the tensor core work on one product together, in the order in which the first warps
-        come with theirs.
+        The four parts of the tensor core read B together: they begin when the last warp comes with its rows.
         """
-        key, warp = operation.cta_key, operation.issuer.warp
+        key, warp = step.operation.cta_key, step.operation.issuer.warp
         number = self._issued[key, warp] = self._issued.get((key, warp), 0) + 1
-        product = key, warp // WARPGROUP, number
-        read, left = self._taken.pop(product, (0.0, WARPGROUP))
-        if left == WARPGROUP:
-            begun = max(time, units.tensor.free)
-            if self._multiplying.get(product[:2], 0.0) <= time:
-                interval += self.figures.refill
-            read = units.tensor.serve(units.multiply_from(begun, interval), interval)
-        elif time + interval > read:
-            read = time + interval
-            units.tensor.free = max(units.tensor.free, read)
-        self._multiplying[product[:2]] = read
-        if left > 1:
-            self._taken[product] = read, left - 1
-        return read
+        group = key, warp // WARPGROUP
+        quarters = self._quarters.setdefault((*group, number), [])
+        quarters.append((step, time))
+        if len(quarters) < WARPGROUP:
+            return
+        del self._quarters[(*group, number)]
+        units = self.units(self._place(key)[0])
+        interval, rest = self.figures.product(work)
+        time = max(issued for _, issued in quarters)
+        if self._multiplying.get(group, 0.0) <= time:
+            interval += self.figures.refill
+        begun = max(time, units.tensor.free)
+        read = units.tensor.serve(units.multiply_from(begun, interval), interval)
+        units.read_operands(WARPGROUP * work.operand_bytes, interval)
+        self._multiplying[group] = read
+        for quarter, issued in quarters:
+            self._results[quarter.operation] = read + rest
+            quarter.operation.observed = Passage(issued, read, "tensor")
+            self._happens_at(quarter, read)

@@ -11,7 +11,12 @@ from ..engine.work import Copy
 from .figures import Figures
 from .servers import Server, Share, Slots
 
-__all__ = ["Contention", "L2State", "Units"]
+__all__ = ["SECTOR", "Contention", "L2State", "Units"]
+
+#: Bytes of a sector of a line.
+SECTOR = 32
+#: Most of the cycles of shared memory that operands can take: accesses of threads get some.
+_MOST = 0.9
 
 #: What L2 holds before a launch: what the last one has stored, which makes room as fast as this one stores;
 #: what the same launch on the same arrays has left of them; what a flush by writes has left, which must go to
@@ -55,7 +60,7 @@ class Units:
         self._own = 1 - contention.merged / 2
         self.schedulers = [Slots() for _ in range(figures.schedulers)]
         self.pipes: dict[tuple[str, int], Slots] = {}
-        self.tensor = Server()
+        self.tensor, self._operands = Server(), 0.0
         self._ramp_end = figures.start + figures.ramp if contention.rested else 0.0
         limit = figures.ramp_limit(sharers)
         self._ramp = Share(limit, figures.credit, figures.start)
@@ -66,7 +71,10 @@ class Units:
         self.l2 = Share(figures.l2 / sharers, figures.credit, figures.start)
         self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
         self.memory = Share(figures.memory / sharers, figures.credit, figures.start)
-
+        # What L2 writes into itself: bytes that memory fills in, and stored ones. All multiprocessors store
+        # at the same time, so that none of them is faster than its share.
+        self.entry = Share(figures.l2_write / sharers, figures.credit, figures.start)
+        self._accepted = figures.l2_write / sharers
         # A stored byte takes the place that it has in L2, if it has one, and goes to memory later, or never.
         self._written = figures.write_cost * (1 - contention.kept)
         # What memory must take for each byte that comes into L2, and how many have come.
@@ -87,7 +95,7 @@ class Units:
             "shared memory": self.shared.busy,
             "L1": self.lookups.busy,
             "link": self.link.busy,
-            "L2": self.l2.busy,
+            "L2": max(self.l2.busy, self.entry.busy),
             "fabric": self.fabric.busy,
             "HBM": self.memory.busy,
         }
@@ -158,11 +166,16 @@ class Units:
 
     def read_source(self, time: float, copy: Copy) -> float:
         """Return when a store has read its bytes from shared memory."""
-        return self.copies.serve(time, max(self._rows(copy), copy.nbytes / self.figures.store))
+        figures = self.figures
+        taken = max(self._rows(copy), copy.nbytes / min(figures.store, self._accepted)) + figures.store_issue
+        read = max(self.copies.serve(time, taken), self.entry.serve(time, copy.nbytes))
+        self.copies.free = read
+        return read + figures.store_read
 
     def store(self, time: float, copy: Copy) -> float:
-        """Return when bytes that a store has read are in global memory."""
-        return self.write(time, copy.nbytes) + self.figures.store_latency
+        """Return when the wait for a store ends whose bytes have been read. Memory takes them later."""
+        self.write(time, copy.nbytes)
+        return time + self.figures.store_latency
 
     def write(self, time: float, nbytes: float) -> float:
         """Return when memory has taken bytes, or L2 while it has room for them."""
@@ -176,8 +189,16 @@ class Units:
     # --- accesses of threads ----------------------------------------------------------------------
 
     def access_shared(self, time: float, cycles: float) -> float:
-        """Return when shared memory has served an access that takes so many cycles."""
-        return self.shared.serve(time, cycles * self.figures.bank)
+        """Return when shared memory has served an access that takes so many cycles.
+
+        Operands of a ``wgmma`` that runs have their share of the cycles.
+        """
+        left = 1 - self._operands if self.tensor.free > time else 1.0
+        return self.shared.serve(time, cycles * self.figures.bank / left)
+
+    def read_operands(self, nbytes: float, interval: float) -> None:
+        """Note what share of shared memory's cycles the operands of a product that runs from now on take."""
+        self._operands = min(nbytes / self.figures.port / interval, _MOST) if interval else 0.0
 
     def look_up(self, time: float, lines: int) -> float:
         """Return when L1 has looked up the lines of a warp's access to global memory."""
@@ -187,7 +208,10 @@ class Units:
         """Return when L1 has passed on a warp's store: lines, and sectors that it fills or writes in part."""
         figures = self.figures
         sectors = whole * figures.whole_sector + partial * figures.part_sector
-        return self.lookups.serve(time, max(lines * figures.lookup, sectors))
+        nbytes = (whole + partial) * SECTOR
+        taken = max(lines * figures.lookup, sectors, nbytes / self._accepted)
+        self.lookups.free = max(self.lookups.serve(time, taken), self.entry.serve(time, nbytes))
+        return self.lookups.free
 
     def access_global(self, time: float, nbytes: float, *, loads: bool) -> float:
         """Return when the bytes of an access are in registers, or in L2."""
@@ -208,7 +232,7 @@ class Units:
         """Return when memory has read bytes, and has written what they replace in L2."""
         replaced = self._dirty * math.exp(-self._brought / self.figures.l2_bytes)
         self._bring(time, nbytes)
-        return self.memory.serve(time, nbytes * (1 + replaced))
+        return max(self.entry.serve(time, nbytes), self.memory.serve(time, nbytes * (1 + replaced)))
 
     def _bring(self, time: float, nbytes: float) -> None:
         """Note bytes that come into L2, from memory or by stores."""

@@ -29,10 +29,10 @@ def changed(unit: str) -> set[str]:
     ("unit", "figures"),
     [
         ("link", {"link", "link_received"}),
-        ("L2", {"l2"}),
+        ("L2", {"l2", "l2_write"}),
         ("fabric", {"fabric"}),
         ("HBM", {"memory"}),
-        ("copy engine", {"copy_issue", "copy_row", "store"}),
+        ("copy engine", {"copy_issue", "copy_row", "store", "store_issue"}),
         ("tensor memory", {"tensor_load", "tensor_store"}),
         ("shared memory", {"bank"}),
         ("ramp", {"ramp"}),

@@ -60,10 +60,44 @@ def test_l1_looks_up_one_line_after_the_other() -> None:
 
 
 def test_stores_pass_by_sectors_and_parts_of_sectors_take_longer() -> None:
-    units = Units(FIGURES, Contention(sharers=132))
+    units, start = Units(FIGURES, Contention(sharers=1)), FIGURES.start
     whole, part = (H200.value(f"stg.{name}sectors_per_clk") for name in ("", "partial_"))
-    assert units.pass_on(0.0, 8, 16, 0) == pytest.approx(16 / whole)
-    assert units.pass_on(1000.0, 8, 0, 8) == pytest.approx(1000 + 8 / part)
+    assert units.pass_on(start, 8, 16, 0) == pytest.approx(start + 16 / whole)
+    assert units.pass_on(start + 1000.0, 8, 0, 8) == pytest.approx(start + 1000 + 8 / part)
+
+
+def test_l2_takes_stores_of_all_and_what_memory_fills_at_one_rate() -> None:
+    sharers, start = 132, FIGURES.start
+    rate = H200.value("l2.write_bytes_per_ns") / sharers * 1000 / MHZ  # B/clk of one multiprocessor
+    units = Units(FIGURES, Contention(sharers))
+    assert units.pass_on(start, 8, 64, 0) == pytest.approx(start + 64 * 32 / rate)
+    filling = Units(FIGURES, Contention(sharers, missing=1.0, l2="cold"))
+    filling.load(start, load(MIB))
+    assert filling.busy()["L2"] == pytest.approx(MIB / rate)
+    filling.write(start, MIB)
+    box = Copy(16 * 128, 16, (0, 0), (), loads=False)
+    assert filling.read_source(start, box) >= start + (MIB + 16 * 128) / rate
+
+
+def test_a_store_reads_shared_memory_at_a_rate_and_its_wait_ends_behind_it() -> None:
+    units, rows = Units(FIGURES, Contention(sharers=1)), 16
+    each = rows * 128 / H200.value("tma.store_bytes_per_clk") + H200.value("tma.store_issue_clk")
+    more, box = H200.value("tma.store_read_clk"), Copy(rows * 128, rows, (0, 0), (), loads=False)
+    start = FIGURES.start
+    assert [units.read_source(start, box) - start for _ in range(2)] == pytest.approx(
+        [each + more, 2 * each + more]
+    )
+    # Neither wait is for memory.
+    assert units.store(start + each, box) == pytest.approx(start + each + FIGURES.store_latency)
+
+
+def test_operands_of_a_product_leave_threads_less_of_shared_memory() -> None:
+    units, start = Units(FIGURES, Contention(sharers=1)), FIGURES.start
+    assert units.access_shared(start, 8.0) == start + 8
+    units.tensor.serve(start, 1000.0)
+    units.read_operands(80 * 128.0, 128.0)
+    assert units.access_shared(start + 100, 3.0) == pytest.approx(start + 108)
+    assert units.access_shared(start + 2000, 3.0) == pytest.approx(start + 2003)
 
 
 def test_a_clean_l2_takes_stores_until_it_is_full() -> None:

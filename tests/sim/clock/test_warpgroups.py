@@ -1,4 +1,4 @@
-"""Two warpgroups on one tensor core, beside what an H200 took for the same kernel (2026-11-24)."""
+"""Warpgroups on the tensor core, beside what an H200 took for the same kernels."""
 
 from __future__ import annotations
 
@@ -67,3 +67,39 @@ def test_batches_run_one_after_the_other_and_each_refills_the_pipe(n: int, measu
     # Neither batch is cut: the warpgroups end half a period apart.
     apart = ends[4:, 1].astype(np.int64) - ends[4:, 0].astype(np.int64)
     assert np.abs(apart % measured - measured / 2).max() <= measured / 8
+
+
+@kernel(out_specs=(Tile(2, u64),), block=128, arch="sm_90a")
+def late(Out):
+    """Four products of a warpgroup whose first warp comes 300 cycles later than the others."""
+    tile = cleared((128, 64), bf16, 128)
+    operand = ptx.wgmma.descriptor(tile)
+    acc = ptx.wgmma.accumulator(n=128)
+    for register in acc:
+        ptx.inst.mov.b32(register, 0)
+    tid, passed = ptx.special.tid.x(), reg.scalar(u64, init=0)
+    ptx.bar.sync(0)
+    start = ptx.special.clock64()
+    with ptx.if_(tid < 32), ptx.do_while(partial(operator.lt, passed, 300)):
+        ptx.inst.sub.u64(passed, ptx.special.clock64(), start)
+    ptx.wgmma.fence()
+    begun = ptx.special.clock64()
+    for _ in range(PRODUCTS):
+        ptx.wgmma.mma_async(acc, operand, operand, atype=bf16)
+    ptx.wgmma.commit_group()
+    ptx.wgmma.wait_group(0)
+    took = ptx.special.clock64() - begun
+    ptx.store(Out.at(0), took, u64, pred=tid == 0)
+    ptx.store(Out.at(1), took, u64, pred=tid == 127)
+    never = ptx.special.nctaid.z() == 0
+    for value in acc:
+        ptx.store(ptx.addr(Out.ptr), value, pred=never)
+
+
+def test_a_product_begins_when_its_last_warp_has_issued_it() -> None:
+    """On an H200 (2026-11-28) the wait of a warp that comes 200 cycles later is as long as without delay."""
+    out = np.zeros(2, np.uint64)
+    assert str(late.predict(gpu="h200", clock=1980.0, data="zeros", out=out).verdict) == "clean"
+    last, first = out.astype(float)
+    assert PRODUCTS * 64 <= last <= PRODUCTS * 64 + 120
+    assert first - last == pytest.approx(300, abs=60)

@@ -35,8 +35,8 @@ CHANGED: dict[tuple[str, str], dict[str, float]] = {
         "tma.row_per_clk": 0.75,
         "tma.sm_bytes_per_clk": 0.7,
         "tma.latency_hbm_ns": 1.3,
-        "tma.store_latency_ns": 1.4,
         "tma.store_bytes_per_clk": 1.3,
+        "tma.store_issue_clk": 1.4,
         "tma.received_bytes_per_clk": 0.75,
     },
     ("h200", "memory"): {
@@ -67,6 +67,7 @@ CHANGED: dict[tuple[str, str], dict[str, float]] = {
         "tma.latency_hbm_ns": 0.75,
         "tma.store_latency_ns": 0.7,
         "tma.store_bytes_per_clk": 0.8,
+        "tma.store_issue_clk": 1.5,
         "tma.received_bytes_per_clk": 1.25,
     },
     ("b200", "memory"): {

@@ -60,15 +60,20 @@ def loads(target: str, rounds: int, rows: int, row_bytes: int, count: int, apart
 
 
 @cache
-def stores(target: str, rounds: int, rows: int, row_bytes: int, count: int) -> Kernel:
-    """Build a kernel whose section stores a box ``count`` times, and waits until the stores are complete."""
+def stores(
+    target: str, rounds: int, rows: int, row_bytes: int, count: int, read_only: bool = False
+) -> Kernel:
+    """Build a kernel whose section stores a box ``count`` times, and waits until the stores are complete.
+
+    With ``read_only`` it waits until their shared memory has been read.
+    """
 
     @kernel(
         in_specs=(_array(rows, row_bytes, rows),),
         out_specs=(readings(rounds),),
         block=_WARP,
         arch=target,
-        name=f"store_{rows}x{row_bytes}_{count}",
+        name=f"store_{rows}x{row_bytes}_{count}{'_read' if read_only else ''}",
     )
     def section(A: TileParam, Out: TileParam) -> None:
         tile = cleared((rows, row_bytes // bf16.nbytes), bf16, _WARP, swizzle="none")
@@ -77,7 +82,7 @@ def stores(target: str, rounds: int, rows: int, row_bytes: int, count: int) -> K
             for _ in range(count):
                 ptx.cp.async_.bulk.tensor_2d(dst=A.tma_desc(), src=tile, coord=(0, 0))
             ptx.cp.async_.bulk.commit_group()
-            ptx.cp.async_.bulk.wait_group(0)
+            ptx.cp.async_.bulk.wait_group(0, read=read_only)
             read(Out, turn, begin)
 
     return section
@@ -151,15 +156,24 @@ def _latency(bench: Bench) -> dict[str, Readings]:
 
 
 def _store(bench: Bench) -> dict[str, Readings]:
+    """Boxes of two sizes: what their bytes take, what each takes beyond them; and both waits for a box."""
     device = bench.device
-    alone = bench.value("tma.issue_clk")
-    found = bench.latency(stores(device.target, device.rounds, 16, 32, 1), _shape(16))
-    rows, row_bytes = 64, 256
-    build = partial(stores, device.target, device.rounds, rows, row_bytes)
-    one = bench.slope(build, 4, 16, _shape(rows))
+    small, large, row_bytes = 64, 128, 256
+
+    def one(rows: int) -> Readings:
+        build = partial(stores, device.target, device.rounds, rows, row_bytes)
+        return bench.slope(build, 4, 12, _shape(rows))
+
+    def alone(read_only: bool) -> Readings:
+        built = stores(device.target, device.rounds, small, row_bytes, 1, read_only)
+        return bench.latency(built, _shape(small))
+
+    less, more = one(small), one(large)
+    each = (more - less) / ((large - small) * row_bytes)
     return {
-        "tma.store_latency_ns": (found - alone) / bench.ghz,
-        "tma.store_bytes_per_clk": rows * row_bytes * bench.slowdown / one,
+        "tma.store_bytes_per_clk": 1 / each,
+        "tma.store_issue_clk": np.maximum(less - small * row_bytes * each, 0.0),
+        "tma.store_latency_ns": np.maximum(alone(False) - alone(True), 0.0) / bench.ghz,
     }
 
 
@@ -181,6 +195,8 @@ BENCHMARKS = (
         _engine,
     ),
     Microbenchmark("latency of TMA loads", ("tma.latency_l2_ns", "tma.latency_hbm_ns"), _latency),
-    Microbenchmark("TMA stores", ("tma.store_latency_ns", "tma.store_bytes_per_clk"), _store),
+    Microbenchmark(
+        "TMA stores", ("tma.store_bytes_per_clk", "tma.store_issue_clk", "tma.store_latency_ns"), _store
+    ),
     Microbenchmark("multicast", ("tma.received_bytes_per_clk",), _received),
 )
