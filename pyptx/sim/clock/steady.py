@@ -19,6 +19,8 @@ _STORES, _BURSTS = 12, 6
 _LAST, _CLOSE = 3, 0.02
 #: A gap that is so many times the usual one separates two bursts.
 _WIDE = 4.0
+#: By how much their rate may differ from that of all bursts.
+_USUAL = 0.3
 #: Even stores are compared in so many parts.
 _PARTS = 6
 
@@ -68,7 +70,11 @@ def _bursts(when: NDArray[np.float64], stored: NDArray[np.int64], ends: NDArray[
     mean = float(durations.mean())
     if (nbytes != nbytes[0]).any() or np.abs(durations - mean).max() > _CLOSE * mean:
         return None
-    end, begin = ends[-1], ends[-1 - _LAST]
+    end, begin, first = ends[-1], ends[-1 - _LAST], ends[0]
+    # Some equal bursts between others that are larger are not what the launch does again and again.
+    usual = (stored[end] - stored[first]) / (when[end] - when[first])
+    if abs(nbytes[0] / mean / usual - 1) > _USUAL:
+        return None
     return Period(
         duration=mean,
         nbytes=float(nbytes[0]),

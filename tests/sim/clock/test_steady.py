@@ -45,6 +45,12 @@ def test_tiles_that_become_slower_have_no_period() -> None:
     assert find_period(times, [128] * len(times)) is None
 
 
+def test_some_equal_bursts_that_are_smaller_than_usual_are_no_period() -> None:
+    times, amounts = bursts(9, period=60_000, parts=16)
+    late = [times[-1] + 60_000 * number for number in range(1, 6)]
+    assert find_period([*times, *late], [*amounts, *[4096] * 5]) is None
+
+
 def test_stores_before_a_time_count_and_are_not_looked_at() -> None:
     times, amounts = bursts(9, period=60_000, parts=16)
     early = [100.0 + 10 * number for number in range(200)]
