@@ -52,6 +52,13 @@ def test_designs_by_blocks(dtype: ScalarType, design: str) -> None:
     assert right(5, 1024, dtype, schedule="late", transposed=True, **DESIGNS[design])
 
 
+@pytest.mark.parametrize("block", [None, 128])
+@pytest.mark.parametrize("dtype", [f32, bf16])
+def test_wide_rows_wait_in_shared_memory(dtype: ScalarType, block: int | None) -> None:
+    assert quantize.plan_for(4104, dtype, e4m3, block, {}).design == "ring"
+    assert right(2, 4104, dtype, block=block)
+
+
 def test_loops_over_long_rows() -> None:
     assert right(2, 5000, f32, threads=32) and right(2, 1031, bf16, held=1)
 
