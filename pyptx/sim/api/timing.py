@@ -11,6 +11,8 @@ import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
+import numpy as np
+
 from ...core.errors import SpecError
 from ...core.findings import Finding, Verdict, verdict_of
 from ...core.records import dataclass
@@ -367,9 +369,13 @@ class _Rest:
             return False
         self.end = period.end + left / period.rate + machine.figures.store_latency
         inside = [each for each in machine.work_done if period.begin <= each[0] <= period.end]
-        (begun, flops, loads), (ended, more, further) = inside[0], inside[-1]
+        (begun, _, loads), (ended, _, further) = inside[0], inside[-1]
         span = (ended - begun) * period.rate
-        self.flops = (more - flops) / span * own / max(1, machine.flops)
+        # Operations for each stored byte, by a line through all stores: a period may begin and end anywhere
+        # in a tile.
+        flops = np.array([each[1] for each in machine.work_done], float)
+        slope = np.polyfit(np.cumsum(machine.store_bytes, dtype=float), flops, 1)[0]
+        self.flops = float(slope) * own / max(1, machine.flops)
         self._again, self._times = slice(loads, further), 1.0 + left / span
         return True
 
