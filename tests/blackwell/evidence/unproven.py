@@ -39,11 +39,6 @@ REASONS: dict[Fact, str] = {
         ),
         (
             "copy",
-            "cp.async.bulk.tensor.store; element u8; rank 2; row 128; swizzle 128B; begins 0",
-            "an H200 stores u8 with this swizzle through a map of rank 3; f16 of rank 2 ran on a B200 in Tilus' V1",
-        ),
-        (
-            "copy",
             "cp.async.bulk.tensor.store; element u8; rank 2; row 64; swizzle 64B; begins 0",
             "bf16 in rows of 64 bytes with this swizzle is proven, and so is u8 with other ones: a store moves bytes",
         ),
