@@ -302,6 +302,7 @@ def test_zeros_take_less_power_and_a_flush_takes_time() -> None:
         norm.predict(M=1024, gpu="h200", l2="hot")
 
 
+@pytest.mark.full
 def test_what_the_same_launch_has_left_in_l2_is_not_read_from_memory() -> None:
     norm = rmsnorm.build_rmsnorm(8192)
     small, large = (

@@ -103,6 +103,7 @@ def test_backward_of_an_odd_width(dtype: ScalarType) -> None:
     gradients_are_right(3, 331, dtype, ctas=2)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("dtype", [bf16, f32])
 def test_backward_of_wide_rows(dtype: ScalarType) -> None:
     """Most of the 128 CTAs have no row, and store zeros."""
