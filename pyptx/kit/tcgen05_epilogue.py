@@ -52,21 +52,18 @@ def _chunks(columns: int, largest: int) -> Iterator[tuple[int, int]]:
         column += count
 
 
-def _loaded(tmem: Reg, column: int, count: int, apply: Apply | None, read: Loaded | None) -> RegArray:
-    """Load ``count`` columns of this thread's row, and let the author's functions record what they want."""
+def _loaded(tmem: Reg, column: int, count: int, read: Loaded | None, reached: Reg | None = None) -> RegArray:
+    """Load ``count`` columns of this thread's row, under a condition if one is given.
+
+    ``read`` records what follows the load; it does not depend on the condition.
+    """
     words = reg.array(b32, count)
-    _load(words, tmem, column)
+    with _where(reached):
+        ptx.tcgen05.ld(words, ptx.addr(tmem, column), shape="32x32b", count=count)
+        ptx.tcgen05.wait_ld()
     if read is not None:
         read(column + count)
-    if apply is not None:
-        apply(words.view(f32), column)
     return words
-
-
-def _load(words: RegArray, tmem: Reg, column: int) -> None:
-    """Load as many columns of this thread's row as there are words. Records the load and its wait."""
-    ptx.tcgen05.ld(words, ptx.addr(tmem, column), shape="32x32b", count=len(words))
-    ptx.tcgen05.wait_ld()
 
 
 def _where(condition: Reg | None) -> AbstractContextManager[object]:
@@ -133,11 +130,7 @@ def direct(
         raise SpecError(f"chunk is {chunk}: one store of {align} bytes takes {each} columns")
     for column, count in _chunks(columns, chunk):
         reached = None if limit is None or least is None or column < least else limit > column
-        words = reg.array(b32, count)
-        with _where(reached):
-            _load(words, tmem, column)
-        if read is not None:
-            read(column + count)
+        words = _loaded(tmem, column, count, read, reached)
         with _where(reached):
             if apply is not None:
                 apply(words.view(f32), column)
@@ -263,11 +256,7 @@ def through_shared(
     first_column, *others = coord
     for number, column in enumerate(range(0, columns, chunk)):
         inside = None if limit is None or column < least else limit > column
-        words = reg.array(b32, chunk)
-        with _where(inside):
-            _load(words, tmem, column)
-        if read is not None:
-            read(column + chunk)
+        words = _loaded(tmem, column, chunk, read, inside)
         with _where(inside):
             if apply is not None:
                 apply(words.view(f32), column)
@@ -381,7 +370,7 @@ class WarpgroupStore:
         stages = staging.stages
         assert stages is not None
         for first in range(0, columns, chunk):
-            words = rounded(_loaded(tmem, first, chunk, None, read), staging.dtype)
+            words = rounded(_loaded(tmem, first, chunk, read), staging.dtype)
             place = reg.scalar(u32)
             ptx.inst.mad.lo.u32(place, self._stage, staging.stage_bytes, self._row)
             _fill_row(place, words, staging.swizzle)
