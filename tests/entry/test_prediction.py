@@ -14,6 +14,7 @@ from examples.blackwell.ladder import v2b, v4, v6
 from examples.blackwell.tilus import matmul_v1
 from examples.hopper import attention, gemm_highperf_hopper, rmsnorm, vector_add
 from examples.hopper.ladder import step3_wgmma
+from examples.hopper.tma_copy import tma_copy
 from pyptx import SpecError, Tile, f32, kernel, ptx, u32
 from pyptx.entry.prediction import UNITS
 from pyptx.sim.api import timing
@@ -103,8 +104,8 @@ def test_a_kernel_that_the_tensor_core_bounds_has_as_many_cycles_at_any_clock() 
 @pytest.mark.full
 def test_a_kernel_that_memory_bounds_moves_its_bytes_at_the_rate_of_memory() -> None:
     h200 = gpu("h200")
-    found = rmsnorm.build_rmsnorm(8192).predict((4096, 8192), (8192,), gpu=h200, clock=1900.0)
-    nbytes = 2 * 4 * 4096 * 8192
+    found = tma_copy.predict((16384, 4096), gpu=h200, clock=1900.0)
+    nbytes = 2 * 2 * 16384 * 4096
     assert found.bound == "HBM"
     rate = h200.value("hbm.mixed_bytes_per_ns")
     assert nbytes / rate / 1000 <= found.microseconds <= 1.1 * nbytes / rate / 1000
@@ -124,7 +125,7 @@ def test_the_rest_of_a_periodic_launch_follows_from_its_beginning(monkeypatch: p
 @pytest.mark.full
 def test_each_rung_of_the_ladder_is_faster() -> None:
     times = [
-        build(2048, 2048, 2048).predict(gpu=B200, clock="burst").microseconds
+        build(2048, 2048, 1024).predict(gpu=B200, clock="burst").microseconds
         for build in (v2b.build_v2b, v4.build_v4, v6.build_v6)
     ]
     assert times == sorted(times, reverse=True)
@@ -291,22 +292,23 @@ def test_a_notebook_gets_a_table() -> None:
 
 @pytest.mark.full
 def test_zeros_take_less_power_and_a_flush_takes_time() -> None:
-    gemm = gemm_highperf_hopper.build_gemm(2048, 2048, 2048)
+    gemm = gemm_highperf_hopper.build_gemm(2048, 2048, 1536)
     normal, zeros = (gemm.predict(gpu="h200", clock="sustained", data=data) for data in ("normal", "zeros"))
     assert zeros.mhz > normal.mhz
-    norm = rmsnorm.build_rmsnorm(8192)
     states = ("cold", "rotating", "flushed")
-    cold, rotating, flushed = (norm.predict(M=1024, gpu="h200", clock=1900.0, l2=l2) for l2 in states)
+    cold, rotating, flushed = (
+        tma_copy.predict((4096, 4096), gpu="h200", clock=1900.0, l2=l2) for l2 in states
+    )
     assert cold.microseconds < rotating.microseconds < flushed.microseconds
     with pytest.raises(SpecError, match="l2 = 'hot': expected one of 'rotating', 'warm', 'flushed', 'cold'"):
-        norm.predict(M=1024, gpu="h200", l2="hot")
+        tma_copy.predict((64, 64), gpu="h200", l2="hot")
 
 
 @pytest.mark.full
 def test_what_the_same_launch_has_left_in_l2_is_not_read_from_memory() -> None:
-    norm = rmsnorm.build_rmsnorm(8192)
     small, large = (
-        {l2: norm.predict(M=m, clock=1900.0, l2=l2) for l2 in ("warm", "rotating")} for m in (264, 2640)
+        {l2: tma_copy.predict((m, 4096), clock=1900.0, l2=l2) for l2 in ("warm", "rotating")}
+        for m in (1024, 10560)
     )
     assert small["warm"].timing.traffic.fetched == 0
     assert small["warm"].microseconds < small["rotating"].microseconds
@@ -328,7 +330,7 @@ def test_the_gpu_is_that_of_the_target() -> None:
 
 @pytest.mark.full
 def test_registers_that_ptxas_takes_limit_what_is_resident(ptxas: Tool) -> None:
-    gemm = step3_wgmma.build_wgmma(2048, 2048, 256)
+    gemm = step3_wgmma.build_wgmma(2048, 2048, 64)
     assembly = gemm.assemble()
     threads = gemm.options.block
     by_registers = 65536 // (-(-assembly.registers // 8) * 8 * threads)

@@ -68,12 +68,12 @@ def calibrate(
         base: the constants that no microbenchmark measures, and where the arithmetic of one needs another.
         name: the name of the result.
         date: today, as ``YYYY-MM-DD``.
-        only: families to run; all if empty.
+        only: families to run, or microbenchmarks of them by name; all if empty.
         partial: where to keep what was found, and from where to go on. A file of another device is not read.
         progress: called with a line of text for each microbenchmark.
 
     Raises:
-        SpecError: the base is of another target, or a family does not exist.
+        SpecError: the base is of another target, or there is no such family or microbenchmark.
     """
     if base.target != device.target:
         raise SpecError(
@@ -81,7 +81,8 @@ def calibrate(
             hint="give --base a GPU of the same target",
         )
     families = families_of(device.target)
-    unknown = [family for family in only if family not in families]
+    known = {*families, *(each.name for some in families.values() for each in some)}
+    unknown = [each for each in only if each not in known]
     if unknown:
         raise SpecError(
             f"there is no family {unknown[0]!r} for {device.target}", hint=f"families: {', '.join(families)}"
@@ -91,8 +92,8 @@ def calibrate(
     chosen = [
         (family, benchmark)
         for family, benchmarks in families.items()
-        if not only or family in only or family == _first(families)
         for benchmark in benchmarks
+        if not only or family == _first(families) or {family, benchmark.name} & {*only}
     ]
     # What an earlier run did not end, because it hung or broke the context, comes last.
     for family, benchmark in sorted(chosen, key=lambda each: state.tried(each[1])):

@@ -40,7 +40,10 @@ def _shown(found: Calibration, families: dict[str, tuple[str, ...]]) -> list[str
     help="The file of constants to write.",
 )
 @click.option(
-    "--only", multiple=True, metavar="FAMILY", help="A family of microbenchmarks; several times for several."
+    "--only",
+    multiple=True,
+    metavar="NAME",
+    help="A family of microbenchmarks, or one of them by its name; several times for several.",
 )
 @click.option(
     "--base",

@@ -63,6 +63,15 @@ def test_the_first_round_is_not_counted_and_readings_of_0_are_an_error() -> None
         bench.cycles(kernel)
 
 
+def test_one_microbenchmark_beside_those_of_the_chip() -> None:
+    device = RecordingDevice(H200)
+    found = run(device, only=["barrier of a cluster"])
+    assert {name.split("_")[0] for name in device.kernels} <= {"spin", "sync", "cluster", "clusters", "empty"}
+    assert "bar.cluster_clk" in found.measured and "bar.sync_clk" not in found.measured
+    with pytest.raises(SpecError, match="no family 'barrier'"):
+        run(device, only=["barrier"])
+
+
 def test_an_interrupted_calibration_goes_on(tmp_path: Path) -> None:
     partial = tmp_path / "gpu.json.partial"
     first = run(FailingDevice("ping_pong"), only=["synchronization"], partial=partial)

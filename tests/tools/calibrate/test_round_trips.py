@@ -5,6 +5,9 @@ The expected values are the changed constants. What the machine does not model i
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
+from itertools import chain
+
 import pytest
 
 from pyptx.timing.constants import Gpu, gpu
@@ -55,10 +58,6 @@ CHANGED: dict[tuple[str, str], dict[str, float]] = {
         "mma.port_bytes_per_clk": 0.75,
         "mma.interval.g2_m256_ss.extra_clk": 2.0,
         "mma.burst_clk": 1.4,
-        **{f"mma.latency.{form}_{a}.base_clk": 1.3 for form in _FORMS for a in ("ss", "ts")},
-        **{f"mma.latency.{form}_{a}.per_n_clk": 1.2 for form in _FORMS for a in ("ss", "ts")},
-        "mma.latency.g2_m128_ss.narrow_base_clk": 1.3,
-        "mma.latency.g2_m128_ss.narrow_per_n_clk": 1.2,
     },
     ("b200", "copies"): {
         "tma.issue_clk": 0.7,
@@ -88,6 +87,16 @@ CHANGED: dict[tuple[str, str], dict[str, float]] = {
         "launch.event_ns": 1.4,
         "cta.turnaround_ns": 0.7,
         "clc.latency_clk": 1.3,
+    },
+}
+
+#: The same for those that take longest.
+LONG: dict[tuple[str, str], dict[str, float]] = {
+    ("b200", "tensor"): {
+        **{f"mma.latency.{form}_{a}.base_clk": 1.3 for form in _FORMS for a in ("ss", "ts")},
+        **{f"mma.latency.{form}_{a}.per_n_clk": 1.2 for form in _FORMS for a in ("ss", "ts")},
+        "mma.latency.g2_m128_ss.narrow_base_clk": 1.3,
+        "mma.latency.g2_m128_ss.narrow_per_n_clk": 1.2,
     },
 }
 
@@ -134,22 +143,37 @@ GAPS = {
 }
 
 
-def calibrated(device: Gpu, base: Gpu, family: str) -> Calibration:
-    """Measure a family on the timed machine with the constants of ``device``."""
-    return calibrate(PredictedDevice(device), base, name="again", date="2026-01-01", only=[family])
+def calibrated(device: Gpu, base: Gpu, *names: str) -> Calibration:
+    """Measure families or microbenchmarks on the timed machine with the constants of ``device``."""
+    return calibrate(PredictedDevice(device), base, name="again", date="2026-01-01", only=names)
+
+
+def measuring(target: str, family: str, constants: Collection[str]) -> list[str]:
+    """Return the microbenchmarks of a family that measure some of the constants."""
+    return [each.name for each in families_of(target)[family] if not {*each.constants}.isdisjoint(constants)]
 
 
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "family"), list(CHANGED))
 def test_changed_constants_are_recovered(name: str, family: str) -> None:
+    check_recovered(name, family, CHANGED[name, family])
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "family"), list(LONG))
+def test_more_changed_constants_are_recovered(name: str, family: str) -> None:
+    check_recovered(name, family, LONG[name, family])
+
+
+def check_recovered(name: str, family: str, factors: Mapping[str, float]) -> None:
     base = gpu(name)
-    wanted = {each: base.value(each) * factor for each, factor in CHANGED[name, family].items()}
-    found = calibrated(base.with_values(wanted), base, family)
+    wanted = {each: base.value(each) * factor for each, factor in factors.items()}
+    found = calibrated(base.with_values(wanted), base, *measuring(base.target, family, wanted))
     assert set(found.failed) <= set(GAPS)
     apart = [
         each for each, value in wanted.items() if found.gpu.value(each) != pytest.approx(value, rel=CLOSE)
     ]
-    before = calibrated(base, base, family) if apart else found
+    before = calibrated(base, base, *measuring(base.target, family, apart)) if apart else found
     for each in apart:
         assert each.endswith("_clk") and "per_" not in each, each
         assert found.gpu.value(each) == pytest.approx(wanted[each], abs=AROUND), each
@@ -160,7 +184,7 @@ def test_changed_constants_are_recovered(name: str, family: str) -> None:
 
 
 def test_every_constant_of_a_microbenchmark_is_recovered_or_a_known_gap() -> None:
-    recovered = {each for changed in CHANGED.values() for each in changed}
+    recovered = {each for changed in (*CHANGED.values(), *LONG.values()) for each in changed}
     measured = {
         each
         for name in ("h200", "b200")
@@ -174,12 +198,26 @@ def test_every_constant_of_a_microbenchmark_is_recovered_or_a_known_gap() -> Non
 
 @pytest.mark.full
 def test_barriers_are_recovered() -> None:
-    """One family in the fast tier."""
     base = gpu("h200")
     changed = base.with_values({"mbarrier.wake_clk": 170.0})
-    found, before = (calibrated(each, base, "synchronization").measured for each in (changed, base))
+    (wake,) = measuring(base.target, "synchronization", ["mbarrier.wake_clk"])
+    found, before = (calibrated(each, base, wake).measured for each in (changed, base))
     moved = _value(found["mbarrier.wake_clk"]) - _value(before["mbarrier.wake_clk"])
     assert moved == pytest.approx(170.0 - base.value("mbarrier.wake_clk"), rel=CLOSE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["h200", "b200"])
+def test_the_other_microbenchmarks_run_on_the_timed_machine(name: str) -> None:
+    """Those of which all constants are gaps."""
+    base = gpu(name)
+    others = [
+        each.name
+        for some in families_of(base.target).values()
+        for each in some
+        if {*each.constants} <= GAPS.keys()
+    ]
+    assert not calibrated(base, base, *others).failed.keys() - GAPS.keys()
 
 
 def _value(found: Value) -> float:
@@ -191,18 +229,18 @@ def _value(found: Value) -> float:
 def test_a_lower_clock_changes_no_constant() -> None:
     """What lies beyond the multiprocessor is in ns, or in cycles at the maximum clock."""
     base = gpu("h200")
-    device = PredictedDevice(base, mhz=1200.0)
-    found = calibrate(device, base, name="again", date="2026-01-01", only=["copies", "accesses", "launches"])
-    for each in (
-        *("sm.clock_max_mhz", "tma.issue_clk", "tma.row_per_clk", "tma.sm_bytes_per_clk"),
-        *(
-            "tma.latency_hbm_ns",
-            "tma.store_latency_ns",
-            "ldg.latency_hbm_clk",
-            "cta.turnaround_ns",
-            "launch.ns",
-        ),
-    ):
+    families = {
+        "chip": ["sm.clock_max_mhz"],
+        "copies": [
+            *("tma.issue_clk", "tma.row_per_clk", "tma.sm_bytes_per_clk"),
+            *("tma.latency_hbm_ns", "tma.store_latency_ns"),
+        ],
+        "accesses": ["ldg.latency_hbm_clk"],
+        "launches": ["cta.turnaround_ns", "launch.ns"],
+    }
+    names = [each for family, some in families.items() for each in measuring(base.target, family, some)]
+    found = calibrate(PredictedDevice(base, mhz=1200.0), base, name="again", date="2026-01-01", only=names)
+    for each in chain.from_iterable(families.values()):
         # Times come back with the cycles of the instructions around.
         around = AROUND / 1.2 if each.endswith("_ns") else 0.0
         assert found.gpu.value(each) == pytest.approx(base.value(each), rel=CLOSE, abs=around), each
