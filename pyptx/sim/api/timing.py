@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -25,6 +25,7 @@ from ..clock.figures import Figures
 from ..clock.freed import costs_without, figures_without
 from ..clock.machine import Costs, TimedMachine
 from ..clock.placement import Placement, confine, place
+from ..clock.sharing import sweeps_of
 from ..clock.stalls import Place, Stall
 from ..clock.steady import Period, find_period
 from ..clock.traffic import Traffic, merged_of, traffic_of
@@ -158,7 +159,7 @@ class LaunchTimer:
         self._placement = place(first, first.grids[0], gpu.series("gpc.sizes"))
         first.grids[0].waiting = range(self._placement.positions)
         first.run()
-        self._first = first.loads
+        self._first, self._starters = first.loads, first.loading
         self._merged = merged_of(first.loads, first.loaders)
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
         # Which arrays the launch stores is not known yet.
@@ -207,12 +208,17 @@ class LaunchTimer:
         )
 
     def _traffic(
-        self, loads: Iterable[tuple[Copy, float]], stored: Collection[int], nanoseconds: float = math.inf
+        self,
+        loads: Iterable[tuple[Copy, float]],
+        stored: Collection[int],
+        nanoseconds: float = math.inf,
+        own: Sequence[Copy] = (),
     ) -> Traffic:
         capacity = self._gpu.value("l2.soft_capacity_bytes")
         drift = self._gpu.value("l2.drift_root_ns") / math.sqrt(nanoseconds)
         before = stored if self._l2 == "warm" else None
-        return traffic_of(self._first, loads, self._placement, self._sizes, capacity, drift, before)
+        sweeps = sweeps_of(zip(self._starters, self._first, strict=True), own) if own else ()
+        return traffic_of(self._first, loads, self._placement, self._sizes, capacity, drift, before, sweeps)
 
     def restart(self) -> None:
         """Let the timeout count from now on."""
@@ -234,7 +240,9 @@ class LaunchTimer:
         while True:
             timed, rest = self._run(figures, rested=rested, without=without)
             end = rest.end or timed.end
-            traffic = self._traffic(rest.loads_of(timed), timed.store_places, end / figures.ghz)
+            traffic = self._traffic(
+                rest.loads_of(timed), timed.store_places, end / figures.ghz, timed.first_loads
+            )
             expected, self._expected = self._expected, traffic
             wrong = max(abs(traffic.missing - expected.missing), abs(traffic.kept - expected.kept))
             # Another share changes the time only where it keeps memory busy, now or with that share, or where

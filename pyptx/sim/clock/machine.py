@@ -167,8 +167,9 @@ class TimedMachine(Machine):
         self._ender: AsyncOperation | None = None
         #: For each load of a probe, the multiprocessor.
         self.loaders: list[int] = []
-        #: Loads from global memory.
+        #: Loads from global memory, and the CTA of each.
         self.loads: list[Copy] = []
+        self.loading: list[tuple[int, int]] = []
         self._adds_nothing = False
         self._accesses = ThreadAccesses(self._note_access)
         self._unknown, self._counters = Unknown(frozenset()), Counters(frozenset(), 1)
@@ -249,6 +250,11 @@ class TimedMachine(Machine):
     def filled(self) -> float:
         """When L2 has begun to write back what is stored; infinite before."""
         return max((units.filled for units in self._units.values()), default=0.0)
+
+    @property
+    def first_loads(self) -> list[Copy]:
+        """The loads of the CTA that loaded first."""
+        return [load for load, cta in zip(self.loads, self.loading, strict=True) if cta == self.loading[0]]
 
     @property
     def steered(self) -> bool:
@@ -342,6 +348,7 @@ class TimedMachine(Machine):
 
     def _note_load(self, cta: tuple[int, int], copy: Copy) -> None:
         self.loads.append(copy)
+        self.loading.append(cta)
         if self._probe is not None:
             self.loaders.append(self._place(cta)[0].number)
         self._loaded[cta] = self._loaded.get(cta, 0) + 1

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
 
 from ...core.records import dataclass
 from ..engine.work import Copy
@@ -82,6 +82,7 @@ def traffic_of(
     capacity: float,
     drift: float = 0.0,
     stored: Collection[int] | None = None,
+    sweeps: Iterable[Copy] = (),
 ) -> Traffic:
     """Return the traffic of a launch.
 
@@ -94,6 +95,8 @@ def traffic_of(
         drift: by how much of the launch's time clusters that load the same are apart when the launch ends.
         stored: places in the arrays that the launch stores, if the same launch has just been; None if L2
             holds none of the arrays.
+        sweeps: what the clusters of a wave load one behind the other (:func:`.sharing.sweeps_of`). What L2
+            can hold of it is fetched once.
     """
     bases = sorted(sizes)
 
@@ -105,10 +108,8 @@ def traffic_of(
         assert copy.source is not None
         return array_at(copy.source[0])
 
-    probed: dict[int, list[Copy]] = {}
-    for copy in first:
-        if copy.source is not None:
-            probed.setdefault(array_of(copy), []).append(copy)
+    at_once, swept = _shared(first, array_of), _shared(sweeps, array_of)
+    missed = _lost(sum(each.unique for each in swept.values()) / capacity)
     of_array: dict[int, float] = {}
     for copy, times in own:
         if copy.source is not None:
@@ -120,11 +121,11 @@ def traffic_of(
     for base, of_position in of_array.items():
         nbytes = scale * of_position
         unique = min(nbytes, sizes.get(base, nbytes))
-        together = sum(copy.nbytes for copy in probed.get(base, ()))
-        parts = {copy.source: copy.nbytes for copy in probed.get(base, ())}
-        shared = together / sum(parts.values()) if parts else nbytes / unique
+        once_of = at_once[base].once if base in at_once else unique / nbytes
+        if base in swept:
+            once_of = missed * once_of + (1 - missed) * min(once_of, swept[base].once)
         loaded += nbytes
-        found.append(_Loaded(unique, max(unique, nbytes / shared), nbytes))
+        found.append(_Loaded(unique, max(unique, nbytes * once_of), nbytes))
     once, asked = sum(each.unique for each in found), sum(each.asked for each in found)
     kept = 0.0
     if stored is not None:
@@ -141,6 +142,31 @@ def traffic_of(
         # What halves of halves leave is no byte.
         fetched = (fetched + again) / 2 if fetched + again > 2 else 0.0
     return Traffic(loaded, fetched, kept)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """Loads of one array: different bytes, and all."""
+
+    unique: float
+    nbytes: float
+
+    @property
+    def once(self) -> float:
+        """The share that is left if equal loads count once."""
+        return self.unique / self.nbytes
+
+
+def _shared(loads: Iterable[Copy], array_of: Callable[[Copy], int]) -> dict[int, _Shared]:
+    """Return what loads of each array have in common."""
+    parts: dict[int, dict[Hashable, int]] = {}
+    total: dict[int, int] = {}
+    for copy in loads:
+        if copy.source is not None:
+            base = array_of(copy)
+            parts.setdefault(base, {})[copy.source] = copy.nbytes
+            total[base] = total.get(base, 0) + copy.nbytes
+    return {base: _Shared(sum(some.values()), total[base]) for base, some in parts.items()}
 
 
 def _lost(passed: float) -> float:
