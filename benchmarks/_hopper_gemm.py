@@ -23,9 +23,6 @@ LAYERS = ((6144, 4096), (28672, 4096), (4096, 14336), (10240, 8192), (7168, 1843
 TOKENS = (1, 64, 1024, 8192)
 #: How many of the best options by arithmetic are measured, in a burst and sustained.
 CANDIDATES = 16
-#: Of squares the same choice is measured in a burst and under load that lasts: of those that by arithmetic
-#: take so much more in a burst at most, the one with the fewest joules.
-NEAR = 0.002
 #: Up to so many rows ``gemv.py`` multiplies.
 FEW = 16
 #: Up to so many rows, one row of tiles of ``gemm.py`` reads the weights once.
@@ -71,10 +68,10 @@ def _one_row(N: int, K: int, **options: Any) -> Any:
     return load_example("hopper/gemv_rows.py").build_gemv_rows(N, K, **options)
 
 
-def _chosen(M: int, N: int, K: int, *, near: float = 0.0, **given: Any) -> Any:
+def _chosen(M: int, N: int, K: int, *, sustained: bool = False, **given: Any) -> Any:
     if M <= FEW and not given:
         return load_example("hopper/gemv_ring.py").build_few_rows(M, N, K)
-    return _gemm().build_gemm(M, N, K, **given, **_choice().choose(M, N, K, near=near, **given))
+    return _gemm().build_gemm(M, N, K, **given, **_choice().choose(M, N, K, sustained=sustained, **given))
 
 
 def _candidates(M: int, N: int, K: int, **given: Any) -> dict[str, Any]:
@@ -166,7 +163,8 @@ def _row(group: str, M: int, N: int, K: int, target: float | None, *, zeros: boo
     return Row(
         name=f"{group} {M}x{N}x{K}",
         group=group,
-        ours=partial(_chosen, M, N, K, **({"near": NEAR} if M == N == K else {})),
+        ours=partial(_chosen, M, N, K),
+        lasting=partial(_chosen, M, N, K, sustained=True),
         candidates=partial(_candidates, M, N, K),
         rivals=_product,
         inputs=partial(_zeros if zeros else _normal, M=M, N=N, K=K),

@@ -16,7 +16,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +63,7 @@ class Row:
         name: unique, such as ``gemm bf16 8192 8192 8192``.
         group: the rows that one word of the command line selects.
         ours: builds what to measure: a kernel, or a :class:`Composed` of several.
+        lasting: the same for the sustained protocol, where it is another kernel.
         candidates: builds further kernels by name, other choices of the same kernel, for ``--candidates``.
         rivals: given torch, returns the functions to compare with, by name.
         inputs: given torch and the number of the copy, returns the arguments.
@@ -93,6 +94,13 @@ class Row:
     dims: Mapping[str, int] = field(default_factory=dict)
     options: Mapping[str, Any] = field(default_factory=dict)
     data: str = "normal"
+    lasting: Callable[[], Callable[..., Any]] | None = None
+
+    def under(self, protocol: str) -> Row:
+        """Return the row with what is measured under a protocol, ``burst`` or ``sustained``."""
+        if protocol != "sustained" or self.lasting is None:
+            return self
+        return replace(self, ours=self.lasting, lasting=None)
 
 
 @dataclass(frozen=True)

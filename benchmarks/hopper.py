@@ -49,7 +49,9 @@ def chosen(words: list[str]) -> list[Row]:
 
 def kernels(group: str = "", candidates: int = 0) -> list[object]:
     """Return every kernel of a group with its sizes, for ``pyptx build``; 1: the candidates as well."""
-    return [each for row in chosen([group] if group else []) for each in kernels_of(row, bool(candidates))]
+    rows = chosen([group] if group else [])
+    rows += [row.under("sustained") for row in rows if row.lasting is not None]
+    return [each for row in rows for each in kernels_of(row, bool(candidates))]
 
 
 def main() -> None:
@@ -72,9 +74,10 @@ def main() -> None:
     protocol = "sustained" if options.sustained else "burst"
     if options.work:
         measured = {"seconds": options.seconds, "repeats": options.repeats}
-        work(ROWS, results, protocol, candidates=options.candidates, **measured)
+        rows = [row.under(protocol) for row in ROWS]
+        work(rows, results, protocol, candidates=options.candidates, **measured)
         return
-    rows = chosen(options.rows)
+    rows = [row.under(protocol) for row in chosen(options.rows)]
     if options.list:
         for row in rows:
             print(

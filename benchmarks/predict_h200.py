@@ -180,7 +180,7 @@ def main() -> None:
         key = each.row, each.protocol
         if key not in found:
             try:
-                found[key] = predict(rows[each.row], each.protocol, given.timeout)
+                found[key] = predict(rows[each.row].under(each.protocol), each.protocol, given.timeout)
             except Exception as error:  # a row that cannot be predicted is listed, and the others go on
                 found[key] = Prediction(*key, fault=f"{type(error).__name__}: {error}".splitlines()[0])
             keep(given.out, vars(found[key]))

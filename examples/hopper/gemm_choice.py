@@ -55,7 +55,7 @@ EXCHANGE = 2  # bytes per clock that an SM adds up from the shared memories of a
 LAST_EXCHANGE = 16  # the same with one row of tiles: 64 x 96 split over two keeps up with 64 x 64
 BURST = (0.9, 0.27)  # the weights of clock and power in a burst
 SUSTAINED = (0.8, 0.435)  # and under load that lasts
-PINGPONG = 0.985  # what ping-pong consumers take of a burst's time, from the second round on
+PINGPONG = 0.984  # what ping-pong consumers take of a burst's time, from the second round on
 COUPLING = 1.0e-6  # seconds that doubling a cluster costs where memory is the bound
 LAUNCH = 3.0e-6  # seconds: launch, set-up, first load, last store
 STAGE_LATENCY = 1300  # clocks from the first load of a tile to its first product, if nothing hides it
@@ -265,12 +265,13 @@ def _order(choice):
 
 def _of_two_widths(M, N, K, found, problem):
     """Return the first choices with tiles of two widths, where these balance the clusters' work."""
+    lasting = problem.get("sustained", False)
     suited = (
         choice
         for choice in found
         if "cluster" in choice.options
         and "resident" not in choice.options
-        and (choice.options["consumers"] == "pingpong" or "deferred" in choice.options)
+        and (lasting or choice.options["consumers"] == "pingpong" or "deferred" in choice.options)
         and choice.options["tile"][0] * choice.options["cluster"][0] < M
     )
     more = []
@@ -291,15 +292,12 @@ def _of_two_widths(M, N, K, found, problem):
     return more
 
 
-def choose(M, N, K, *, near=0.0, **problem):
+def choose(M, N, K, **problem):
     """Return the options of ``build_gemm`` with the smallest predicted time; see :func:`candidates`.
 
-    ``near`` is a share of that time: of the choices that take at most so much more, the one that needs the
-    fewest joules, which is faster under load that lasts.
+    With ``sustained`` it is the time under load that lasts, where few joules often win.
     """
-    found = candidates(M, N, K, **problem)
-    close = [choice for choice in found if choice.seconds <= (1 + near) * found[0].seconds]
-    return min(close, key=lambda choice: choice.bounds["power"] if near else choice.seconds).options
+    return candidates(M, N, K, **problem)[0].options
 
 
 def main():
