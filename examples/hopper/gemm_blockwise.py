@@ -59,6 +59,7 @@ from gemm_options import BOXES, OUTPUTS, REGISTERS, ROWS, STREAMED_ROWS, plan, p
 STAGGER = 1  # the named barrier with which the second warpgroup begins later
 BLOCK = 128  # elements of K, and of N, that share a scale
 UNROLLED = 8  # stages of a turn of the loop over K, at most
+WHOLE = 12  # with ``ahead`` up to so many are one turn: it has no wait for all products in between
 LARGEST = {e4m3: 448.0, e5m2: 57344.0}
 #: Columns of a tile at most, by its rows: what the registers hold of two f32 for each number of D.
 MOST_COLUMNS = {64: 192, 128: 192, 192: 128, 256: 128}
@@ -161,12 +162,14 @@ def check_split(split, k_blocks, *, stagger, ahead, in_registers):
         )
 
 
-def stages_of_turn(k_blocks, most):
+def stages_of_turn(k_blocks, most, whole=0):
     """Return the stages of a turn of the loop over K: a divisor of all if one is above 3, else ``most``.
 
     The wait for a stage is then hidden behind the promotion of the stage before, but for the first one of a
-    turn.
+    turn.  Up to ``whole`` stages are one turn.
     """
+    if k_blocks <= whole:
+        return k_blocks
     most = min(most, k_blocks)
     return next((count for count in range(most, 3, -1) if k_blocks % count == 0), most)
 
@@ -240,7 +243,7 @@ class Promotion:
     def _turns(self, K, record):
         """Record the loop over K: ``record(k, count)`` records ``count`` stages from ``k`` on."""
         k_blocks = -(-K // BLOCK)
-        count = stages_of_turn(k_blocks, self.unrolled)
+        count = stages_of_turn(k_blocks, self.unrolled, WHOLE if self.ahead else 0)
         whole = k_blocks // count * count
         with ptx.for_(0, whole * BLOCK, count * BLOCK) as k:
             record(k, count)

@@ -62,9 +62,10 @@ def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
         ((264, 264, 272), {"tile": (128, 128), "cluster": (2, 2), "a_type": e4m3, "b_type": e5m2}),
         ((200, 136, 912), {"tile": (256, 64), "cluster": (1, 1), "sms": 1, "ahead": True, "stages": 3}),
         (
-            (136, 72, 1424),
+            (136, 72, 2000),
             {"tile": (128, 64), "cluster": (1, 2), "sms": 2, "ahead": True},
-        ),  # 12 stages: two turns
+        ),  # 16 stages: two turns
+        ((136, 72, 1424), {"tile": (128, 64), "cluster": (1, 1), "sms": 2, "ahead": True}),  # 12: one
         ((60, 136, 400), {"tile": (64, 128), "cluster": (1, 1), "sms": 1, "ahead": True, "stages": 2}),
         ((264, 264, 144), {"tile": (256, 64), "cluster": (1, 2), "out_type": f16}),
         ((200, 264, 1424), {"tile": (192, 128), "cluster": (1, 2), "sms": 2}),
@@ -89,6 +90,13 @@ def test_right_at_full_size(shape: Shape, chosen: dict[str, Any]) -> None:
 def test_any_m_under_other_schedules(schedule: str) -> None:
     assert not _wrong((136, 72, 272), {"tile": (128, 64), "sms": 2}, schedule, any_m=True)
     assert not _wrong((72, 40, 400), {"tile": (64, 32), "split": 2, "resident": 2}, schedule)
+
+
+@pytest.mark.parametrize(
+    ("k_blocks", "whole", "stages"), [(12, 0, 6), (12, 12, 12), (16, 12, 8), (13, 12, 8), (3, 0, 3)]
+)
+def test_stages_of_a_turn(k_blocks: int, whole: int, stages: int) -> None:
+    assert blockwise.stages_of_turn(k_blocks, blockwise.UNROLLED, whole) == stages
 
 
 @pytest.mark.full
