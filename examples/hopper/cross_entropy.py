@@ -21,6 +21,9 @@ A row of 32 KiB or more waits in shared memory instead, and is read from there t
 maximum and a sum in each thread, the second computes the exponentials again.  That takes few registers, so
 that two or three CTAs fit on an SM, and some load while others compute.
 
+A row that is wider than shared memory has a CTA to itself, whose registers keep the rest of it:
+``cross_entropy_wide``.
+
 So memory reads a row once and writes it once, where torch reads logits three times and writes two matrices.
 An odd row that is too long for the registers of the CTAs is read twice.
 
@@ -42,8 +45,9 @@ from pyptx import Scalar, SpecError, Tile, bench, bf16, f16, f32, kernel, kit, p
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))  # for programs that load this file from elsewhere
 
+import cross_entropy_wide as wide
 import rows_harness as harness
-from rows_harness import hopper
+from rows_harness import hopper, type_of
 
 LN_2 = 0.6931471805599453
 GRADIENTS = ("in place", "output", None)
@@ -98,12 +102,17 @@ def build_cross_entropy(V, *, dtype=bf16, gradient="in place", ignore_index=-100
         gradient: ``"in place"`` overwrites x; ``"output"``; None computes none, and the kernel has no factor.
         ignore_index: target of rows that do not count.
         target_dtype: type of the targets, s32 or s64.
-        tuning: design and sizes, as for ``kit.RowPlan.make``; :func:`sizes` has the defaults.
+        tuning: design and sizes, as for ``kit.RowPlan.make``; :func:`sizes` has the defaults, but for rows of
+            ``cross_entropy_wide``.
     """
     if gradient not in GRADIENTS:
         raise SpecError(f"gradient is {gradient!r}: expected 'in place', 'output' or None")
     if target_dtype not in (s32, s64):
         raise SpecError(f"target_dtype is {target_dtype!r}: expected s32 or s64")
+    if not tuning and wide.fits(V, dtype):
+        return wide.build_wide(
+            V, dtype=dtype, gradient=gradient, ignore_index=ignore_index, target_dtype=target_dtype
+        )
     plan = kit.RowPlan.make(V, [dtype], [] if gradient is None else [dtype], **sizes(V, dtype, tuning))
 
     def entropy(X, target, factor, gradients, loss, lse):
@@ -217,7 +226,7 @@ def worst_error(x, target, factor, gradient, loss, lse, **tuning):
     maximum a rounding.  The gradient has besides those of rcp.approx, 2**-23, two products and a difference.
     """
     exact, exact_loss, exact_lse = reference(x, target, factor)
-    dtype = next(each for each in (f32, f16, bf16) if each.dtype == x.dtype)
+    dtype = type_of(x)
     relative, tiny = {f32: (0.0, 2.0**-126), f16: (2.0**-11, 2.0**-25), bf16: (2.0**-8, 2.0**-126)}[dtype]
     plan = kit.RowPlan.make(x.shape[1], [dtype], [dtype], **sizes(x.shape[1], dtype, tuning))
     wide, u = x.astype(np.float64), 2.0**-24
