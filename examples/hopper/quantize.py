@@ -156,16 +156,23 @@ def steps_of(plan, block):
     return max(1, block // (LANES * plan.vector))
 
 
-def one_row_of(N, dtype):
-    """Return the options that were fastest for wide rows: a CTA for each, four pieces for each thread."""
+def one_row_of(N, dtype, block):
+    """Return the options that were fastest for wide rows: a CTA for each, four pieces for each thread.
+
+    Rows of 12 to 16 KiB of 16-bit types have two pieces for each, and those with one scale wait in
+    registers.
+    """
     pieces = -(-N * dtype.nbytes // 16)
+    if dtype.nbytes == 2 and 768 < pieces <= 1024:
+        full = {"threads": 512, "resident": 4}
+        return full if block is None else {**one_row(512), **full, "store": "direct"}
     threads = max(128 * dtype.nbytes, LANES * -(-pieces // (4 * LANES)))
     return {**one_row(threads), "store": "direct"} if threads <= 1024 else {}
 
 
 def plan_for(N, dtype, out_dtype, block, tuning):
     """Return the plan; with blocks, teams are whole warps, and one warp if a block is several steps of it."""
-    tuning = tuning or {"prefer": one_row_of(N, dtype)}
+    tuning = tuning or {"prefer": one_row_of(N, dtype, block)}
     if block is None:
         return kit.RowPlan.make(N, [dtype], [out_dtype], **tuning)
     plan = kit.RowPlan.make(N, [dtype], [out_dtype], **{"threads": LANES, **tuning})

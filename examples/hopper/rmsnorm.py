@@ -60,6 +60,8 @@ def sizes(N, dtype, tuning, inputs=1):
     prefer = one_row_ahead(N, dtype) or {"threads": 256 * dtype.nbytes}
     if inputs > 1 and dtype is f32 and "prefetch" in prefer:
         prefer["prefetch"] //= 2  # twice as many bytes in each row
+    elif inputs > 1 and prefer["threads"] < 512 and N * dtype.nbytes > 12 * 1024:
+        prefer |= {"threads": 512, "resident": 2}
     return {"held": KEPT // inputs, **(tuning or {"prefer": prefer})}
 
 

@@ -59,6 +59,13 @@ def test_wide_rows_wait_in_shared_memory(dtype: ScalarType, block: int | None) -
     assert right(2, 4104, dtype, block=block)
 
 
+@pytest.mark.parametrize("block", [None, 128])
+def test_rows_of_two_pieces_for_each_thread(block: int | None) -> None:
+    plan = quantize.plan_for(7176, bf16, e4m3, block, {})
+    assert plan.threads == 512 and plan.design == ("registers" if block is None else "ring")
+    assert right(2, 7176, bf16, block=block)
+
+
 def test_loops_over_long_rows() -> None:
     assert right(2, 5000, f32, threads=32) and right(2, 1031, bf16, held=1)
 
