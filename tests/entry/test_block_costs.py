@@ -97,6 +97,7 @@ def test_a_prediction_says_why_it_does_not_follow_ptxas(
     assert "ptxas is not to be had" in str(found)
 
 
+@pytest.mark.full
 def test_a_prediction_by_ptxas_says_nothing_of_it(nvdisasm: Tool) -> None:
     _, found = per_round(32, fused)
     assert (found.schedule, found.schedule_reason) == ("ptxas", "")

@@ -35,6 +35,7 @@ def cycles(k: int, **options: int) -> float:
     return build_gemm_tiles(rows, columns, k, **options).predict(gpu=B200, clock=1300.0).cycles
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("m", "n"), [(256, 256), (256, 128), (128, 128)])
 def test_a_stage_takes_what_its_slowest_unit_takes(m: int, n: int) -> None:
     stage = (cycles(8192, mma_m=m, mma_n=n) - cycles(4096, mma_m=m, mma_n=n)) / (4096 / STAGE)
@@ -62,6 +63,7 @@ def test_a_chip_that_was_idle_multiplies_less_at_first() -> None:
     )
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("pitch", [4096, 4104])
 def test_rows_that_lie_in_two_lines_count_as_several(pitch: int) -> None:
     slow = B200.with_values({"tma.row_per_clk": 0.05})
@@ -214,6 +216,7 @@ def test_unknown_contents_are_not_multiplied_and_take_as_long(
 # --- without a limit ------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 def test_without_a_unit_is_the_prediction_with_endless_rates() -> None:
     slow = B200.with_values({"tma.sm_bytes_per_clk": 4.0, "tma.received_bytes_per_clk": 4.0})
     fast = B200.with_values({"tma.sm_bytes_per_clk": math.inf, "tma.received_bytes_per_clk": math.inf})
@@ -260,6 +263,7 @@ def test_a_tail_is_what_the_last_wave_leaves_empty() -> None:
     assert found.without("tail").cycles == pytest.approx(start + (found.cycles - start) * 0.75)
 
 
+@pytest.mark.full
 def test_questions_that_have_no_answer() -> None:
     found = build_gemm_tiles(256, 256, 256).predict(gpu=B200, clock=1300.0)
     with pytest.raises(SpecError, match="expected one of tensor"):
@@ -339,6 +343,7 @@ def test_registers_that_ptxas_takes_limit_what_is_resident(ptxas: Tool) -> None:
     assert found.timing.placement.together == by_registers
 
 
+@pytest.mark.full
 def test_a_position_takes_its_share_of_the_rows_in_a_queue() -> None:
     options = {"threads": 64, "teams": 1, "design": "ring", "ctas": 132}
     fixed, queued = (rmsnorm.build_rmsnorm(1024, **options, queue=queue) for queue in (False, True))

@@ -53,6 +53,7 @@ def test_rows_that_are_read_twice(how: str) -> None:
     assert right(2, 5000, f32, how, threads=32) and right(2, 1029, bf16, how, threads=32)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("V", "dtype"), [(16384, bf16), (20480, f32)])
 def test_wide_rows_wait_in_shared_memory(V: int, dtype: ScalarType) -> None:
     """In one CTA, and in a cluster."""
@@ -60,6 +61,7 @@ def test_wide_rows_wait_in_shared_memory(V: int, dtype: ScalarType) -> None:
     assert right(2, V, dtype, "output")
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("V", "dtype", "tuning"),
     [

@@ -89,6 +89,7 @@ def test_sizes_that_fill_no_tile(shape: tuple[int, int, int], schedule: str) -> 
     assert _run(shape, schedule, 2, clusters=2).holds == EVERY
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("ctas", [1, 2])
 @pytest.mark.parametrize("shape", [(260, 132, 7), (36, 516, 41), (4, 4, 1)])
 def test_tf32_of_both_majors_with_any_k(shape: tuple[int, int, int], ctas: int) -> None:
@@ -97,6 +98,7 @@ def test_tf32_of_both_majors_with_any_k(shape: tuple[int, int, int], ctas: int) 
     assert _run(shape, "late", 1, ctas=ctas, clusters=2, **majors).holds == EVERY
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(
     "options",
     [

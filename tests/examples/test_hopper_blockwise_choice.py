@@ -13,6 +13,7 @@ blockwise = load_example("hopper/gemm_blockwise.py")
 choice = load_example("hopper/blockwise_choice.py")
 
 
+@pytest.mark.full
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "shape", [(64, 7168, 2048), (128, 4096, 7168), (4096, 7168, 2048), (8192, 8192, 8192)]

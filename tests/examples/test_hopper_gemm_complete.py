@@ -179,6 +179,7 @@ def test_fused(shape: Shape, chosen: dict[str, Any]) -> None:
     assert not _fused(shape, chosen)
 
 
+@pytest.mark.full
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("M", "chosen"),

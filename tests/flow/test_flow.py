@@ -136,6 +136,7 @@ def test_post_dominators(body: str) -> None:
     assert list(graph.ipdom) == [immediate_post_dominator(n, edges) for n in edges]
 
 
+@pytest.mark.full
 @settings(max_examples=150, deadline=None, derandomize=True)
 @given(bodies())
 def test_maybe_undefined(body: str) -> None:

@@ -148,6 +148,7 @@ def test_special_values(masked: tuple[bool, ...]) -> None:
     assert np.all(abs(lse[rest] - log_sum(x[rest])) <= 2.0**-12)
 
 
+@pytest.mark.full
 def test_masked_elements() -> None:
     x = scores(3)
     x[0] = -np.inf

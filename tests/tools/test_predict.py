@@ -67,6 +67,7 @@ def test_kernels_are_ranked() -> None:
     assert "not distinguishable from the one before" in twice[1]
 
 
+@pytest.mark.full
 def test_json_of_a_ranking_says_which_intervals_overlap() -> None:
     slow, fast = (f"{TILES}:build_gemm_tiles,256,256,{k}" for k in (2048, 256))
     rows = json.loads(run("compare", slow, fast, fast, "--clock", "1300", "--json").stdout)

@@ -78,6 +78,7 @@ def test_in_random_order(name: str) -> None:
     check(name, "random")
 
 
+@pytest.mark.full
 def test_more_blocks_than_run_at_once() -> None:
     blocks, threads = 300, 1024  # 264 of them on the 132 multiprocessors of an H200
     count = blocks * threads

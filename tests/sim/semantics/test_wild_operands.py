@@ -65,6 +65,7 @@ def _some(form: Form, draw: random.Random) -> tuple[Binding, str]:
     return binding, f"{str(instruction).rstrip(';')};"
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_wild_operands(chapter: str) -> None:
     for form in all_forms():

@@ -38,6 +38,7 @@ def ranks(found: Any) -> dict[int, str]:
     return {int(row["configuration"].split("=")[1]): row["reason"] for row in found.rows()}
 
 
+@pytest.mark.full
 def test_the_fastest_prediction_is_chosen_and_its_interval_is_said() -> None:
     tuned = pyptx.autotune("times", [20, 2, 80])(build_copies)()
     with pytest.warns(pyptx.PyptxWarning) as seen:

@@ -147,6 +147,7 @@ def opcode(text: str) -> str:
     return text.split()[text.startswith("@")].split(".")[0].rstrip(";")
 
 
+@pytest.mark.full
 def test_a_large_kernel_of_equal_parts() -> None:
     """The body many times over: nothing is unique, and one edit is one difference all the same."""
     (function,) = gemm().functions
