@@ -17,7 +17,7 @@ from pyptx.toolchain import Tool
 
 from .loading import load_example
 
-pytestmark = pytest.mark.one_in(5)
+pytestmark = pytest.mark.one_in(8)
 
 gemm = load_example("blackwell/gemm_highperf_blackwell.py")
 EVERY = "every schedule"

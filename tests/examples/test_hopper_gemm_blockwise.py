@@ -31,6 +31,7 @@ def _wrong(shape: Shape, chosen: dict[str, Any], schedule: str = "eager", any_m:
     return "" if error <= 1 else f"{error} times the bound"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("shape", "chosen"),

@@ -56,6 +56,7 @@ FAST = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(("shape", "chosen"), FAST)
 def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
