@@ -50,8 +50,11 @@ def chosen(words: list[str]) -> list[Row]:
 def kernels(group: str = "", candidates: int = 0) -> list[object]:
     """Return every kernel of a group with its sizes, for ``pyptx build``; 1: the candidates as well."""
     rows = chosen([group] if group else [])
-    rows += [row.under("sustained") for row in rows if row.lasting is not None]
-    return [each for row in rows for each in kernels_of(row, bool(candidates))]
+    lasting = (row.under("sustained") for row in rows if row.lasting is not None)
+    return [
+        *(each for row in rows for each in kernels_of(row, bool(candidates))),
+        *(each for row in lasting for each in kernels_of(row)),
+    ]
 
 
 def main() -> None:

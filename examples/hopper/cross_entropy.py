@@ -49,7 +49,6 @@ import cross_entropy_wide as wide
 import rows_harness as harness
 from rows_harness import hopper, type_of
 
-LN_2 = 0.6931471805599453
 GRADIENTS = ("in place", "output", None)
 #: Bytes of a row that a CTA keeps in registers, with the exponentials in f32; elements of an odd width.
 CTA_BYTES, CTA_ODD_ELEMENTS = 64 * 1024, 12 * 1024
@@ -133,7 +132,7 @@ def build_cross_entropy(V, *, dtype=bf16, gradient="in place", ignore_index=-100
             )
             logarithm = reg.scalar(f32)
             ptx.inst.lg2.approx.ftz.f32(logarithm, total)
-            ptx.inst.fma.rn.f32(logarithm, logarithm, LN_2, maximum)
+            ptx.inst.fma.rn.f32(logarithm, logarithm, wide.LN_2, maximum)
             row.store(lse, logarithm)
             value = logarithm - logit
             ptx.inst.selp.f32(value, value, float("nan"), wanted < V)

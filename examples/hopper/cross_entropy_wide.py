@@ -23,7 +23,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyptx import (
-    Reg,
     Scalar,
     ScalarType,
     SpecError,
@@ -125,15 +124,6 @@ class Team(kit.RowTeam):
 
     def sync(self):
         ptx.bar.sync(1, self.size)
-
-
-def address(tile, row, column=0):
-    """Compute the address of an element, whose column may be a register."""
-    place = reg.scalar(u64)
-    ptx.inst.mad.wide.u32(place, row, tile.extent(1) * tile.dtype.nbytes, tile.ptr)
-    if isinstance(column, Reg):
-        ptx.inst.mad.wide.u32(place, column, tile.dtype.nbytes, place)
-    return place
 
 
 class Passes:
@@ -278,7 +268,7 @@ def build_wide(
             producer.advance()
 
         with ptx.for_(first, X.extent(0), ctas) as row:
-            source = address(X, row)
+            source = X.at(row, 0).base
             with ptx.for_(0, sizes.count - 1):
                 part(sizes.each)
                 source += sizes.each
@@ -307,7 +297,7 @@ def build_wide(
         counts, known = wanted != ignore_index & 0xFFFFFFFF, wanted < V
         # The thread that has the target's piece takes its logit, and stores its gradient last.
         mine = known & ((wanted // sizes.vector) % threads == team.lane)
-        (logit,) = kit.to_f32(kit.load_words(ptx.addr(address(X, row, wanted)), 1, dtype, inside=mine), dtype)
+        (logit,) = kit.to_f32(kit.load_words(X.at(row, wanted), 1, dtype, inside=mine), dtype)
         kept = passes.first(gradient is None)
         highest = team.reduce(passes.maximum, "max")
         total = passes.total * kit.exponential(passes.maximum, highest)
@@ -336,9 +326,9 @@ def build_wide(
                 ptx.inst.selp.b32(word, word, 0, counts)
             return results
 
-        passes.second(kept, address(out, row), change)
+        passes.second(kept, out.at(row, 0).base, change)
         words = kit.from_f32([kit.exponential(logit, highest) * scale - factor], dtype)
-        place = ptx.addr(address(out, row, wanted))
+        place = out.at(row, wanted)
         kit.store_words(place, words, nbytes=dtype.nbytes, inside=mine & counts)
 
     numbers, rows = (Tile("M", f32), Tile("M", f32)), Tile("M", V, dtype)

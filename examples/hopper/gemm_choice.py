@@ -21,10 +21,11 @@ first, with what bounds each, for a comparison with a search on silicon.  The mo
   weighs more where a product runs again and again than in a burst.
 
 The constants are published or measured ones of an H200; the weights of a burst and the exchange of ``split``
-were fitted to 12 shapes with 4 to 24 choices each, of which the choice costs at most 0.4% over the best; the
-weights under load that lasts to 15 choices of four squares, which they predict within 2%. What
-a cluster costs is from one shape, 64 x 6144 x 4096: tiles of 64 x 64 take 23.3 us without clusters, 24.6 in
-clusters of two and 25.3 of four, and 64 x 96 split over two CTAs, which share no operand, 23.3.
+were fitted to 12 shapes with 4 to 24 choices each, of which the choice costs at most 0.4% over the best, and
+``PINGPONG`` to four squares more; the weights under load that lasts to 15 choices of four squares, which they
+predict within 2%. What a cluster costs is from one shape, 64 x 6144 x 4096: tiles of 64 x 64 take 23.3 us
+without clusters, 24.6 in clusters of two and 25.3 of four, and 64 x 96 split over two CTAs, which share no
+operand, 23.3.
 """
 
 from __future__ import annotations

@@ -52,9 +52,7 @@ RING = {"design": "ring", "threads": 256, "ctas": 264, "stages": 4, "store": "bu
 
 def sizes(N, dtype, tuning, inputs=1):
     """Return the options of the plan: the caller's, or else those that were fastest: in f32 one-row CTAs."""
-    if tuning == {"queue": True} and dtype is not f32:
-        tuning = {**queued(dtype, tuning), "prefetch": 33}
-    tuning = queued(dtype, tuning)
+    tuning = queued(dtype, tuning, **({} if dtype is f32 else {"prefetch": 33}))
     prefer = one_row_ahead(N, dtype) if dtype is f32 else RING
     return {"held": 2 * dtype.nbytes // inputs, **(tuning or {"prefer": prefer})}
 

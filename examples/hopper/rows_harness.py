@@ -72,6 +72,9 @@ def type_of(array):
     return next(dtype for dtype in (f32, f16, bf16) if array.dtype == dtype.dtype)
 
 
-def queued(dtype, tuning):
-    """Return the caller's options of a norm's plan; of one that asks for a queue alone, with its sizes."""
-    return {**QUEUED[dtype.nbytes], **tuning} if tuning == {"queue": True} else tuning
+def queued(dtype, tuning, **own):
+    """Return the caller's options of a norm's plan; of one that asks for a queue alone, with its sizes.
+
+    ``own`` are sizes that this norm has instead of those of all norms.
+    """
+    return {**QUEUED[dtype.nbytes], **own, **tuning} if tuning == {"queue": True} else tuning

@@ -85,7 +85,8 @@ def calibrate(
     unknown = [each for each in only if each not in known]
     if unknown:
         raise SpecError(
-            f"there is no family {unknown[0]!r} for {device.target}", hint=f"families: {', '.join(families)}"
+            f"there is no family {unknown[0]!r} for {device.target}, and no microbenchmark of that name",
+            hint=f"families: {', '.join(families)}",
         )
     state = _Partial(partial, device, base)
     failed: dict[str, str] = {}
