@@ -6,6 +6,7 @@ elsewhere, or for a text that ptxas refuses for the target of the GPU.
 
 from __future__ import annotations
 
+from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
 from ..core.errors import AssembleError, TargetError, ToolNotFoundError
@@ -33,10 +34,11 @@ Schedule = Literal["ptxas", "default"]
 
 @dataclass(slots=True)
 class _Cost:
-    cycles: float
-    issues: float
-    pauses: float
-    pipes: dict[str, float]
+    cycles: float = 0.0
+    issues: float = 0.0
+    pauses: float = 0.0
+    pipes: dict[str, float] = field(default_factory=dict)
+    behind: dict[int, float] = field(default_factory=dict)
 
 
 class BlockCosts:
@@ -72,21 +74,24 @@ class BlockCosts:
         return found
 
     def _from_machine_code(self, block: CodeBlock) -> _Cost:
-        found = _Cost(0.0, 0.0, 0.0, {})
+        found, issued = _Cost(), {}
         for number in block.statements:
             cost = self._statements.get((block.code.function.name, number))
+            issued[number] = found.cycles
             if cost is not None:
                 found.cycles += cost.cycles
                 found.issues += cost.issues
                 found.pauses += cost.pauses
                 for name, cycles in cost.pipes.items():
                     found.pipes[name] = found.pipes.get(name, 0.0) + cycles
+                issued[number] = found.cycles - cost.stalled
+        found.behind = {number: found.cycles - time for number, time in issued.items()}
         return found
 
     def _default(self, block: CodeBlock) -> _Cost:
         """Return the cost of a block whose instructions are issued as soon as their operands are there."""
         pipes, body = self._pipes, block.code.function.body
-        found = _Cost(0.0, 0.0, 0.0, {})
+        found, issued = _Cost(), {}
         arrives: dict[str, float] = {}
         for number in block.statements:
             instruction = body[number]
@@ -107,8 +112,10 @@ class BlockCosts:
                 late = _PREDICATE - pipes.latency(opcodes[-1]) if opcodes and register.type.bits == 1 else 0.0
                 arrives[register.name] = done + max(0.0, late)
             found.cycles = max(found.cycles, done)
+            issued[number] = done
         found.cycles = max(found.cycles, found.issues, *found.pipes.values())
         found.pauses = found.issues
+        found.behind = {number: found.cycles - time for number, time in issued.items()}
         return found
 
 

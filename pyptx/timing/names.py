@@ -40,6 +40,8 @@ COMMON: dict[str, tuple[str, str]] = {
     "alu.latency_clk": ("clk", "integer instruction to a dependent one"),
     "mufu.lanes_per_clk": ("lanes/clk/SM", "ex2, rcp, rsqrt and their like"),
     "mufu.latency_clk": ("clk", "such an instruction to a dependent one"),
+    "mufu.read_clk": ("clk", "such an instruction to one that may overwrite its operand"),
+    "lsu.read_clk": ("clk", "load, store or shuffle to an instruction that may overwrite its operands"),
     "cvt.lanes_per_clk": ("lanes/clk/SM", "conversions, packed ones count once"),
     "fp64.lanes_per_clk": ("lanes/clk/SM", "f64 multiply-adds"),
     "shfl.lanes_per_clk": ("lanes/clk/SM", "shuffles"),
@@ -189,6 +191,10 @@ WGMMA: dict[str, tuple[str, str]] = {
         "share of their rate that products of normally distributed numbers keep; zeros keep all",
     ),
     "wgmma.refill_clk": ("clk", "more for the first product of a warpgroup that has none in flight"),
+    "wgmma.fma_share": ("1", "more that an f32 multiply-add takes beside products, of its time"),
+    "wgmma.alu_share": ("1", "the same of integer instructions and conversions"),
+    "wgmma.mufu_share": ("1", "the same of ex2, rcp and their like"),
+    "wgmma.others_clk": ("clk", "what any other instruction takes of the pipe of these, beside products"),
     "wgmma.issue_clk": ("clk", "between two wgmma that a warpgroup issues"),
 }
 

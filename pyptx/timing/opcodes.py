@@ -33,6 +33,8 @@ class OpcodeClass:
         pipe: the pipe of an SM sub-partition that they occupy; empty for none beside the issue slot.
         lanes: the constant with the lanes that all pipes of an SM take in a cycle.
         latency: the constant with the cycles until a barrier signals the result.
+        reads: the constant with the cycles until a barrier signals that the operands have been read, after
+            which another instruction may write their registers; empty for none.
         elsewhere: whether the timed machine models the wait for the result, so that it takes no time here.
         holds: the constant with the cycles for which the warp issues nothing else; empty for none.
         passes: how often the instruction goes through its pipe.
@@ -41,6 +43,7 @@ class OpcodeClass:
     pipe: str = ""
     lanes: str = ""
     latency: str = "mufu.latency_clk"
+    reads: str = "lsu.read_clk"
     elsewhere: bool = False
     holds: str = ""
     passes: float = 1.0
@@ -53,7 +56,7 @@ _KINDS = {
     # Half of the FMA pipe multiplies integers.
     "imad": OpcodeClass("fma", "alu.lanes_per_clk", "alu.latency_clk"),
     "alu": OpcodeClass("alu", "alu.lanes_per_clk", "alu.latency_clk"),
-    "mufu": OpcodeClass("mufu", "mufu.lanes_per_clk", "mufu.latency_clk"),
+    "mufu": OpcodeClass("mufu", "mufu.lanes_per_clk", "mufu.latency_clk", "mufu.read_clk"),
     "cvt": OpcodeClass("cvt", "cvt.lanes_per_clk", "mufu.latency_clk"),
     "fp64": OpcodeClass("fp64", "fp64.lanes_per_clk"),
     "shfl": OpcodeClass("shfl", "shfl.lanes_per_clk", "shfl.latency_clk"),
@@ -63,6 +66,7 @@ _KINDS = {
     "local": OpcodeClass(latency="ldg.latency_l1_clk"),
     "control": OpcodeClass(latency="alu.latency_clk"),
     "elsewhere": OpcodeClass(elsewhere=True),
+    "engine": OpcodeClass(reads="", elsewhere=True),
     "tensor": OpcodeClass("hmma", latency="shfl.latency_clk"),
     "texture": OpcodeClass(latency="l2.latency_clk"),
     "syncs": OpcodeClass(latency="mbarrier.arrive_clk"),
@@ -96,8 +100,8 @@ local: LDL
 control: BPT BRA BREAK BRX BRXU BSSY BSYNC CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL NANOSLEEP NOP PREEXIT
     RET YIELD DEPBAR LDGDEPBAR ACQBULK ACQSHMINIT STL UCGABAR_ARV UCGABAR_WAIT WARPGROUP WARPGROUPSET
     USETSHMSZ ERRBAR CGAERRBAR CCTL CCTLL CCTLT
-elsewhere: BAR LD LDG LDGMC LDGSTS LDS LDSM STSM ST STG STS STAS ATOM ATOMG ATOMS RED REDG REDAS UREDGR
-    USTGR UBLKCP UBLKPF UBLKRED UTMACCTL UTMACMDFLUSH UTMALDG UTMALST UTMAPF UTMAREDG UTMASTG
+elsewhere: LD LDG LDGMC LDGSTS LDS LDSM STSM ST STG STS STAS ATOM ATOMG ATOMS RED REDG REDAS UREDGR USTGR
+engine: BAR UBLKCP UBLKPF UBLKRED UTMACCTL UTMACMDFLUSH UTMALDG UTMALST UTMAPF UTMAREDG UTMASTG
     UGETNEXTWORKID UMEMSETS UTCATOMSWS UTCBAR UTCCP UTCHMMA UTCIMMA UTCMXQMMA UTCOMMA UTCQMMA UTCSHIFT
     LDTM STTM LDT STT BGMMA HGMMA IGMMA QGMMA
 tensor: HMMA IMMA DMMA BMMA QMMA OMMA
@@ -211,6 +215,11 @@ class Pipes:
         """Return the cycles from the issue of an instruction to the signal of its barrier."""
         kind = class_of(opcode)
         return 0.0 if kind.elsewhere or not kind.latency else self._gpu.value(kind.latency)
+
+    def reading(self, opcode: str) -> float:
+        """Return the cycles from the issue of an instruction to the signal that its operands are read."""
+        kind = class_of(opcode)
+        return self._gpu.value(kind.reads) if kind.reads else 0.0
 
     def held(self, opcode: str) -> float:
         """Return the cycles for which the warp issues nothing else, beyond the stall in the code."""

@@ -28,7 +28,7 @@ from ..clock.placement import Placement, confine, place
 from ..clock.sharing import sweeps_of
 from ..clock.stalls import Place, Stall
 from ..clock.steady import Period, find_period
-from ..clock.traffic import Traffic, merged_of, traffic_of
+from ..clock.traffic import Traffic, equal_of, merged_of, traffic_of
 from ..clock.units import Contention, L2State
 from ..engine.work import Copy
 from ..threads.warp import Split
@@ -160,7 +160,7 @@ class LaunchTimer:
         first.grids[0].waiting = range(self._placement.positions)
         first.run()
         self._first, self._starters = first.loads, first.loading
-        self._merged = merged_of(first.loads, first.loaders)
+        self._merged, self._equal = merged_of(first.loads, first.loaders), equal_of(first.loads)
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
         # Which arrays the launch stores is not known yet.
         self._expected = self._traffic(((load, 1.0) for load in first.loads), self._sizes)
@@ -194,6 +194,7 @@ class LaunchTimer:
             probe=probe,
             enough=enough,
             started=self._began,
+            together=1 if probe is not None else self._placement.together * self._placement.size,
         )
 
     def _contention(self, *, rested: bool) -> Contention:
@@ -205,6 +206,7 @@ class LaunchTimer:
             rested=rested,
             l2=self._l2,
             kept=self._expected.kept,
+            equal=self._equal,
         )
 
     def _traffic(

@@ -1,8 +1,8 @@
 """What the accesses of threads to memory cost, and which registers wait for them.
 
 A warp goes on behind a load and waits where an instruction reads the loaded register: before the access of a
-block that this instruction belongs to, or behind it. Accesses to global
-memory move sectors of 32 bytes, and L1 looks up each line of 128 bytes that a warp's access touches. Accesses
+block that this instruction belongs to, or behind it. Accesses to global memory move sectors of 32 bytes, and
+L1 looks up each line of 128 bytes that a warp's access touches; lines that it holds come from there. Accesses
 to shared memory take as many cycles as the bank with the most words has words.
 """
 
@@ -12,19 +12,22 @@ from collections.abc import Callable, Collection, Mapping
 from functools import cache
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...core.records import dataclass
 from ...flow import accesses
 from ..code.function import CodeBlock
 from ..code.semantic import Op
 from ..engine.work import Copy
-from ..memory.access import Access, AccessKind, StateSpace
+from ..memory.access import Access, AccessKind, MemoryOrder, StateSpace
 from ..threads.warp import Split, Warp
+from .l1 import L1, LINE
 from .units import SECTOR, Units
 
 __all__ = ["ThreadAccesses"]
 
-_LINE = 128
+#: What a load from global memory says if it does not take what L1 holds.
+_PAST_L1 = frozenset({"cg", "cv", "L1::no_allocate"})
 _BANKS, _WORD = 32, 4
 
 
@@ -37,6 +40,8 @@ class ThreadAccesses:
     def __init__(self, moved: Callable[[Split, Copy], None]) -> None:
         self._now: list[Access] = []
         self._moved = moved
+        #: L1 of each multiprocessor, by its number.
+        self._caches: dict[int, L1] = {}
         #: For each warp, when the value of a register arrives that a load has not written yet.
         self._arriving: dict[Warp, dict[str, float]] = {}
 
@@ -86,14 +91,19 @@ class ThreadAccesses:
                 # The latency is that of an access without conflicts, which takes one cycle.
                 done = left - 1 + units.figures.shared_latency
             else:
-                sectors, lines = _parts(access, SECTOR), _parts(access, _LINE)
-                nbytes, reads = SECTOR * sectors, access.kind is AccessKind.READ
+                sectors, touched = _parts(access, SECTOR), _touched(access, LINE)
+                nbytes, reads, lines = SECTOR * sectors, access.kind is AccessKind.READ, len(touched)
                 if access.kind is AccessKind.WRITE:
                     whole = _filled(access)
                     left = max(left, units.pass_on(time, lines, whole, sectors - whole))
                 else:
                     left = max(left, units.look_up(time, lines))
-                done = units.access_global(left, nbytes, loads=reads)
+                missed, fresh = self._missed(s, access, touched.tolist()) if reads else (lines, True)
+                nbytes = nbytes * missed // lines
+                if not missed:
+                    arrives = max(arrives, left + units.figures.load_l1_latency)
+                    continue
+                done = units.access_global(left, nbytes, loads=reads, fresh=fresh)
                 place = int(access.footprint.starts[0]), nbytes
                 self._moved(s, Copy(nbytes, 1, (access.segment.base, place), (), loads=reads))
             if access.kind is not AccessKind.WRITE:
@@ -103,6 +113,18 @@ class ThreadAccesses:
             if loaded:
                 self._arriving.setdefault(s.warp, {}).update(dict.fromkeys(loaded, arrives))
         return left
+
+    def _missed(self, s: Split, access: Access, lines: list[int]) -> tuple[int, bool]:
+        """Return how many lines of a load L1 does not hold, and whether one of them is read here first."""
+        where = s.warp.cta.multiprocessor
+        cache = self._caches.get(where.number)
+        if cache is None:
+            shared = where.held * s.warp.cta.grid.demand.shared
+            cache = self._caches[where.number] = L1(shared)
+        past = s.op is not None and not _PAST_L1.isdisjoint(s.op.chosen.values())
+        if past or access.semantics is not MemoryOrder.WEAK:
+            return len(lines), True
+        return cache.read(lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,11 +173,16 @@ def _accesses_memory(op: Op) -> bool:
 
 def _parts(access: Access, size: int) -> int:
     """Return how many aligned parts of memory of ``size`` bytes an access touches."""
+    return len(_touched(access, size))
+
+
+def _touched(access: Access, size: int) -> NDArray[np.int64]:
+    """Return the numbers of the aligned parts of memory of ``size`` bytes that an access touches."""
     footprint = access.footprint
     base = access.segment.base
     first = (base + footprint.starts) // size
     last = (base + footprint.starts + footprint.size - 1) // size
-    return len(np.union1d(first, last))
+    return np.union1d(first, last)
 
 
 def _filled(access: Access) -> int:

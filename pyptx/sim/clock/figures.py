@@ -9,6 +9,7 @@ from __future__ import annotations
 from ...timing.constants import Gpu
 from ...timing.tensor import mma_interval, mma_latency, wgmma_interval, wgmma_latency
 from ..engine.work import Product
+from .beside import Beside
 
 __all__ = ["WARPGROUP", "WARP_ROWS", "Figures"]
 
@@ -50,11 +51,12 @@ class Figures:
         bank: cycles of a bank of shared memory for a word.
         shared_latency: of a load from shared memory; ``lookup``: of L1 for a line that an access touches.
         whole_sector, part_sector: time of a sector that a store fills, and of one that it writes in part.
-        load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
+        load_l1_latency, load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
         wake: from a completed phase to the next instruction of a waiting warp.
         arrive: until an arrival counts.
         start: from the launch to the first instruction; ``finish``: from the last one to the event behind.
         refill: of the first product of a warpgroup that has none in flight.
+        beside: what products take from the code of threads; None for nothing.
         burst: what products in a row take beyond their intervals and the latency of one.
         turnaround: from the end of a CTA to the first instruction of the next one in its place.
     """
@@ -89,6 +91,7 @@ class Figures:
         self.whole_sector = 1 / value("stg.sectors_per_clk")
         self.part_sector = 1 / value("stg.partial_sectors_per_clk")
         # These two were measured at the maximum clock.
+        self.load_l1_latency = value("ldg.latency_l1_clk")
         self.load_l2_latency = value("l2.latency_clk") / maximum * ghz
         self.load_memory_latency = value("ldg.latency_hbm_clk") / maximum * ghz
         self.wake = value("mbarrier.wake_clk") - value("mbarrier.visible_clk") + value("mbarrier.test_clk")
@@ -99,6 +102,7 @@ class Figures:
         self.start = value("launch.ns") * ghz
         self.finish = value("launch.event_ns") * ghz
         self.turnaround = value("cta.turnaround_ns") * ghz
+        self.beside = Beside.of(gpu)
         self._products: dict[Product, tuple[float, float]] = {}
         self.cancel = self.allocate = self.burst = self.tensor_latency = self.tensor_copy = 0.0
         self.tensor_load = self.tensor_store = 1.0

@@ -84,7 +84,7 @@ class _Freed(Figures):
 
     def _free_latencies(self) -> None:
         self.l2_latency = self.memory_latency = self.store_latency = self.store_read = 0.0
-        self.load_l2_latency = self.load_memory_latency = self.shared_latency = 0.0
+        self.load_l1_latency = self.load_l2_latency = self.load_memory_latency = self.shared_latency = 0.0
         self.wake = self.arrive = self.test = self.barrier = self.cluster_barrier = 0.0
         self.cancel = self.allocate = self.tensor_latency = 0.0
 
@@ -110,6 +110,7 @@ class _Cost:
     issues: float
     pauses: float
     pipes: Mapping[str, float]
+    behind: Mapping[int, float]
 
 
 def costs_without(costs: Costs, unit: str | None) -> Costs:
@@ -124,7 +125,7 @@ def costs_without(costs: Costs, unit: str | None) -> Costs:
         if unit not in found.pipes:
             return found
         left = {name: cycles for name, cycles in found.pipes.items() if name != unit}
-        return _Cost(found.cycles, found.issues, found.pauses, left)
+        return _Cost(found.cycles, found.issues, found.pauses, left, found.behind)
 
     return cost
 
@@ -132,4 +133,4 @@ def costs_without(costs: Costs, unit: str | None) -> Costs:
 def _nothing(block: CodeBlock) -> BlockCost:
     # In a loop time must go on: what the loop polls may change later.
     again = block.taken is not None and block.taken <= block.index
-    return _Cost(float(again), 0.0, 0.0, {})
+    return _Cost(float(again), 0.0, 0.0, {}, {})

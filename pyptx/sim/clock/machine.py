@@ -56,6 +56,10 @@ class BlockCost(Protocol):
     def pipes(self) -> Mapping[str, float]:
         """Cycles of each pipe of the scheduler's part of the multiprocessor."""
 
+    @property
+    def behind(self) -> Mapping[int, float]:
+        """For each statement, cycles from the end of its issue to that of the block."""
+
 
 #: The cost of a block of code.
 Costs = Callable[[CodeBlock], BlockCost]
@@ -63,6 +67,8 @@ Costs = Callable[[CodeBlock], BlockCost]
 #: Chapters of the instruction table of which only the forms of ``_LOUD`` end waits that must be polled.
 _QUIET = frozenset({"bulk_copy", "data_movement", "mbarrier", "tcgen05_mma", "tensor_copy", "wgmma"})
 _LOUD = frozenset({"wgmma.commit_group"})
+#: From how many CTAs on that ask for the same bytes one of them is taken for the first.
+_SHARED = 4.0
 #: Events between two questions whether the run may end.
 _ASKED = 2048
 #: Kinds of groups of operations that write registers.
@@ -103,6 +109,7 @@ class TimedMachine(Machine):
         contention: what the other multiprocessors of the chip leave.
         probe: loads of a CTA after which its threads stop; None for a whole run.
         enough: asked now and then; True ends the run.
+        together: CTAs of a wave that run here.
     """
 
     def __init__(
@@ -116,8 +123,10 @@ class TimedMachine(Machine):
         probe: int | None = None,
         enough: Callable[[TimedMachine], bool] | None = None,
         started: float | None = None,
+        together: int = 1,
     ) -> None:
         super().__init__(target, Timed(), limits, started=started)
+        self._together = together
         self.figures, self._costs = figures, costs
         self._contention, self._probe, self._enough = contention, probe, enough
         #: Stores to global memory: when, how many bytes, and into what.
@@ -127,7 +136,9 @@ class TimedMachine(Machine):
         #: At each store: when it was issued, and the operations and the number of loads until then.
         self.work_done: list[tuple[float, int, int]] = []
         self._loaded: dict[tuple[int, int], int] = {}
-        self._begun: dict[tuple[int, int], None] = {}
+        self._begun: dict[tuple[int, int], int] = {}
+        #: When a CTA of a wave has issued its nth load first, by the number of the wave and n.
+        self._first_asked: dict[tuple[int, int], float] = {}
         self._used: set[int] = set()
         self._starts: dict[tuple[int, int], float] = {}
         #: The time of the event that happens now.
@@ -154,6 +165,8 @@ class TimedMachine(Machine):
         self._places: dict[tuple[int, int], list[Multiprocessor]] = {}
         self._parked_since: dict[Split, float] = {}
         self._running: Split | None = None
+        #: For each statement of the running block, how long before its end it is issued.
+        self._behind: Mapping[int, float] = {}
         #: Extra time after which a split that is woken goes on.
         self._latency = 0.0
         #: True if the last event may have ended a wait that must be polled.
@@ -276,7 +289,7 @@ class TimedMachine(Machine):
         base = self._through if self._running is not None else self.now
         cta = s.warp.cta
         if cta.key not in self._begun:
-            self._begun[cta.key] = None
+            self._begun[cta.key] = len(self._begun)
             if cta.multiprocessor.number in self._used and self.now > self.figures.start:
                 self._starts[cta.key] = base + self.figures.turnaround
             self._used.add(cta.multiprocessor.number)
@@ -365,6 +378,7 @@ class TimedMachine(Machine):
         issued = units.issue(
             s.warp,
             s.warp.index % self.figures.schedulers,
+            self._through,
             begun,
             cost.cycles,
             cost.issues,
@@ -378,6 +392,7 @@ class TimedMachine(Machine):
         if self.block_began > begun:
             self._hold(s, block, Cause.ISSUE, begun, self.block_began)
         self._through = issued
+        self._behind = cost.behind
         following = super().run_block(s, block)
         if self._counters.pending:
             self._counters.advance()
@@ -475,14 +490,23 @@ class TimedMachine(Machine):
         """Give each step that can happen its time. The others get one when the steps before them happen."""
         if steps and self._running is not None and steps[0].operation.group in _IN_REGISTERS:
             self._unknown.require(self._running)
+        time = self._issue_time()
         for step in steps:
             if step.done:
                 continue
             if step.ready:
-                self._set_due(step, self._through if self._running is not None else self.now)
+                self._set_due(step, time)
             else:
                 for earlier in step.after:
                     self._after.setdefault(earlier, []).append(step)
+
+    def _issue_time(self) -> float:
+        """Return when the instruction that runs has been issued, or the time of the event that happens."""
+        s = self._running
+        if s is None:
+            return self.now
+        behind = self._behind.get(s.op.statement, 0.0) if s.op is not None else 0.0
+        return max(self.now, self._through - behind)
 
     def _set_due(self, step: Step, time: float) -> None:
         work = step.operation.work
@@ -543,7 +567,7 @@ class TimedMachine(Machine):
                 return done
             if kind is StepKind.READ:
                 self._note_load(operation.cta_key, work)
-                arrives = units.load(time, work)
+                arrives = units.load(time, work, self._asked(operation.cta_key, time))
                 operation.observed = Passage(time, *units.served)
                 return arrives
             if kind is StepKind.WRITE and len(work.targets) > 1:
@@ -565,6 +589,17 @@ class TimedMachine(Machine):
         if kind is StepKind.CANCEL:
             return time + figures.cancel
         return time
+
+    def _asked(self, cta: tuple[int, int], time: float) -> float:
+        """Return when the first CTA has asked for the bytes of the load that a CTA issues.
+
+        Where CTAs all over the chip share what they load, each of those that are resident together has some
+        like it elsewhere. So what the first of them asks for with its nth load, the others find on its way.
+        """
+        if self._contention.equal < _SHARED:
+            return time
+        wave = self._begun[cta] // self._together
+        return self._first_asked.setdefault((wave, self._loaded[cta]), time)
 
     def _receive(self, time: float, copy: Copy, operation: AsyncOperation) -> float:
         """Return when the next target of a multicast has its bytes."""
@@ -629,7 +664,9 @@ class TimedMachine(Machine):
         if self._multiplying.get(group, 0.0) <= time:
             interval += self.figures.refill
         begun = max(time, units.tensor.free)
-        read = units.tensor.serve(units.multiply_from(begun, interval), interval)
+        begun = units.multiply_from(begun, interval)
+        read = units.tensor.serve(begun, interval)
+        units.duty.work(begun, read)
         units.read_operands(WARPGROUP * work.operand_bytes, interval)
         self._multiplying[group] = read
         for quarter, issued in quarters:

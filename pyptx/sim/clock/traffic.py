@@ -20,7 +20,7 @@ from ...core.records import dataclass
 from ..engine.work import Copy
 from .placement import Placement
 
-__all__ = ["Traffic", "merged_of", "traffic_of"]
+__all__ = ["Traffic", "equal_of", "merged_of", "traffic_of"]
 
 #: Rounds in which what a cache loses settles.
 _ROUNDS = 60
@@ -178,6 +178,12 @@ def _lost(passed: float) -> float:
     for _ in range(_ROUNDS):
         lost = 1.0 - math.exp(-lost * passed)
     return lost
+
+
+def equal_of(loads: Iterable[Copy]) -> float:
+    """Return how often the bytes of some loads are asked for, on average."""
+    shared = _shared(loads, lambda copy: 0)
+    return 1 / shared[0].once if shared and shared[0].unique else 1.0
 
 
 def merged_of(loads: Sequence[Copy], loaders: Sequence[int]) -> float:

@@ -8,8 +8,10 @@ from typing import Literal
 
 from ...core.records import dataclass
 from ..engine.work import Copy
+from .beside import Duty
 from .figures import Figures
-from .servers import Server, Share, Slots
+from .scheduler import ISSUE, Request, Scheduler
+from .servers import Server, Share
 
 __all__ = ["SECTOR", "Contention", "L2State", "Units"]
 
@@ -35,6 +37,7 @@ class Contention:
         rested: True if the chip has been idle before the launch.
         l2: what L2 holds before the launch (:data:`L2State`).
         kept: share of its arrays that L2 holds before the launch.
+        equal: how many CTAs of a wave ask for the same bytes, on average.
     """
 
     sharers: int
@@ -43,6 +46,7 @@ class Contention:
     rested: bool = True
     l2: L2State = "rotating"
     kept: float = 0.0
+    equal: float = 1.0
 
 
 class Units:
@@ -58,9 +62,8 @@ class Units:
         self.figures, self._missing = figures, contention.missing
         # L2 answers equal requests of the two multiprocessors of a TPC once, and their link carries it.
         self._own = 1 - contention.merged / 2
-        self.schedulers = [Slots() for _ in range(figures.schedulers)]
-        self.pipes: dict[tuple[str, int], Slots] = {}
-        self.tensor, self._operands = Server(), 0.0
+        self.schedulers = [Scheduler() for _ in range(figures.schedulers)]
+        self.tensor, self._operands, self.duty = Server(), 0.0, Duty()
         self._ramp_end = figures.start + figures.ramp if contention.rested else 0.0
         limit = figures.ramp_limit(sharers)
         self._ramp = Share(limit, figures.credit, figures.start)
@@ -86,7 +89,7 @@ class Units:
     def busy(self) -> dict[str, float]:
         """Return for how many cycles each unit has worked; of equal units, the busiest one."""
         found = {
-            "issue": max(each.busy for each in self.schedulers),
+            ISSUE: 0.0,
             "tensor": self.tensor.busy,
             # How long the products of the time after idle time take at the limited rate.
             "ramp": self._ramp.busy,
@@ -99,33 +102,31 @@ class Units:
             "fabric": self.fabric.busy,
             "HBM": self.memory.busy,
         }
-        for (name, _), pipe in self.pipes.items():
-            found[str(name)] = max(found.get(str(name), 0.0), pipe.busy)
+        for scheduler in self.schedulers:
+            for name, cycles in scheduler.busy.items():
+                found[name] = max(found.get(name, 0.0), cycles)
         return found
 
     def issue(
         self,
         warp: object,
         partition: int,
+        now: float,
         time: float,
         cycles: float,
         issues: float,
         pipes: Mapping[str, float],
         pauses: float,
     ) -> float:
-        """Return when a ``warp`` that can issue at ``time`` is through a block of code.
+        """Return when a ``warp`` that comes ``now`` and can issue at ``time`` is through a block of code.
 
         Behind ``pauses`` of the issues another warp that is ready goes on.
         """
-        scheduler = self.schedulers[partition]
-        end = max(time + cycles, scheduler.take(warp, time, issues, issues / (pauses + 1)))
-        for name, duration in pipes.items():
-            key = name, partition
-            pipe = self.pipes.get(key)
-            if pipe is None:
-                pipe = self.pipes[key] = Slots()
-            end = max(end, pipe.take(warp, time, duration, duration / (pauses + 1)))
-        return end
+        beside, disturbed = self.figures.beside, 0.0
+        if beside is not None:
+            cycles, pipes, disturbed = beside.stretched(self.duty.at(time), cycles, issues, pipes)
+        request = Request(cycles, issues, pipes, issues / (pauses + 1), disturbed)
+        return self.schedulers[partition].take(warp, now, time, request)
 
     def multiply_from(self, time: float, duration: float) -> float:
         """Return from when on the tensor core, free at ``time``, may work for ``duration``."""
@@ -142,8 +143,11 @@ class Units:
         split = max(0.0, copy.lines - rows)
         return max(figures.copy_issue, (rows + split * (figures.split_row - 1)) * figures.copy_row)
 
-    def load(self, time: float, copy: Copy) -> float:
-        """Return when the bytes of a load are in the multiprocessor that issued it."""
+    def load(self, time: float, copy: Copy, asked: float | None = None) -> float:
+        """Return when the bytes of a load are in the multiprocessor that issued it.
+
+        Memory has been asked for them since ``asked``, perhaps by another CTA, or is asked now.
+        """
         figures = self.figures
         answered = copy.nbytes * self._own
         passed = [
@@ -155,7 +159,8 @@ class Units:
         latency = figures.l2_latency
         if self._missing:
             passed.append((self._fetch(time, copy.nbytes * self._missing), "HBM"))
-            latency = figures.memory_latency
+            known = 0.0 if asked is None else time - asked
+            latency = max(latency, figures.memory_latency - known)
         self.served = max(passed)
         return self.served[0] + latency - figures.wake
 
@@ -213,14 +218,17 @@ class Units:
         self.lookups.free = max(self.lookups.serve(time, taken), self.entry.serve(time, nbytes))
         return self.lookups.free
 
-    def access_global(self, time: float, nbytes: float, *, loads: bool) -> float:
-        """Return when the bytes of an access are in registers, or in L2."""
+    def access_global(self, time: float, nbytes: float, *, loads: bool, fresh: bool = True) -> float:
+        """Return when the bytes of an access are in registers, or in L2.
+
+        Those that are not ``fresh`` have been read before, and L2 has them.
+        """
         figures = self.figures
         if not loads:
             return self.write(time, nbytes)
         linked, read = self.link.serve(time, nbytes / figures.link), self.l2.serve(time, nbytes)
         arrived = max(linked, read, self.fabric.serve(time, nbytes + self._filled(nbytes)))
-        if not self._missing:
+        if not self._missing or not fresh:
             return arrived + figures.load_l2_latency
         return max(arrived, self._fetch(time, nbytes * self._missing)) + figures.load_memory_latency
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 from ...core.records import dataclass
 from ...ir import Module
 from ...timing.opcodes import Pipes
 from .graph import machine_graph, split_functions
+from .products import locate_products
 from .shares import PtxFlow, shares
 from .statements import StatementCode
 from .warp import issue_costs
@@ -19,15 +22,17 @@ class StatementCost:
 
     Attributes:
         cycles: cycles of the warp alone.
+        stalled: of these, the ones behind the issue of its last instruction.
         issues: machine instructions that are issued.
         pauses: of these, behind how many another warp that is ready goes on.
         pipes: cycles of each pipe of the warp's sub-partition.
     """
 
-    cycles: float
-    issues: float
-    pauses: float
-    pipes: dict[str, float]
+    cycles: float = 0.0
+    stalled: float = 0.0
+    issues: float = 0.0
+    pauses: float = 0.0
+    pipes: dict[str, float] = field(default_factory=dict)
 
 
 def statement_costs(
@@ -43,7 +48,9 @@ def statement_costs(
     flow = PtxFlow(module.functions)
     found: dict[tuple[str, int], StatementCost] = {}
     names = [function.name for function in module.functions]
-    functions = [each for section in code.values() for each in split_functions(section, names)]
+    functions = [
+        each for section in locate_products(code, module).values() for each in split_functions(section, names)
+    ]
     for instructions in functions:
         graph = machine_graph(instructions)
         costs = issue_costs(graph, pipes)
@@ -51,8 +58,9 @@ def statement_costs(
             for cost, share in zip(costs[index], each, strict=True):
                 if share is None:
                     continue
-                total = found.setdefault(share.statement, StatementCost(0.0, 0.0, 0.0, {}))
+                total = found.setdefault(share.statement, StatementCost())
                 total.cycles += cost.cycles * share.part
+                total.stalled = cost.stalled * share.part
                 total.issues += cost.issues * share.part
                 total.pauses += cost.pauses * share.part
                 for name, cycles in cost.pipes.items():

@@ -26,6 +26,7 @@ class IssueCost:
 
     Attributes:
         cycles: from when the warp could issue it, but for barriers and pipes, to when it can issue the next.
+        stalled: of these, the ones behind the issue.
         issues: issue slots.
         pauses: after how many of these the scheduler takes another warp that is ready: the instruction
             yields, or its warp waits.
@@ -33,6 +34,7 @@ class IssueCost:
     """
 
     cycles: float
+    stalled: float
     issues: float
     pauses: float
     pipes: Mapping[str, float]
@@ -67,7 +69,7 @@ def issue_costs(graph: MachineGraph, pipes: Pipes) -> dict[int, tuple[IssueCost,
 
     def routine(first: int) -> IssueCost:
         if first not in routines:
-            routines[first] = IssueCost(0.0, 0.0, 0.0, {})  # a routine that calls itself
+            routines[first] = IssueCost(0.0, 0.0, 0.0, 0.0, {})  # a routine that calls itself
             routines[first] = _routine(graph, first, pipes, routine)
         return routines[first]
 
@@ -104,6 +106,9 @@ def _walk(
         if control.write_barrier is not None:
             done = issued + pipes.latency(opcode)
             barriers[control.write_barrier] = max(done, barriers.get(control.write_barrier, 0.0))
+        if control.read_barrier is not None:
+            done = issued + pipes.reading(opcode)
+            barriers[control.read_barrier] = max(done, barriers.get(control.read_barrier, 0.0))
         following = issued + max(1.0, control.stall, pipes.held(opcode))
         issues, pauses = 1.0, float(control.yields or following > issued + 1 or issued > ready)
         if position in calls:
@@ -111,7 +116,7 @@ def _walk(
             following += called.cycles
             issues, pauses = issues + called.issues, pauses + called.pauses
             occupied = _sum(occupied, called.pipes)
-        costs.append(IssueCost(following - ready, issues, pauses, occupied))
+        costs.append(IssueCost(following - ready, following - issued - 1.0, issues, pauses, occupied))
         ready = following
     return tuple(costs), _Pending(
         {barrier: time - ready for barrier, time in barriers.items() if time > ready},
@@ -142,7 +147,7 @@ def _routine(graph: MachineGraph, first: int, pipes: Pipes, routine: Callable[[i
         for cost in costs:
             cycles, issues, pauses = cycles + cost.cycles, issues + cost.issues, pauses + cost.pauses
             occupied = _sum(occupied, cost.pipes)
-    return IssueCost(cycles, issues, pauses, occupied)
+    return IssueCost(cycles, 0.0, issues, pauses, occupied)
 
 
 def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> Mapping[str, float]:

@@ -16,7 +16,7 @@ from pyptx.timing.tensor import mma_port_bytes
 
 B200 = gpu("b200")
 PRODUCT = Product(rows=128, columns=64, columns_read=32, depth=32, ctas=2, a_in_shared=True, elements=16)
-COST = SimpleNamespace(cycles=9.0, issues=4.0, pauses=0.0, pipes={"fma": 2.0, "mufu": 8.0})
+COST = SimpleNamespace(cycles=9.0, issues=4.0, pauses=0.0, pipes={"fma": 2.0, "mufu": 8.0}, behind={0: 3.0})
 
 
 def changed(unit: str) -> set[str]:

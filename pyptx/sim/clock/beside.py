@@ -1,0 +1,81 @@
+"""What products of ``wgmma`` take from the code of threads: both use the registers of the multiprocessor.
+
+Owns how busy the tensor core has been lately, and what pipes then take. Sums of a ``wgmma`` lie in registers,
+so that while it runs every pipe of threads' code takes longer, and MUFU loses some time to each other
+instruction. Nothing of this holds on GPUs whose tensor core has its own memory.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+
+from ...core.records import dataclass
+from ...timing.constants import Gpu
+
+__all__ = ["MUFU", "Beside", "Duty"]
+
+#: How far back the tensor core's work counts, in cycles: about a round of products of all warpgroups.
+_MEMORY = 1000.0
+#: The pipe that loses time to all other instructions.
+MUFU = "mufu"
+
+
+class Duty:
+    """How busy the tensor core is: the share of its time, of which work long ago counts less."""
+
+    def __init__(self) -> None:
+        self._until, self._share = 0.0, 0.0
+
+    def work(self, begin: float, end: float) -> None:
+        """Note that it works from ``begin`` to ``end``, not before the work noted last."""
+        idle = max(0.0, begin - self._until)
+        self._share *= math.exp(-idle / _MEMORY)
+        self._share = 1 - (1 - self._share) * math.exp(-(end - begin) / _MEMORY)
+        self._until = end
+
+    def at(self, time: float) -> float:
+        """Return the share at a time; work that is known to follow counts as done."""
+        return self._share * math.exp(-max(0.0, time - self._until) / _MEMORY)
+
+
+@dataclass(frozen=True)
+class Beside:
+    """What pipes take more while products run all the time.
+
+    Attributes:
+        more: for each pipe, the share of its time.
+        others: cycles of MUFU that each instruction of another pipe takes.
+        mufu: cycles of MUFU for an instruction of its own.
+    """
+
+    more: Mapping[str, float]
+    others: float
+    mufu: float
+
+    @classmethod
+    def of(cls, gpu: Gpu) -> Beside | None:
+        """Return that of a GPU; None where products take nothing from threads."""
+        if gpu.target != "sm_90a":
+            return None
+        value = gpu.value
+        alu = value("wgmma.alu_share")
+        lanes = value("mufu.lanes_per_clk") / value("sm.schedulers")
+        more = {"fma": value("wgmma.fma_share"), "alu": alu, "cvt": alu, MUFU: value("wgmma.mufu_share")}
+        return cls(more, value("wgmma.others_clk"), 32 / lanes)
+
+    def stretched(
+        self, duty: float, cycles: float, issues: float, pipes: Mapping[str, float]
+    ) -> tuple[float, Mapping[str, float], float]:
+        """Return what a block takes beside products that run a share of the time, its ``duty``.
+
+        Its cycles alone, those of its pipes, and those of MUFU that other warps lose to it, if it needs none.
+        """
+        if duty <= 0:
+            return cycles, pipes, 0.0
+        found = {name: time * (1 + self.more.get(name, 0.0) * duty) for name, time in pipes.items()}
+        longer = max((found[name] - time for name, time in pipes.items()), default=0.0)
+        if MUFU not in pipes or not self.mufu:
+            return cycles + longer, found, issues * self.others * duty
+        found[MUFU] += max(0.0, issues - pipes[MUFU] / self.mufu) * self.others * duty
+        return cycles + longer, found, 0.0

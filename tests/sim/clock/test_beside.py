@@ -1,0 +1,56 @@
+"""What products of wgmma take from the code of threads, by arithmetic, and L1's lines."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from pyptx.sim.clock.beside import Beside, Duty
+from pyptx.sim.clock.l1 import L1
+from pyptx.timing.constants import gpu
+
+H200 = gpu("h200")
+
+
+def test_the_duty_of_the_tensor_core_counts_what_is_long_ago_less() -> None:
+    duty = Duty()
+    assert duty.at(0.0) == 0
+    for n in range(40):
+        duty.work(200.0 * n, 200.0 * n + 150)
+    assert duty.at(8000.0) == pytest.approx(0.75, abs=0.05)
+    assert duty.at(9000.0) == pytest.approx(duty.at(8000.0) / math.e, rel=0.01)
+
+
+def test_what_pipes_take_beside_products() -> None:
+    beside = Beside.of(H200)
+    assert beside is not None
+    assert beside.stretched(0.0, 400.0, 112.0, {"mufu": 256.0}) == (400.0, {"mufu": 256.0}, 0.0)
+    cycles, pipes, disturbed = beside.stretched(0.5, 400.0, 112.0, {"mufu": 256.0, "fma": 64.0})
+    more = 256 * H200.value("wgmma.mufu_share") / 2
+    assert cycles == pytest.approx(400 + more)
+    # 32 of the instructions are for MUFU, and the 80 others take some of its time.
+    assert pipes["mufu"] == pytest.approx(256 + more + 80 * H200.value("wgmma.others_clk") / 2)
+    assert pipes["fma"] == pytest.approx(64 * (1 + H200.value("wgmma.fma_share") / 2))
+    assert disturbed == 0
+    _, _, disturbed = beside.stretched(1.0, 40.0, 30.0, {"alu": 20.0})
+    assert disturbed == pytest.approx(30 * H200.value("wgmma.others_clk"))
+
+
+def test_products_in_tensor_memory_take_nothing_from_threads() -> None:
+    assert Beside.of(gpu("b200")) is None
+
+
+def test_l1_has_what_shared_memory_leaves() -> None:
+    assert L1(0).capacity == 2048
+    assert L1(100 << 10).capacity == 156 * 8
+    assert L1((100 << 10) + 1).capacity == 124 * 8
+    assert L1(228 << 10).capacity == 28 * 8
+
+
+def test_l1_keeps_the_lines_that_were_read_last() -> None:
+    cache = L1(228 << 10)
+    assert cache.read(range(224)) == (224, True)
+    assert cache.read([0, 5]) == (0, False)
+    assert cache.read([224]) == (1, True)  # takes the place of line 1
+    assert cache.read([0, 1]) == (1, False)

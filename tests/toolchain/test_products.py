@@ -1,0 +1,46 @@
+"""Products in the machine code get the statements that they came from."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyptx import Tile, bf16, kernel, ptx, u64
+from pyptx.ir import Instruction
+from pyptx.toolchain.schedule.products import locate_products
+from pyptx.toolchain.schedule.statements import code_of, statement_cubin, statement_of
+from pyptx.tools.calibrate.kernels import cleared
+
+
+@pytest.mark.parametrize("n", [64, 256])
+def test_each_product_has_its_own_statement(n: int) -> None:
+    @kernel(out_specs=(Tile(2, u64),), block=128, arch="sm_90a")
+    def batches(Out):
+        tile_a, tile_b = cleared((64, 64), bf16, 128), cleared((n, 64), bf16, 128)
+        a, b = ptx.wgmma.descriptor(tile_a), ptx.wgmma.descriptor(tile_b)
+        acc = ptx.wgmma.accumulator(n=n)
+        for products in (3, 4):
+            ptx.wgmma.fence()
+            for k in range(products):
+                ptx.wgmma.mma_async(acc, a, b, atype=bf16, scale_d=k > 0)
+            ptx.wgmma.commit_group()
+            ptx.wgmma.wait_group(0)
+        never = ptx.special.nctaid.z() == 0
+        for value in acc:
+            ptx.store(ptx.addr(Out.ptr), value, pred=never)
+
+    module = batches.module()
+    (function,) = module.functions
+    code = locate_products(code_of(statement_cubin(module, "sm_90a", function.name)), module)
+    products = [each for each in code[function.name] if each.opcode.startswith("HGMMA")]
+    located = [statement_of(each) for each in products]
+    assert len(located) == len(set(located)) == 7
+    for statement in located:
+        assert statement is not None
+        instruction = function.body[statement.number]
+        assert isinstance(instruction, Instruction)
+        assert "mma_async" in instruction.modifiers
+    # The stall of a wide product is longer than a control code can say, and its NOP belongs to it, too.
+    stalls = [
+        each for each in code[function.name] if each.opcode == "NOP" and statement_of(each) in set(located)
+    ]
+    assert bool(stalls) == (n == 256)
