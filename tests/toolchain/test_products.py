@@ -18,10 +18,12 @@ def test_each_product_has_its_own_statement(n: int) -> None:
         tile_a, tile_b = cleared((64, 64), bf16, 128), cleared((n, 64), bf16, 128)
         a, b = ptx.wgmma.descriptor(tile_a), ptx.wgmma.descriptor(tile_b)
         acc = ptx.wgmma.accumulator(n=n)
+        for register in acc:
+            ptx.inst.mov.b32(register, 0)
         for products in (3, 4):
             ptx.wgmma.fence()
-            for k in range(products):
-                ptx.wgmma.mma_async(acc, a, b, atype=bf16, scale_d=k > 0)
+            for _ in range(products):
+                ptx.wgmma.mma_async(acc, a, b, atype=bf16)
             ptx.wgmma.commit_group()
             ptx.wgmma.wait_group(0)
         never = ptx.special.nctaid.z() == 0
