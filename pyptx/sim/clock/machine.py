@@ -7,6 +7,7 @@ when the units of its multiprocessor have done it. The order of all events is th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from functools import cache
 from heapq import heappop, heappush
@@ -67,6 +68,8 @@ Costs = Callable[[CodeBlock], BlockCost]
 #: Chapters of the instruction table of which only the forms of ``_LOUD`` end waits that must be polled.
 _QUIET = frozenset({"bulk_copy", "data_movement", "mbarrier", "tcgen05_mma", "tensor_copy", "wgmma"})
 _LOUD = frozenset({"wgmma.commit_group"})
+#: For how long CTAs count as in step, in ns.
+_IN_STEP = 5000.0
 #: From how many CTAs on that ask for the same bytes one of them is taken for the first.
 _SHARED = 4.0
 #: Events between two questions whether the run may end.
@@ -595,11 +598,16 @@ class TimedMachine(Machine):
 
         Where CTAs all over the chip share what they load, each of those that are resident together has some
         like it elsewhere. So what the first of them asks for with its nth load, the others find on its way.
+        Of those that come much later nothing is known.
         """
         if self._contention.equal < _SHARED:
             return time
         wave = self._begun[cta] // self._together
-        return self._first_asked.setdefault((wave, self._loaded[cta]), time)
+        number = wave, self._loaded[cta]
+        first = self._first_asked.get(number, -math.inf)
+        if time - first > _IN_STEP * self.figures.ghz:
+            first = self._first_asked[number] = time
+        return first
 
     def _receive(self, time: float, copy: Copy, operation: AsyncOperation) -> float:
         """Return when the next target of a multicast has its bytes."""
