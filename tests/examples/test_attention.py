@@ -41,7 +41,7 @@ SMALL: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("shape", "options"), SMALL, ids=str)
 def test_right(shape: tuple[int, ...], options: dict[str, Any]) -> None:

@@ -31,7 +31,7 @@ def _wrong(shape: Shape, chosen: dict[str, Any], schedule: str = "eager", any_m:
     return "" if error <= 1 else f"{error} times the bound"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("shape", "chosen"),
@@ -51,7 +51,7 @@ def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("shape", "chosen"),
     [

@@ -368,7 +368,8 @@ class _Rest:
         if machine.steered or not times:
             return False
         since = max(min(times), machine.filled)
-        if max(times) - since < _SPAN * machine.now:
+        last = max(times)
+        if last - min((each for each in times if each >= since), default=last) < _SPAN * machine.now:
             return False
         period = find_period(times, machine.store_bytes, since)
         if period is None:

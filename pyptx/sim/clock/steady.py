@@ -70,6 +70,11 @@ def _bursts(when: NDArray[np.float64], stored: NDArray[np.int64], ends: NDArray[
     mean = float(durations.mean())
     if (nbytes != nbytes[0]).any() or np.abs(durations - mean).max() > _CLOSE * mean:
         return None
+    gaps = np.diff(when)
+    longest = int(gaps.argmax())
+    if _WIDE * mean < gaps[longest] > when[-1] - when[longest + 1]:
+        # Stores behind a long pause are those of one tile, until as much time has passed as the pause took.
+        return None
     end, begin, first = ends[-1], ends[-1 - _LAST], ends[0]
     # Some equal bursts between others that are larger are not what the launch does again and again.
     usual = (stored[end] - stored[first]) / (when[end] - when[first])

@@ -125,7 +125,9 @@ def traffic_of(
         if base in swept:
             once_of = missed * once_of + (1 - missed) * min(once_of, swept[base].once)
         loaded += nbytes
-        found.append(_Loaded(unique, max(unique, nbytes * once_of), nbytes))
+        # A launch may load parts of an array only, which are no more than what its waves ask for in step.
+        asked = nbytes * once_of
+        found.append(_Loaded(min(unique, asked), asked, nbytes))
     once, asked = sum(each.unique for each in found), sum(each.asked for each in found)
     kept = 0.0
     if stored is not None:

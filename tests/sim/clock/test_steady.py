@@ -51,6 +51,13 @@ def test_some_equal_bursts_that_are_smaller_than_usual_are_no_period() -> None:
     assert find_period([*times, *late], [*amounts, *[4096] * 5]) is None
 
 
+def test_the_stores_of_one_tile_are_no_bursts() -> None:
+    """Of two tiles, the second one long, as those of a causal mask."""
+    tile = [500.0 * part + warp for part in range(24) for warp in range(4)]
+    times = [10_000 + each for each in tile] + [150_000 + each for each in tile]
+    assert find_period(times, [2048] * len(times)) is None
+
+
 def test_stores_before_a_time_count_and_are_not_looked_at() -> None:
     times, amounts = bursts(9, period=60_000, parts=16)
     early = [100.0 + 10 * number for number in range(200)]
