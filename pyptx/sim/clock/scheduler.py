@@ -99,15 +99,20 @@ class Scheduler:
             self._time = now
         if cycles <= 0:
             return begin
-        rates = {ISSUE: issues / cycles, **{name: duration / cycles for name, duration in pipes.items()}}
         running, owed = self._running, self._running.pop(warp, None)
-        left = cycles + (owed.left if owed is not None else 0.0)
+        left, disturbed, asked = cycles, request.disturbed, {**pipes, ISSUE: issues}
+        if owed is not None:
+            left += owed.left
+            disturbed += owed.left * owed.disturbed
+            for name, rate in owed.rates.items():
+                asked[name] = asked.get(name, 0.0) + owed.left * rate
+        rates = {name: time / left for name, time in asked.items()}
         ahead = [each for each in running.values() if each.held <= begin]
         kept = min(
             max((each.left * each.rates[ISSUE] for each in ahead), default=0.0),
             max((each.run for each in ahead), default=0.0),
         )
-        running[warp] = _Running(left, rates, request.disturbed / cycles, request.run, begin + kept)
+        running[warp] = _Running(left, rates, disturbed / left, request.run, begin + kept)
         if len(running) == 1 or (not kept and _fits(running.values())):
             return begin + left
         copies = {key: each.copy() for key, each in running.items()}

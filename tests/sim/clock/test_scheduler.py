@@ -47,6 +47,17 @@ def test_what_a_warp_has_lost_it_pays_later() -> None:
     assert scheduler.take(0, 100, 100, issues(5)) == pytest.approx(145, abs=6)
 
 
+def test_what_a_block_owes_of_a_pipe_goes_on_to_the_next_one() -> None:
+    scheduler = Scheduler()
+    times = [0.0, 0.0]
+    for _ in range(20):
+        for warp in (0, 1):
+            times[warp] = scheduler.take(warp, times[warp], times[warp], exponentials(100, 100, run=0))
+            times[warp] = scheduler.take(warp, times[warp], times[warp], Request(1, 1, {}, 0))
+    # 4000 cycles of MUFU.
+    assert min(times) == pytest.approx(4000, rel=0.1)
+
+
 def test_a_warp_that_does_not_give_way_is_waited_for() -> None:
     scheduler = Scheduler()
     scheduler.take(0, 0, 0, issues(100, run=100))
