@@ -32,7 +32,7 @@ class L1:
         self._read: set[int] = set()
 
     def read(self, lines: Iterable[int]) -> tuple[int, bool]:
-        """Read lines. Return how many are not here, and whether nobody here has read one of these before."""
+        """Read lines. Return how many are not here, and whether one is read here for the first time."""
         missed, fresh = 0, False
         held = self._held
         for line in lines:
