@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from ...core.records import dataclass
 from ...timing.constants import Gpu
+from ...timing.opcodes import Pipes
 
 __all__ = ["MUFU", "Beside", "Duty"]
 
@@ -60,9 +61,8 @@ class Beside:
             return None
         value = gpu.value
         alu = value("wgmma.alu_share")
-        lanes = value("mufu.lanes_per_clk") / value("sm.schedulers")
         more = {"fma": value("wgmma.fma_share"), "alu": alu, "cvt": alu, MUFU: value("wgmma.mufu_share")}
-        return cls(more, value("wgmma.others_clk"), 32 / lanes)
+        return cls(more, value("wgmma.others_clk"), Pipes(gpu).occupied("MUFU")[MUFU])
 
     def stretched(
         self, duty: float, cycles: float, issues: float, pipes: Mapping[str, float]
@@ -75,7 +75,7 @@ class Beside:
             return cycles, pipes, 0.0
         found = {name: time * (1 + self.more.get(name, 0.0) * duty) for name, time in pipes.items()}
         longer = max((found[name] - time for name, time in pipes.items()), default=0.0)
-        if MUFU not in pipes or not self.mufu:
+        if MUFU not in pipes:
             return cycles + longer, found, issues * self.others * duty
         found[MUFU] += max(0.0, issues - pipes[MUFU] / self.mufu) * self.others * duty
         return cycles + longer, found, 0.0

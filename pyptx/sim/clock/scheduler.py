@@ -7,7 +7,7 @@ there on those that ask for it slow down alike, and the others take what is left
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from ...core.records import dataclass
 from .beside import MUFU
@@ -119,12 +119,18 @@ class Scheduler:
         return _advance(copies, self._time, None, warp)
 
 
-def _fits(blocks: Collection[_Running]) -> bool:
-    """True if the blocks ask for no more of any unit than it has."""
+def _asked(blocks: Iterable[_Running]) -> dict[str, float]:
+    """Return what the blocks need of each unit together at full speed."""
     asked: dict[str, float] = {}
     for each in blocks:
         for name, rate in each.rates.items():
             asked[name] = asked.get(name, 0.0) + rate
+    return asked
+
+
+def _fits(blocks: Collection[_Running]) -> bool:
+    """True if the blocks ask for no more of any unit than it has."""
+    asked = _asked(blocks)
     if MUFU in asked:
         asked[MUFU] += sum(each.disturbed for each in blocks)
     return max(asked.values(), default=0.0) <= 1
@@ -164,10 +170,7 @@ def _speeds(blocks: Sequence[_Running]) -> list[float]:
     left: dict[str, float] = {name: 1.0 for each in blocks for name in each.rates}
     left[MUFU] = max(_LEAST, 1.0 - sum(each.disturbed for each in blocks))
     while free:
-        asked: dict[str, float] = {}
-        for place in free:
-            for name, rate in blocks[place].rates.items():
-                asked[name] = asked.get(name, 0.0) + rate
+        asked = _asked(blocks[place] for place in free)
         bounds = ((left[name] / rate, name) for name, rate in asked.items() if rate > 0)
         speed, scarce = min(bounds, default=(1.0, ""))
         if speed >= 1:

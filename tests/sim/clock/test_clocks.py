@@ -9,8 +9,8 @@ from pyptx import Tile, f32, kernel, ptx, u32, u64
 from pyptx.timing.constants import gpu
 
 H200 = gpu("h200")
-#: Cycles of the instructions around what is measured, at most, waits for registers that they overwrite included.
-AROUND = 50
+#: Cycles of the instructions around what is measured, at most.
+AROUND = 40
 
 
 def run(built, mhz: float, *inputs) -> np.ndarray:
@@ -55,7 +55,8 @@ def loads(A, Out):
 def test_a_read_of_the_clock_waits_for_no_load_before_it() -> None:
     mhz = H200.value("sm.clock_max_mhz")
     issued, arrived, _ = run(loads, mhz, np.zeros(32, np.uint32))
-    assert 0 < issued <= AROUND
+    # The clock is read into the registers of the address, once the load has read them.
+    assert 0 < issued <= AROUND + H200.value("lsu.read_clk")
     assert arrived == pytest.approx(H200.value("ldg.latency_hbm_clk"), abs=AROUND)
 
 
