@@ -34,10 +34,10 @@ _BANKS, _WORD = 32, 4
 class ThreadAccesses:
     """The accesses of the block that runs, and the loads in flight of all warps.
 
-    ``moved`` is called with each access to global memory.
+    ``moved`` is called with the CTA and each access to global memory.
     """
 
-    def __init__(self, moved: Callable[[Split, Copy], None]) -> None:
+    def __init__(self, moved: Callable[[tuple[int, int], Copy], None]) -> None:
         self._now: list[Access] = []
         self._moved = moved
         #: L1 of each multiprocessor, by its number.
@@ -104,8 +104,7 @@ class ThreadAccesses:
                     arrives = max(arrives, left + units.figures.load_l1_latency)
                     continue
                 done = units.access_global(left, nbytes, loads=reads, fresh=fresh)
-                place = int(access.footprint.starts[0]), nbytes
-                self._moved(s, Copy(nbytes, 1, (access.segment.base, place), (), loads=reads))
+                self._moved(s.warp.cta.key, _copy_of(access, nbytes))
             if access.kind is not AccessKind.WRITE:
                 arrives = max(arrives, done)
         if arrives:
@@ -113,6 +112,15 @@ class ThreadAccesses:
             if loaded:
                 self._arriving.setdefault(s.warp, {}).update(dict.fromkeys(loaded, arrives))
         return left
+
+    def copied(self, cta: tuple[int, int], units: Units, time: float) -> None:
+        """Take the accesses of a ``cp.async`` of a CTA when its step happens. No warp waits for them."""
+        found, self._now = self._now, []
+        for access in found:
+            if access.space is StateSpace.SHARED:
+                units.access_shared(time, _conflicts(access))
+            else:
+                self._moved(cta, _copy_of(access, SECTOR * _parts(access, SECTOR)))
 
     def _missed(self, s: Split, access: Access, lines: list[int]) -> tuple[int, bool]:
         """Return how many lines of a load L1 does not hold, and whether one of them is read here first."""
@@ -169,6 +177,12 @@ def _registers(block: CodeBlock) -> _Registers:
 
 def _accesses_memory(op: Op) -> bool:
     return op.semantic.per != "value" and not op.semantic.registers_only
+
+
+def _copy_of(access: Access, nbytes: int) -> Copy:
+    """Return an access to global memory as a copy of so many bytes."""
+    place = int(access.footprint.starts[0]), nbytes
+    return Copy(nbytes, 1, (access.segment.base, place), (), loads=access.kind is AccessKind.READ)
 
 
 def _parts(access: Access, size: int) -> int:

@@ -31,6 +31,7 @@ from ..threads.warp import Split
 from .accesses import ThreadAccesses
 from .counters import Counters
 from .figures import WARP_ROWS, WARPGROUP, Figures
+from .l1 import LINE
 from .stalls import Passage, StallLog
 from .units import Contention, Units
 from .unknown import Unknown
@@ -348,9 +349,9 @@ class TimedMachine(Machine):
             self._unknown.check(s, access)
         self._accesses.note(access)
 
-    def _note_access(self, s: Split, copy: Copy) -> None:
+    def _note_access(self, cta: tuple[int, int], copy: Copy) -> None:
         if copy.loads:
-            self._note_load(s.warp.cta.key, copy)
+            self._note_load(cta, copy)
         else:
             self._note_store(self._through, copy)
 
@@ -530,6 +531,9 @@ class TimedMachine(Machine):
                 # A product of what is unknown is added to D, which stays unknown.
                 step.action = nothing
             self.engines.execute(step)
+            if step.operation.engine is Engine.CP:
+                key = step.operation.cta_key
+                self._accesses.copied(key, self.units(self._place(key)[0]), self.now)
         del self._due[step]
         self._disturbed |= step.operation.group in _POLLED
         self._ender = step.operation
@@ -586,7 +590,8 @@ class TimedMachine(Machine):
                 return time
             if not step.nbytes:
                 return time + figures.tensor_copy
-            return units.access_global(time, step.nbytes, loads=True)
+            looked_up = units.look_up(time, math.ceil(step.nbytes / LINE))
+            return units.access_global(looked_up, step.nbytes, loads=True)
         if operation.engine is Engine.ST:
             return units.store_tensor(time, partition, step.nbytes or 0)
         if kind is StepKind.CANCEL:
