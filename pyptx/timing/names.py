@@ -103,10 +103,15 @@ COMMON: dict[str, tuple[str, str]] = {
         "what a byte that memory fills into L2 takes of the fabric, over one that arrives",
     ),
     "l2.store_share": ("1", "what a stored byte takes of the fabric, over one that arrives"),
+    "l2.merge_share": (
+        "1",
+        "share of the bytes for both SMs of a TPC that the fabric carries once; it carries the others twice",
+    ),
     "l2.drift_root_ns": (
         "ns^0.5",
         "by so much, times the root of the time, are SMs apart that began together and load the same",
     ),
+    "hbm.queue_ns": ("ns", "what a load takes longer where memory is always busy, beside its bandwidth"),
     "hbm.read_bytes_per_ns": ("B/ns", "reads alone"),
     "hbm.write_bytes_per_ns": ("B/ns", "writes alone"),
     "hbm.mixed_bytes_per_ns": ("B/ns", "reads and writes in equal parts, their sum"),

@@ -39,6 +39,8 @@ from .timeline import DEFAULT_EVENTS, TimelineRecorder
 
 __all__ = ["LaunchTimer", "Timing"]
 
+#: Multiprocessors of a TPC.
+_TPC = 2
 #: Loads of each CTA that the probe looks at.
 _PROBED = 8
 #: Largest change of the share of missing bytes that needs no second run.
@@ -160,7 +162,10 @@ class LaunchTimer:
         first.grids[0].waiting = range(self._placement.positions)
         first.run()
         self._first, self._starters = first.loads, first.loading
-        self._merged, self._equal = merged_of(first.loads, first.loaders), equal_of(first.loads)
+        pairs = [_TPC] * math.ceil(figures.sms / _TPC)
+        self._merged = merged_of(first.loads, first.loaders, pairs)
+        self._coalesced = merged_of(first.loads, first.loaders, map(int, gpu.series("gpc.sizes")))
+        self._equal = equal_of(first.loads)
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
         # Which arrays the launch stores is not known yet.
         self._expected = self._traffic(((load, 1.0) for load in first.loads), self._sizes)
@@ -203,6 +208,7 @@ class LaunchTimer:
             sharers=placement.positions * placement.size,
             missing=self._expected.missing,
             merged=self._merged,
+            coalesced=self._coalesced,
             rested=rested,
             l2=self._l2,
             kept=self._expected.kept,

@@ -1,43 +1,22 @@
 """What products of ``wgmma`` take from the code of threads: both use the registers of the multiprocessor.
 
-Owns how busy the tensor core has been lately, and what pipes then take. Sums of a ``wgmma`` lie in registers,
+Owns what pipes take beside a tensor core that is busy. Sums of a ``wgmma`` lie in registers,
 so that while it runs every pipe of threads' code takes longer, and MUFU loses some time to each other
 instruction. Nothing of this holds on GPUs whose tensor core has its own memory.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 from ...core.records import dataclass
 from ...timing.constants import Gpu
 from ...timing.opcodes import Pipes
 
-__all__ = ["MUFU", "Beside", "Duty"]
+__all__ = ["MUFU", "Beside"]
 
-#: How far back the tensor core's work counts, in cycles: about a round of products of all warpgroups.
-_MEMORY = 1000.0
 #: The pipe that loses time to all other instructions.
 MUFU = "mufu"
-
-
-class Duty:
-    """How busy the tensor core is: the share of its time, of which work long ago counts less."""
-
-    def __init__(self) -> None:
-        self._until, self._share = 0.0, 0.0
-
-    def work(self, begin: float, end: float) -> None:
-        """Note that it works from ``begin`` to ``end``, not before the work noted last."""
-        idle = max(0.0, begin - self._until)
-        self._share *= math.exp(-idle / _MEMORY)
-        self._share = 1 - (1 - self._share) * math.exp(-(end - begin) / _MEMORY)
-        self._until = end
-
-    def at(self, time: float) -> float:
-        """Return the share at a time; work that is known to follow counts as done."""
-        return self._share * math.exp(-max(0.0, time - self._until) / _MEMORY)
 
 
 @dataclass(frozen=True)

@@ -36,11 +36,13 @@ class Figures:
             and a row in two lines as ``split_row``.
         link: bytes of loads that one multiprocessor gets; ``link_received``: that others load for it.
         l2_latency, memory_latency: from the issue of a load to its signal, without its rows.
+        memory_queue: what a load of memory takes longer where memory is always busy.
         store_latency: from the end of a store's reads to the end of the wait for it.
         l2: bytes that L2 reads, for all that ask for them together once; ``l2_write``: that it
             writes, of memory and of stores.
         fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
         fill, store_fill: what a byte that memory reads, and one that is stored, take of the fabric, too.
+        merge: share of the bytes for both multiprocessors of a TPC that the fabric carries once.
         store: bytes of shared memory that copies to global memory read; ``store_issue``: more for each of
             them; ``store_read``: until the wait for its reads is over, beyond them.
         dirty: share of the lines of L2 that a flush leaves to be written; ``l2_bytes``: size of L2.
@@ -72,11 +74,14 @@ class Figures:
         self.store, self.store_issue = value("tma.store_bytes_per_clk"), value("tma.store_issue_clk")
         self.store_read = value("tma.store_read_clk")
         self.l2_latency = value("tma.latency_l2_ns") * ghz
-        self.memory_latency = value("tma.latency_hbm_ns") * ghz
+        self.memory_latency, self.memory_queue = (
+            value("tma.latency_hbm_ns") * ghz,
+            value("hbm.queue_ns") * ghz,
+        )
         self.store_latency = value("tma.store_latency_ns") * ghz
         self.l2, self.l2_write = value("l2.bytes_per_ns") / ghz, value("l2.write_bytes_per_ns") / ghz
         self.fabric, self.fill = value("l2.fabric_bytes_per_ns") / ghz, value("l2.fill_share")
-        self.store_fill = value("l2.store_share")
+        self.store_fill, self.merge = value("l2.store_share"), value("l2.merge_share")
         # Memory serves reads and writes in equal parts at another rate than reads alone.
         self.memory = value("hbm.read_bytes_per_ns") / ghz
         self.write_cost = 2 * value("hbm.read_bytes_per_ns") / value("hbm.mixed_bytes_per_ns") - 1

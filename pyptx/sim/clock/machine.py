@@ -679,7 +679,7 @@ class TimedMachine(Machine):
         begun = max(time, units.tensor.free)
         begun = units.multiply_from(begun, interval)
         read = units.tensor.serve(begun, interval)
-        units.duty.work(begun, read)
+        units.duty.work(begun, read - begun)
         units.read_operands(WARPGROUP * work.operand_bytes, interval)
         self._multiplying[group] = read
         for quarter, issued in quarters:

@@ -1,11 +1,13 @@
-"""Resources that serve requests one after the other: when each request is served.
+"""Resources that serve requests one after the other: when each request is served, and how busy they are.
 
 Requests come in the order of their times.
 """
 
 from __future__ import annotations
 
-__all__ = ["Server", "Share"]
+import math
+
+__all__ = ["Duty", "Server", "Share"]
 
 
 class Server:
@@ -53,3 +55,27 @@ class Share:
         self.busy += duration
         self._free = max(self._free, time - self._credit) + duration
         return max(self._free, time)
+
+
+class Duty:
+    """How busy a resource is: the share of its time, of which work long ago counts less.
+
+    Args:
+        memory: how far back work counts, in cycles.
+        share: the share at ``start``.
+    """
+
+    __slots__ = ("_memory", "_share", "_until")
+
+    def __init__(self, memory: float, share: float = 0.0, start: float = 0.0) -> None:
+        self._memory, self._share, self._until = memory, share, start
+
+    def work(self, time: float, duration: float) -> None:
+        """Note that it works for ``duration`` from ``time`` on, or behind what was noted last."""
+        self._share = self.at(time)
+        self._share = 1 - (1 - self._share) * math.exp(-duration / self._memory)
+        self._until = max(self._until, time) + duration
+
+    def at(self, time: float) -> float:
+        """Return the share at a time; work that is known to follow counts as done."""
+        return self._share * math.exp(-max(0.0, time - self._until) / self._memory)

@@ -14,7 +14,9 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Collection, Hashable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from itertools import accumulate
 
 from ...core.records import dataclass
 from ..engine.work import Copy
@@ -188,18 +190,23 @@ def equal_of(loads: Iterable[Copy]) -> float:
     return 1 / shared[0].once if shared and shared[0].unique else 1.0
 
 
-def merged_of(loads: Sequence[Copy], loaders: Sequence[int]) -> float:
-    """Return the share of the bytes that both multiprocessors of a TPC load.
+def merged_of(loads: Iterable[Copy], loaders: Iterable[int], groups: Iterable[int]) -> float:
+    """Return the share of the loaded bytes that another multiprocessor of the same group asks for, too.
+
+    Of equal loads, all but one count.
 
     Args:
         loads: the first loads of all clusters.
-        loaders: for each of them, the number of the multiprocessor. Those of a TPC are 2i and 2i + 1.
+        loaders: for each of them, the number of the multiprocessor.
+        groups: how many multiprocessors each group has, in the order of their numbers.
     """
-    users: dict[tuple[int, Hashable], set[int]] = {}
+    ends = list(accumulate(groups))
+    asked: Counter[tuple[int, Hashable]] = Counter()
+    different: dict[tuple[int, Hashable, int], int] = {}
+    total = 0
     for copy, number in zip(loads, loaders, strict=True):
-        users.setdefault((number // 2, copy.source), set()).add(number)
-    total = both = 0
-    for copy, number in zip(loads, loaders, strict=True):
+        # A multiprocessor that loads the same again asks again.
+        asked[number, copy.source] += 1
+        different[bisect_right(ends, number), copy.source, asked[number, copy.source]] = copy.nbytes
         total += copy.nbytes
-        both += copy.nbytes * (len(users[number // 2, copy.source]) > 1)
-    return both / total if total else 0.0
+    return 1 - sum(different.values()) / total if total else 0.0

@@ -8,15 +8,19 @@ from typing import Literal
 
 from ...core.records import dataclass
 from ..engine.work import Copy
-from .beside import Duty
 from .figures import Figures
 from .scheduler import ISSUE, Request, Scheduler
-from .servers import Server, Share
+from .servers import Duty, Server, Share
 
 __all__ = ["SECTOR", "Contention", "L2State", "Units"]
 
 #: Bytes of a sector of a line.
 SECTOR = 32
+#: How far back work of the tensor core and of memory counts, in cycles: about a round of products of all
+#: warpgroups, and of loads of all stages.
+_PRODUCTS, _LOADS = 1000.0, 4000.0
+#: From which share of the loads on, that other multiprocessors of a GPC do, too, all ask L2 at the same time.
+_SHARED = 0.3
 #: Most of the cycles of shared memory that operands can take: accesses of threads get some.
 _MOST = 0.9
 
@@ -33,7 +37,8 @@ class Contention:
     Attributes:
         sharers: multiprocessors that are busy, which share what the chip has.
         missing: share of the loaded bytes that L2 must fetch from memory.
-        merged: share of the loaded bytes that the other multiprocessor of the TPC loads, too.
+        merged: share of the loaded bytes that a TPC does not ask for, since its other multiprocessor does.
+        coalesced: share of them that a GPC does not ask L2 for, since another of its multiprocessors does.
         rested: True if the chip has been idle before the launch.
         l2: what L2 holds before the launch (:data:`L2State`).
         kept: share of its arrays that L2 holds before the launch.
@@ -43,6 +48,7 @@ class Contention:
     sharers: int
     missing: float = 0.0
     merged: float = 0.0
+    coalesced: float = 0.0
     rested: bool = True
     l2: L2State = "rotating"
     kept: float = 0.0
@@ -60,10 +66,12 @@ class Units:
     def __init__(self, figures: Figures, contention: Contention) -> None:
         sharers = contention.sharers
         self.figures, self._missing = figures, contention.missing
-        # L2 answers equal requests of the two multiprocessors of a TPC once, and their link carries it.
-        self._own = 1 - contention.merged / 2
+        # L2 answers equal requests of a GPC once, and the link of a TPC carries those of its two
+        # multiprocessors once. The fabric may carry them twice.
+        self._linked, self._answered = 1 - contention.merged, 1 - contention.coalesced
+        self._carried = 1 - contention.merged * figures.merge
         self.schedulers = [Scheduler() for _ in range(figures.schedulers)]
-        self.tensor, self._operands, self.duty = Server(), 0.0, Duty()
+        self.tensor, self._operands, self.duty = Server(), 0.0, Duty(_PRODUCTS)
         self._ramp_end = figures.start + figures.ramp if contention.rested else 0.0
         limit = figures.ramp_limit(sharers)
         self._ramp = Share(limit, figures.credit, figures.start)
@@ -71,9 +79,13 @@ class Units:
         self.copies, self.shared, self.link, self.lookups = Server(), Server(), Server(), Server()
         #: When the last load was served, without its latency, and by which unit at last.
         self.served = 0.0, ""
-        self.l2 = Share(figures.l2 / sharers, figures.credit, figures.start)
+        # Those of a GPC that load the same get it at the same time and go on in step: all ask together again.
+        in_step = contention.coalesced >= _SHARED
+        self.l2 = Share(figures.l2 / sharers, 0.0 if in_step else figures.credit, figures.start)
         self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
         self.memory = Share(figures.memory / sharers, figures.credit, figures.start)
+        # When a launch begins, all ask memory at the same moment.
+        self._reading = Duty(_LOADS, min(1.0, sharers / figures.sms), figures.start)
         # What L2 writes into itself: bytes that memory fills in, and stored ones. All multiprocessors store
         # at the same time, so that none of them is faster than its share.
         self.entry = Share(figures.l2_write / sharers, figures.credit, figures.start)
@@ -149,18 +161,20 @@ class Units:
         Memory has been asked for them since ``asked``, perhaps by another CTA, or is asked now.
         """
         figures = self.figures
-        answered = copy.nbytes * self._own
+        linked, answered = copy.nbytes * self._linked, copy.nbytes * self._answered
+        carried = copy.nbytes * self._carried
         passed = [
             (self.copies.serve(time, self._rows(copy)), "copy engine"),
-            (self.link.serve(time, answered / figures.link), "link"),
+            (self.link.serve(time, linked / figures.link), "link"),
             (self.l2.serve(time, answered), "L2"),
-            (self.fabric.serve(time, answered + self._filled(copy.nbytes)), "fabric"),
+            (self.fabric.serve(time, carried + self._filled(copy.nbytes)), "fabric"),
         ]
         latency = figures.l2_latency
         if self._missing:
+            queue = self._queue(time)
             passed.append((self._fetch(time, copy.nbytes * self._missing), "HBM"))
             known = 0.0 if asked is None else time - asked
-            latency = max(latency, figures.memory_latency - known)
+            latency = max(latency, figures.memory_latency + queue - known)
         self.served = max(passed)
         return self.served[0] + latency - figures.wake
 
@@ -189,7 +203,7 @@ class Units:
         if self.filled > time:
             self._bring(time, nbytes)
             return passed
-        return max(passed, self.memory.serve(time, nbytes * self._written) if self._written else time)
+        return max(passed, self._use_memory(time, nbytes * self._written) if self._written else time)
 
     # --- accesses of threads ----------------------------------------------------------------------
 
@@ -230,7 +244,8 @@ class Units:
         arrived = max(linked, read, self.fabric.serve(time, nbytes + self._filled(nbytes)))
         if not self._missing or not fresh:
             return arrived + figures.load_l2_latency
-        return max(arrived, self._fetch(time, nbytes * self._missing)) + figures.load_memory_latency
+        latency = figures.load_memory_latency + self._queue(time)
+        return max(arrived, self._fetch(time, nbytes * self._missing)) + latency
 
     def _filled(self, nbytes: float) -> float:
         """Return what the bytes of a load that memory fills into L2 take of the fabric."""
@@ -240,7 +255,16 @@ class Units:
         """Return when memory has read bytes, and has written what they replace in L2."""
         replaced = self._dirty * math.exp(-self._brought / self.figures.l2_bytes)
         self._bring(time, nbytes)
-        return max(self.entry.serve(time, nbytes), self.memory.serve(time, nbytes * (1 + replaced)))
+        return max(self.entry.serve(time, nbytes), self._use_memory(time, nbytes * (1 + replaced)))
+
+    def _use_memory(self, time: float, nbytes: float) -> float:
+        """Return when memory has read or written bytes."""
+        self._reading.work(time, nbytes / self.memory.rate)
+        return self.memory.serve(time, nbytes)
+
+    def _queue(self, time: float) -> float:
+        """Return what a load of memory takes longer since memory is busy."""
+        return self.figures.memory_queue * self._reading.at(time)
 
     def _bring(self, time: float, nbytes: float) -> None:
         """Note bytes that come into L2, from memory or by stores."""

@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
-from pyptx.sim.clock.beside import Beside, Duty
+from pyptx.sim.clock.beside import Beside
 from pyptx.sim.clock.l1 import L1
 from pyptx.timing.constants import gpu
 
 H200 = gpu("h200")
-
-
-def test_the_duty_of_the_tensor_core_counts_what_is_long_ago_less() -> None:
-    duty = Duty()
-    assert duty.at(0.0) == 0
-    for n in range(40):
-        duty.work(200.0 * n, 200.0 * n + 150)
-    assert duty.at(8000.0) == pytest.approx(0.75, abs=0.05)
-    assert duty.at(9000.0) == pytest.approx(duty.at(8000.0) / math.e, rel=0.01)
 
 
 def test_what_pipes_take_beside_products() -> None:

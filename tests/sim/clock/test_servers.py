@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from pyptx.sim.clock.servers import Server, Share
+import math
+
+import pytest
+
+from pyptx.sim.clock.servers import Duty, Server, Share
 
 
 def test_a_server_serves_one_request_after_the_other() -> None:
@@ -23,3 +27,20 @@ def test_a_share_saves_up_no_more_than_its_credit() -> None:
     share = Share(2.0, credit=100)
     share.serve(0, 200)
     assert share.serve(10_000, 400) == 10_100
+
+
+def test_a_duty_counts_what_is_long_ago_less() -> None:
+    duty = Duty(1000.0)
+    assert duty.at(0.0) == 0
+    for n in range(40):
+        duty.work(200.0 * n, 150)
+    assert duty.at(8000.0) == pytest.approx(0.75, abs=0.05)
+    assert duty.at(9000.0) == pytest.approx(duty.at(8000.0) / math.e, rel=0.01)
+
+
+def test_work_that_comes_early_counts_behind_the_work_before() -> None:
+    early, behind = Duty(1000.0, share=0.5, start=100.0), Duty(1000.0, share=0.5, start=100.0)
+    for duty, times in ((early, (100, 110)), (behind, (100, 300))):
+        for time in times:
+            duty.work(time, 200)
+    assert early.at(500.0) == behind.at(500.0) == pytest.approx(1 - 0.5 * math.exp(-0.4))

@@ -70,9 +70,21 @@ def test_clusters_that_load_the_same_and_drift_apart_load_it_from_memory_more_th
     assert traffic_of(first, own, placement, sizes, 20 * MIB, 1.0).fetched == pytest.approx(16 * MIB)
 
 
-@pytest.mark.parametrize(("loaders", "share"), [((0, 1), 1.0), ((1, 2), 0.0), ((0, 0), 0.0)])
-def test_equal_loads_of_a_tpc(loaders: tuple[int, int], share: float) -> None:
-    assert merged_of([load(0, 7), load(0, 7)], loaders) == share
+@pytest.mark.parametrize(
+    ("loaders", "share"),
+    [((0, 1), 1 / 2), ((1, 2), 0.0), ((0, 0), 0.0), ((2, 3, 3, 2), 1 / 2), ((2, 3, 2), 1 / 3)],
+)
+def test_equal_loads_of_a_tpc(loaders: tuple[int, ...], share: float) -> None:
+    assert merged_of([load(0, 7)] * len(loaders), loaders, [2, 2]) == pytest.approx(share)
+
+
+def test_equal_loads_of_a_group_are_asked_for_once() -> None:
+    # Three groups of four: in the first all load the same, in the second two and two, in the last each its own.
+    parts = [7, 7, 7, 7, 1, 2, 2, 1, 3, 4, 5, 6]
+    loads = [load(0, part) for part in parts]
+    assert merged_of(loads, range(12), [4, 4, 4]) == pytest.approx(5 / 12)
+    assert merged_of(loads, range(12), [12]) == pytest.approx(5 / 12)
+    assert merged_of(loads, range(12), [1] * 12) == 0
 
 
 def test_a_launch_on_the_same_arrays_finds_in_l2_what_fits() -> None:

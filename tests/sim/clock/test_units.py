@@ -21,13 +21,48 @@ def load(nbytes: int) -> Copy:
     return Copy(nbytes, 1, (0, 0), (0,), loads=True)
 
 
-def test_equal_requests_of_a_tpc_are_read_from_l2_once() -> None:
-    alone, together = (Units(FIGURES, Contention(sharers=132, merged=share)) for share in (0.0, 1.0))
+def test_equal_requests_of_a_gpc_are_read_from_l2_once_and_those_of_a_tpc_pass_its_link_once() -> None:
+    shares = ((0.0, 0.0), (0.5, 0.75))
+    alone, together = (
+        Units(FIGURES, Contention(sharers=132, merged=merged, coalesced=coalesced))
+        for merged, coalesced in shares
+    )
     for units in (alone, together):
         units.load(0.0, load(MIB))
-    assert together.busy()["L2"] == pytest.approx(alone.busy()["L2"] / 2)
+    assert together.busy()["L2"] == pytest.approx(alone.busy()["L2"] / 4)
+    assert together.busy()["link"] == pytest.approx(alone.busy()["link"] / 2)
     rate = H200.value("l2.bytes_per_ns") / 132  # B/ns of one multiprocessor
     assert alone.busy()["L2"] == pytest.approx(MIB / rate * MHZ / 1000)
+    # The fabric of an H200 carries them to both multiprocessors.
+    assert together.busy()["fabric"] == alone.busy()["fabric"]
+
+
+@pytest.mark.parametrize(("coalesced", "saves"), [(0.0, True), (0.5, False)])
+def test_multiprocessors_that_load_the_same_ask_l2_at_the_same_time(coalesced: float, saves: bool) -> None:
+    units = Units(FIGURES, Contention(sharers=132, coalesced=coalesced))
+    rate = H200.value("l2.bytes_per_ns") / 132 / MHZ * 1000  # B/clk of one multiprocessor
+    time, nbytes = 20_000.0, 8192
+    units.load(time, load(nbytes))
+    end, unit = units.served
+    asked = time + nbytes * (1 - coalesced) / rate
+    assert (unit == "L2" and end == pytest.approx(asked)) is not saves
+    assert end < asked or not saves
+
+
+def test_a_load_of_memory_takes_longer_where_memory_is_busy() -> None:
+    units = Units(FIGURES, Contention(sharers=132, missing=1.0))
+    start = FIGURES.start
+    # All multiprocessors begin at the same moment.
+    first = units.load(start, load(128)) - units.served[0]
+    later = units.load(start + 1e6, load(128)) - units.served[0]
+    ghz = MHZ / 1000
+    assert later == pytest.approx(H200.value("tma.latency_hbm_ns") * ghz - FIGURES.wake)
+    assert first - later == pytest.approx(H200.value("hbm.queue_ns") * ghz)
+    half = units.memory.rate * 1000
+    for n in range(40):
+        units.load(start + 2e6 + 2000 * n, load(int(half)))
+    busy = units.load(start + 2e6 + 80_000, load(128)) - units.served[0]
+    assert busy - later == pytest.approx((first - later) / 2, rel=0.2)
 
 
 def test_what_memory_fills_into_l2_and_what_is_stored_takes_of_the_fabric() -> None:
