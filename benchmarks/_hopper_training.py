@@ -17,13 +17,15 @@ from _rows import Composed, Row
 
 from pyptx import bf16, f32
 
-__all__ = ["TRAINING"]
+__all__ = ["FACTOR", "TRAINING"]
 
 #: The least share of the copy's rate of quantization.
 QUANTIZE = 0.95
 EPSILON = 1e-5
 #: Rows and logits of cross-entropy.
 VOCABULARIES = ((4096, 32768), (4096, 128256))
+#: The factor that cross-entropy gives its gradient.
+FACTOR = 1.0
 #: Rows in a ring of persistent CTAs, and a CTA for each row, which the copy engine brings.
 RING: Mapping[str, Any] = {"design": "ring", "teams": 1}
 ONE: Mapping[str, Any] = {**RING, "stages": 1}
@@ -222,7 +224,7 @@ def _entropies() -> Iterator[Row]:
 
         def make(torch: Any, M: int = M, V: int = V) -> Any:
             (x,) = matrices(torch, M, V, torch.bfloat16, 1)
-            return x, torch.randint(0, V, (M,), device="cuda"), 1.0
+            return x, torch.randint(0, V, (M,), device="cuda"), FACTOR
 
         def build(V: int, **tuning: Any) -> Any:
             file = load_example("hopper/cross_entropy.py")

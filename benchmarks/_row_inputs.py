@@ -2,29 +2,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import numpy as np
 from _deepgemm import Problem
+from _hopper_training import FACTOR
 from _rows import Row
+
+from pyptx import Tile
 
 __all__ = ["contents_of", "inputs_of"]
 
 
 def inputs_of(row: Row, kernel: Any, dims: Any) -> list[Any]:
     """Return the inputs of a row's kernel: their shapes, and contents where these decide what threads do."""
-    found: list[Any] = []
-    specs = kernel.options.specs[: kernel.options.inputs]
-    for name, spec in zip(kernel.options.names, specs, strict=False):
-        shape = spec.shape(dict(dims))
-        if name == "sizes":
-            found.append(_sizes_of(row))
-        elif name == "lengths":
-            found.append(np.full(shape, specs[1].shape({})[1], np.int32))
-        else:
-            found.append(shape)
-    return found
+    specs = dict(zip(kernel.options.names, kernel.options.specs[: kernel.options.inputs], strict=False))
+    shapes = {name: spec.shape(dict(dims)) for name, spec in specs.items() if isinstance(spec, Tile)}
+    return [FACTOR if name == "factor" else _input_of(row, name, shapes) for name in specs]
+
+
+def _input_of(row: Row, name: str, shapes: Mapping[str, tuple[int, ...]]) -> Any:
+    """Return the array of a row's input, or only its shape if any contents take as long."""
+    if name == "sizes":
+        return _sizes_of(row)
+    if name == "lengths":
+        return np.full(shapes[name], shapes["K"][1], np.int32)
+    if name == "target":
+        return np.random.default_rng(0).integers(0, shapes["X"][1], shapes[name])
+    return shapes[name]
 
 
 def _sizes_of(row: Row) -> np.ndarray:
