@@ -15,7 +15,7 @@ from examples.blackwell.tilus import matmul_v1
 from examples.hopper import attention, gemm_highperf_hopper, rmsnorm, vector_add
 from examples.hopper.ladder import step3_wgmma
 from examples.hopper.tma_copy import tma_copy
-from pyptx import SpecError, Tile, f32, kernel, ptx, u32
+from pyptx import SpecError, Tile, f32, kernel, ptx, reg, u32
 from pyptx.entry.prediction import UNITS
 from pyptx.sim.api import timing
 from pyptx.sim.clock.freed import PIPES
@@ -153,6 +153,21 @@ def test_contents_that_decide_where_threads_go_are_needed() -> None:
     assert str(found.verdict) == "incomplete"
     assert [finding.rule.name for finding in found.findings] == ["needs-data"]
     assert str(until.predict(np.zeros(32, np.uint32), gpu="h200", clock=1900.0).verdict) == "clean"
+
+
+@pytest.mark.parametrize(("onward", "verdict"), [(False, "clean"), (True, "incomplete")])
+def test_contents_may_guard_arithmetic_that_decides_nothing(onward: bool, verdict: str) -> None:
+    @kernel(in_specs=(Tile(32, u32),), out_specs=(Tile(32, u32),), grid=1, block=32, arch="sm_90")
+    def clip(A, B):
+        lane = ptx.special.laneid()
+        count = ptx.load(u32, A.at(lane))
+        kept = reg.scalar(u32, init=0)
+        ptx.inst.add.u32(kept, count, 1, pred=count > 3)
+        ptx.store(B.at(lane), kept, u32, pred=kept > 0 if onward else None)
+
+    found = clip.predict(gpu="h200", clock=1900.0)
+    assert str(found.verdict) == verdict
+    assert {finding.rule.name for finding in found.findings} <= {"needs-data"}
 
 
 @pytest.mark.full

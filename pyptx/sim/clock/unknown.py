@@ -67,7 +67,7 @@ class Unknown:
             raise Fault(
                 Finding(
                     RULES["needs-data"],
-                    f"what {op.name} reads decides where a thread goes, or what a guarded instruction does",
+                    f"what {op.name} reads decides where a thread goes, or whether it accesses memory",
                     op.location,
                     s.description(),
                 )

@@ -36,7 +36,7 @@ from ...ir import (
     Vector,
     leaves,
 )
-from ...isa import Binding
+from ...isa import Binding, bind_instruction
 from ..memory.access import StateSpace
 from ..memory.segments import Fault
 from .interleaving import interleaving_cuts
@@ -64,6 +64,12 @@ _CHECKED = 256
 _LONGEST = 400
 #: Least number of operations in a row that get a block of their own, which several warps execute together.
 _WORTHWHILE = 6
+
+
+def _computes(instruction: Instruction) -> bool:
+    """True if an instruction does nothing but compute registers of its own lane."""
+    known = semantic_of(bind_instruction(instruction).form_id)
+    return known is not None and known.control is None and known.per == "value"
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -258,7 +264,11 @@ class FunctionCode:
         return bool(written) and read_after(self._graph, op.statement, written)
 
     def decides(self, op: Op) -> bool:
-        """True if what ``op`` writes may decide where a thread goes, or what a guarded instruction does."""
+        """True if what ``op`` writes may decide where a thread goes, or whether it accesses memory.
+
+        A guarded instruction that computes registers from registers decides neither: what it writes then
+        depends on its guard as on its operands.
+        """
         instruction = self.function.body[op.statement]
         assert isinstance(instruction, Instruction)
         names = {register.name for register in accesses(instruction, op.binding)[1]}
@@ -267,7 +277,7 @@ class FunctionCode:
             before = len(names)
             for each in statements:
                 reads, writes = accesses(each)
-                if each.guard is not None and each.guard.register.name in names:
+                if each.guard is not None and each.guard.register.name in names and not _computes(each):
                     return True
                 if any(register.name in names for register in reads):
                     names |= {register.name for register in writes}
