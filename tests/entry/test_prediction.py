@@ -155,6 +155,16 @@ def test_contents_that_decide_where_threads_go_are_needed() -> None:
     assert str(until.predict(np.zeros(32, np.uint32), gpu="h200", clock=1900.0).verdict) == "clean"
 
 
+def test_a_short_launch_waits_for_the_bytes_that_memory_reads() -> None:
+    sums = rmsnorm.build_weight_gradient(128, 8192)
+    found = sums.predict(gpu="h200", clock=1900.0, l2="cold")
+    h200 = gpu("h200")
+    read = 128 * 8192 * 4 / h200.value("hbm.read_bytes_per_ns")
+    latency = 1000 * h200.value("ldg.latency_hbm_clk") / h200.value("sm.clock_max_mhz")
+    assert 1000 * found.microseconds > h200.value("launch.ns") + read + latency
+    assert found.timing.traffic.missing == 1.0
+
+
 @pytest.mark.parametrize(("onward", "verdict"), [(False, "clean"), (True, "incomplete")])
 def test_contents_may_guard_arithmetic_that_decides_nothing(onward: bool, verdict: str) -> None:
     @kernel(in_specs=(Tile(32, u32),), out_specs=(Tile(32, u32),), grid=1, block=32, arch="sm_90")

@@ -45,7 +45,7 @@ _TPC = 2
 _PROBED = 8
 #: Largest change of the share of missing bytes that needs no second run.
 _SETTLED = 0.02
-#: Share of the time with work for memory below which it does not hold up a kernel.
+#: Share of the time since the first instruction with work for memory below which that holds up nothing.
 _IDLE = 0.5
 #: Share of the time with work for the fabric from which on it does.
 _BUSY = 0.8
@@ -254,8 +254,9 @@ class LaunchTimer:
             expected, self._expected = self._expected, traffic
             wrong = max(abs(traffic.missing - expected.missing), abs(traffic.kept - expected.kept))
             # Another share changes the time only where it keeps memory busy, now or with that share, or where
-            # what memory fills into L2 keeps the fabric busy.
-            busy, reads = timed.shares(timed.end), traffic.fetched / figures.memory / end
+            # what memory fills into L2 keeps the fabric busy. Nothing is busy while the launch starts.
+            lasted, whole = (max(1.0, each - figures.start) for each in (timed.end, end))
+            busy, reads = timed.shares(lasted), traffic.fetched / figures.memory / whole
             filled = wrong * figures.fill > _SETTLED and busy["fabric"] > _BUSY
             if wrong <= _SETTLED or (max(reads, busy["HBM"]) < _IDLE and not filled):
                 break
