@@ -240,7 +240,8 @@ class Units:
         figures = self.figures
         if not loads:
             return self.write(time, nbytes)
-        linked, read = self.link.serve(time, nbytes / figures.link), self.l2.serve(time, nbytes)
+        linked = self.link.serve(time, nbytes / figures.link)
+        read = self.l2.serve(time, nbytes * self._answered)
         arrived = max(linked, read, self.fabric.serve(time, nbytes + self._filled(nbytes)))
         if not self._missing or not fresh:
             return arrived + figures.load_l2_latency
