@@ -180,6 +180,15 @@ def test_contents_may_guard_arithmetic_that_decides_nothing(onward: bool, verdic
     assert {finding.rule.name for finding in found.findings} <= {"needs-data"}
 
 
+def test_others_may_have_written_what_a_kernel_reads_of_its_output() -> None:
+    @kernel(out_specs=(Tile(32, f32),), grid=1, block=32, arch="sm_90")
+    def add(Sums):
+        at = Sums.at(ptx.special.laneid())
+        ptx.store(at, ptx.load(f32, at) + 1.0, f32)
+
+    assert str(add.predict(gpu="h200", clock=1900.0).verdict) == "clean"
+
+
 @pytest.mark.full
 def test_a_rescaling_that_scores_decide_needs_data() -> None:
     found = attention.build_attention(1, 1, 512, 128).predict(gpu="h200", clock=1700.0)
