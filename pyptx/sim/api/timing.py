@@ -152,12 +152,14 @@ class LaunchTimer:
         del first.residency.multiprocessors.all[figures.sms :]
         mapped = self._fill(first)
         spaces = [each.segment for (address, _), each in mapped.items() if address in zeroed]
+        self._spaces = frozenset(each.base for each in spaces)
         self._words = frozenset(each.base for each in spaces if each.size in WORDS)
         secret = unknown | zeroed
         hidden = [each.segment.base for (address, _), each in mapped.items() if address in secret]
         self._hidden = frozenset(hidden)
         first.hide(self._hidden)
         first.count(self._words, 1)
+        first.wait_by_flags(self._spaces)
         self._placement = place(first, first.grids[0], gpu.series("gpc.sizes"))
         first.grids[0].waiting = range(self._placement.positions)
         first.run()
@@ -334,6 +336,7 @@ class LaunchTimer:
         self._fill(timed)
         timed.hide(self._hidden)
         timed.count(self._words, placement.positions)
+        timed.wait_by_flags(self._spaces)
         timed.grids[0].waiting = list(placement.own)
         timed.run()
         timed.leave_waits()

@@ -31,6 +31,7 @@ from ..threads.warp import Split
 from .accesses import ThreadAccesses
 from .counters import Counters
 from .figures import WARP_ROWS, WARPGROUP, Figures
+from .flags import Flags
 from .l1 import LINE
 from .stalls import Passage, StallLog
 from .units import Contention, Units
@@ -190,6 +191,7 @@ class TimedMachine(Machine):
         self._adds_nothing = False
         self._accesses = ThreadAccesses(self._note_access)
         self._unknown, self._counters = Unknown(frozenset()), Counters(frozenset(), 1)
+        self._flags = Flags(frozenset())
         self.memory.observers = [self._note]
         #: Floating-point operations of the tensor core.
         self.flops = 0
@@ -222,6 +224,10 @@ class TimedMachine(Machine):
     def count(self, bases: frozenset[int], positions: int) -> None:
         """Take the words at these addresses as counters of a launch for which so many positions stand."""
         self._counters = Counters(bases, positions)
+
+    def wait_by_flags(self, bases: frozenset[int]) -> None:
+        """Take words of the arrays at these addresses as flags that CTAs elsewhere set."""
+        self._flags = Flags(bases)
 
     def observe(self, observer: Observer) -> None:
         super().observe(observer)
@@ -345,7 +351,8 @@ class TimedMachine(Machine):
 
     def _note(self, access: Access) -> None:
         s = self._running
-        if s is None or not self._counters.counts(access, s.op):
+        known = s is not None and (self._counters.counts(access, s.op) or self._flags.polls(s, access))
+        if not known:
             self._unknown.check(s, access)
         self._accesses.note(access)
 
@@ -400,6 +407,7 @@ class TimedMachine(Machine):
         following = super().run_block(s, block)
         if self._counters.pending:
             self._counters.advance()
+        self._flags.check(s)
         left = self._accesses.charge(s, block, units, begun)
         if left > issued and s not in self.parked:  # a wait covers it
             self._hold(s, block, Cause.SHARED, issued, left)
@@ -419,6 +427,14 @@ class TimedMachine(Machine):
             self.stalls.held(s, op.name, op.location, cause, begin, end)
 
     # --- waits ------------------------------------------------------------------------------------
+
+    def spins(self, s: Split, target: int) -> bool:
+        behind = self._flags.behind(s, target)
+        if behind is None:
+            return super().spins(s, target)
+        s.pc = behind
+        self.wake(s)
+        return True
 
     def park(self, s: Split, wait: Wait) -> None:
         self._parked_since[s] = self._through

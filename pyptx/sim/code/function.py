@@ -15,7 +15,16 @@ from typing import TYPE_CHECKING, Any
 from ...core.findings import RULES, Finding
 from ...core.records import dataclass
 from ...core.source import SourceLocation
-from ...flow import Block, Graph, accesses, control_flow, maybe_undefined, read_after, reconvergence
+from ...flow import (
+    Block,
+    Graph,
+    accesses,
+    control_flow,
+    maybe_undefined,
+    read_after,
+    read_from,
+    reconvergence,
+)
 from ...flow.graph import EXIT
 from ...ir import (
     Address,
@@ -262,6 +271,17 @@ class FunctionCode:
         assert isinstance(instruction, Instruction)
         written = frozenset(register.name for register in accesses(instruction, op.binding)[1])
         return bool(written) and read_after(self._graph, op.statement, written)
+
+    def reads_from(self, statement: int, names: frozenset[str]) -> bool:
+        """True if some path from a statement on reads one of these registers before it overwrites it."""
+        graph = self._graph
+        number, position = next(
+            (block.index, position)
+            for block in graph.blocks
+            for position, (index, _) in enumerate(block.instructions)
+            if index >= statement
+        )
+        return read_from(graph, number, names, position=position)
 
     def decides(self, op: Op) -> bool:
         """True if what ``op`` writes may decide where a thread goes, or whether it accesses memory.
