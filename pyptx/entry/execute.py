@@ -90,8 +90,7 @@ def request_of(
 ) -> tuple[Request, list[int]]:
     """Return the launch as the simulator takes it, and the positions of memory that must be 0 at its end.
 
-    ``poison`` fills outputs that the call allocated, and makes it an error to read them, or a workspace,
-    before they are written. Without it, another launch or CTAs that do not run may have written them.
+    ``poison`` fills outputs that the call allocated.
     """
     from .. import sim
 
@@ -106,8 +105,8 @@ def request_of(
     given = [*arguments.values, *map(_memory_of, spaces)]
     count = len(arguments.values)
     arrays = [(n, slot.index) for n, slot in enumerate(special.slots) if slot.kind in ("map", "pointer")]
-    fresh = [n for n, index in arrays if poison and arguments.fresh and options.inputs <= index < count]
-    undefined = [n for n, index in arrays if poison and index >= count and not spaces[index - count].zeroed]
+    fresh = [n for n, index in arrays if arguments.fresh and options.inputs <= index < count]
+    undefined = [n for n, index in arrays if index >= count and not spaces[index - count].zeroed]
     zeroed = [n for n, index in arrays if index >= count and spaces[index - count].zeroed]
     values = [argument_of(special, options, slot, given[slot.index]) for slot in special.slots]
     request = loaded.request(

@@ -180,13 +180,20 @@ def test_contents_may_guard_arithmetic_that_decides_nothing(onward: bool, verdic
     assert {finding.rule.name for finding in found.findings} <= {"needs-data"}
 
 
-def test_others_may_have_written_what_a_kernel_reads_of_its_output() -> None:
+@pytest.mark.parametrize(("decides", "rules"), [(False, []), (True, ["needs-data"])])
+def test_others_may_have_written_what_a_kernel_reads_of_its_output(decides: bool, rules: list[str]) -> None:
     @kernel(out_specs=(Tile(32, f32),), grid=1, block=32, arch="sm_90")
     def add(Sums):
         at = Sums.at(ptx.special.laneid())
-        ptx.store(at, ptx.load(f32, at) + 1.0, f32)
+        before = ptx.load(f32, at)
+        if decides:
+            with ptx.if_(before > 0.0):
+                ptx.store(at, before + 1.0, f32)
+        else:
+            ptx.store(at, before + 1.0, f32)
 
-    assert str(add.predict(gpu="h200", clock=1900.0).verdict) == "clean"
+    found = add.predict(gpu="h200", clock=1900.0)
+    assert [each.rule.name for each in found.findings] == rules
 
 
 @pytest.mark.full

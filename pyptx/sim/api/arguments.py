@@ -8,7 +8,7 @@ then points at their bytes, one map after the other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -25,7 +25,7 @@ from ..memory.access import StateSpace
 from ..memory.address_space import Memory
 from ..memory.segments import Segment
 
-__all__ = ["Mapped", "MappedArray", "bind_arguments", "unwritten_outputs"]
+__all__ = ["Mapped", "MappedArray", "bases_of", "bind_arguments", "unwritten_outputs"]
 
 #: The largest number of bytes of an entry's parameters (since PTX 8.1).
 _MOST_PARAMETER_BYTES = 32_764
@@ -103,12 +103,21 @@ def unwritten_outputs(mapped: Mapped, args: Sequence[Any], outputs: frozenset[in
     """Return one finding for each array among the ``outputs`` that has elements which were never written."""
     found: dict[tuple[int, int], Finding] = {}
     for position in sorted(outputs):
-        value = args[position]
-        key = _key(describe(value.array if isinstance(value, TensorMap) else value))
+        key = _place_of(args[position])
         finding = mapped[key].unwritten()
         if finding is not None:
             found.setdefault(key, finding)
     return list(found.values())
+
+
+def bases_of(mapped: Mapped, args: Iterable[Any]) -> frozenset[int]:
+    """Return the addresses in the machine of arrays among the arguments."""
+    return frozenset(mapped[_place_of(value)].segment.base for value in args)
+
+
+def _place_of(value: Any) -> tuple[int, int]:
+    """Return where the array of an argument, which may be a tensor map, is found among the mapped ones."""
+    return _key(describe(value.array if isinstance(value, TensorMap) else value))
 
 
 def _names_an_address(value: Any) -> bool:

@@ -10,6 +10,7 @@ import math
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -32,7 +33,7 @@ from ..clock.traffic import Traffic, equal_of, merged_of, traffic_of
 from ..clock.units import Contention, L2State
 from ..engine.work import Copy
 from ..threads.warp import Split
-from .arguments import Mapped
+from .arguments import Mapped, bases_of
 from .options import LaunchOptions
 from .runs import Request, fill, programs_of
 from .timeline import DEFAULT_EVENTS, TimelineRecorder
@@ -137,7 +138,9 @@ class LaunchTimer:
         registers: int | None = None,
     ) -> None:
         self._began = time.monotonic()
-        self._request, self._gpu, self._costs, self._l2 = request, gpu, costs, l2
+        self._gpu, self._costs, self._l2 = gpu, costs, l2
+        # What this launch never writes, another one or CTAs elsewhere may have written.
+        self._request = replace(request, uninitialized=frozenset(), outputs=frozenset())
         self._registers, self._zeroed, self._assumed = registers, zeroed, assumed
         self._options = LaunchOptions.of({"timeout": timeout, "sanitize": False})
         prepared, faults = programs_of([request], self._options, self._began, interleaved=True)
@@ -157,7 +160,8 @@ class LaunchTimer:
         secret = unknown | zeroed
         hidden = [each.segment.base for (address, _), each in mapped.items() if address in secret]
         self._hidden = frozenset(hidden)
-        first.hide(self._hidden)
+        self._written = bases_of(mapped, [request.args[place] for place in request.uninitialized])
+        first.hide(self._hidden, self._written)
         first.count(self._words, 1)
         first.wait_by_flags(self._spaces)
         self._placement = place(first, first.grids[0], gpu.series("gpc.sizes"))
@@ -334,7 +338,7 @@ class LaunchTimer:
             observed(timed)
         confine(timed, placement.size)
         self._fill(timed)
-        timed.hide(self._hidden)
+        timed.hide(self._hidden, self._written)
         timed.count(self._words, placement.positions)
         timed.wait_by_flags(self._spaces)
         timed.grids[0].waiting = list(placement.own)

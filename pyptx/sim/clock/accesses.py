@@ -131,7 +131,7 @@ class ThreadAccesses:
             cache = self._caches[where.number] = L1(shared)
         past = s.op is not None and not _PAST_L1.isdisjoint(s.op.chosen.values())
         if past or access.semantics is not MemoryOrder.WEAK:
-            return len(lines), True
+            return len(lines), cache.pass_by(lines)
         return cache.read(lines)
 
 

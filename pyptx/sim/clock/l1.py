@@ -31,6 +31,12 @@ class L1:
         self._held: OrderedDict[int, None] = OrderedDict()
         self._read: set[int] = set()
 
+    def pass_by(self, lines: Iterable[int]) -> bool:
+        """Read lines past L1, from L2. Return whether one is read here for the first time."""
+        fresh = not self._read.issuperset(lines)
+        self._read.update(lines)
+        return fresh
+
     def read(self, lines: Iterable[int]) -> tuple[int, bool]:
         """Read lines. Return how many are not here, and whether one is read here for the first time."""
         missed, fresh = 0, False

@@ -213,9 +213,9 @@ class TimedMachine(Machine):
 
         self.engines.force = wait_and_force  # type: ignore[method-assign]
 
-    def hide(self, bases: frozenset[int]) -> None:
-        """Take the contents of the arrays at these addresses as unknown."""
-        self._unknown = Unknown(bases)
+    def hide(self, bases: frozenset[int], written: frozenset[int] = frozenset()) -> None:
+        """Take the contents of arrays as unknown: given ones, and those that others may have written."""
+        self._unknown = Unknown(bases, written)
 
     def assume_zeros(self) -> None:
         """Take the sums of all products as those of zeros: what a product adds to D is not computed."""

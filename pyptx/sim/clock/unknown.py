@@ -27,10 +27,13 @@ _LINE = 16
 
 
 class Unknown:
-    """The memory with unknown contents: ``bases`` are the addresses of such arrays."""
+    """The memory with unknown contents: ``bases`` are the addresses of such arrays.
 
-    def __init__(self, bases: frozenset[int]) -> None:
-        self._bases = bases
+    Arrays at ``written`` may have been written by another launch, or by CTAs that do not run here.
+    """
+
+    def __init__(self, bases: frozenset[int], written: frozenset[int] = frozenset()) -> None:
+        self._bases, self._all = bases, bases | written
         #: True if known contents of global memory have decided where a thread goes.
         self.steered = False
         #: For each shared memory, which of its lines hold unknown contents.
@@ -44,9 +47,9 @@ class Unknown:
     def check(self, s: Split | None, access: Access) -> None:
         """Take an access. Raises :class:`Fault` if it reads unknown contents that decide where ``s`` goes."""
         if s is not None and access.space is StateSpace.GLOBAL and access.kind is not AccessKind.WRITE:
-            known = access.segment.base not in self._bases
+            known = access.segment.base not in self._all
             self.steered |= known and s.op is not None and _decides(s.frame.code, s.op)
-        if not self._bases:
+        if not self._all:
             return
         actor = access.actor
         if isinstance(actor, AsyncOperation):
@@ -58,12 +61,16 @@ class Unknown:
             if access.space is StateSpace.SHARED:
                 self._mark(access, unknown=False)
         elif s is not None and self._reads(access):
-            self.require(s)
+            self._require(s)
 
     def require(self, s: Split) -> None:
-        """Raise :class:`Fault` if the result of the current instruction decides where ``s`` goes."""
+        """Raise :class:`Fault` if a product of unknown contents decides where ``s`` goes."""
+        if self._bases:
+            self._require(s)
+
+    def _require(self, s: Split) -> None:
         op = s.op
-        if self._bases and op is not None and _decides(s.frame.code, op):
+        if op is not None and _decides(s.frame.code, op):
             raise Fault(
                 Finding(
                     RULES["needs-data"],
@@ -84,7 +91,7 @@ class Unknown:
 
     def _reads(self, access: Access) -> bool:
         if access.space is StateSpace.GLOBAL:
-            return access.segment.base in self._bases
+            return access.segment.base in self._all
         lines = self._lines.get(id(access.segment)) if access.space is StateSpace.SHARED else None
         return lines is not None and bool(lines[_lines_of(access)].any())
 

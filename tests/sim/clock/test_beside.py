@@ -43,3 +43,11 @@ def test_l1_keeps_the_lines_that_were_read_last() -> None:
     assert cache.read([0, 5]) == (0, False)
     assert cache.read([224]) == (1, True)  # takes the place of line 1
     assert cache.read([0, 1]) == (1, False)
+
+
+def test_what_passes_l1_by_is_read_from_memory_once() -> None:
+    cache = L1(228 << 10)
+    assert cache.pass_by([7, 8])
+    assert not cache.pass_by([7])
+    assert cache.read([7]) == (1, False)  # it is not kept
+    assert cache.pass_by([8, 9])
