@@ -62,13 +62,12 @@ class Duty:
 
     Args:
         memory: how far back work counts, in cycles.
-        share: the share at ``start``.
     """
 
     __slots__ = ("_memory", "_share", "_until")
 
-    def __init__(self, memory: float, share: float = 0.0, start: float = 0.0) -> None:
-        self._memory, self._share, self._until = memory, share, start
+    def __init__(self, memory: float) -> None:
+        self._memory, self._share, self._until = memory, 0.0, 0.0
 
     def work(self, time: float, duration: float) -> None:
         """Note that it works for ``duration`` from ``time`` on, or behind what was noted last."""

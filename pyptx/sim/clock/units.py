@@ -84,8 +84,7 @@ class Units:
         self.l2 = Share(figures.l2 / sharers, 0.0 if in_step else figures.credit, figures.start)
         self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
         self.memory = Share(figures.memory / sharers, figures.credit, figures.start)
-        # When a launch begins, all ask memory at the same moment.
-        self._reading = Duty(_LOADS, min(1.0, sharers / figures.sms), figures.start)
+        self._reading = Duty(_LOADS)
         # What L2 writes into itself: bytes that memory fills in, and stored ones. All multiprocessors store
         # at the same time, so that none of them is faster than its share.
         self.entry = Share(figures.l2_write / sharers, figures.credit, figures.start)
@@ -171,10 +170,9 @@ class Units:
         ]
         latency = figures.l2_latency
         if self._missing:
-            queue = self._queue(time)
             passed.append((self._fetch(time, copy.nbytes * self._missing), "HBM"))
             known = 0.0 if asked is None else time - asked
-            latency = max(latency, figures.memory_latency + queue - known)
+            latency = max(latency, figures.memory_latency - known)
         self.served = max(passed)
         return self.served[0] + latency - figures.wake
 
@@ -245,8 +243,7 @@ class Units:
         arrived = max(linked, read, self.fabric.serve(time, nbytes + self._filled(nbytes)))
         if not self._missing or not fresh:
             return arrived + figures.load_l2_latency
-        latency = figures.load_memory_latency + self._queue(time)
-        return max(arrived, self._fetch(time, nbytes * self._missing)) + latency
+        return max(arrived, self._fetch(time, nbytes * self._missing)) + figures.load_memory_latency
 
     def _filled(self, nbytes: float) -> float:
         """Return what the bytes of a load that memory fills into L2 take of the fabric."""
@@ -255,17 +252,15 @@ class Units:
     def _fetch(self, time: float, nbytes: float) -> float:
         """Return when memory has read bytes, and has written what they replace in L2."""
         replaced = self._dirty * math.exp(-self._brought / self.figures.l2_bytes)
+        # Others are served before it, also where there is bandwidth for all.
+        queued = time + self.figures.memory_queue * self._reading.at(time)
         self._bring(time, nbytes)
-        return max(self.entry.serve(time, nbytes), self._use_memory(time, nbytes * (1 + replaced)))
+        return max(queued, self.entry.serve(time, nbytes), self._use_memory(time, nbytes * (1 + replaced)))
 
     def _use_memory(self, time: float, nbytes: float) -> float:
         """Return when memory has read or written bytes."""
         self._reading.work(time, nbytes / self.memory.rate)
         return self.memory.serve(time, nbytes)
-
-    def _queue(self, time: float) -> float:
-        """Return what a load of memory takes longer since memory is busy."""
-        return self.figures.memory_queue * self._reading.at(time)
 
     def _bring(self, time: float, nbytes: float) -> None:
         """Note bytes that come into L2, from memory or by stores."""

@@ -39,8 +39,8 @@ def test_a_duty_counts_what_is_long_ago_less() -> None:
 
 
 def test_work_that_comes_early_counts_behind_the_work_before() -> None:
-    early, behind = Duty(1000.0, share=0.5, start=100.0), Duty(1000.0, share=0.5, start=100.0)
+    early, behind = Duty(1000.0), Duty(1000.0)
     for duty, times in ((early, (100, 110)), (behind, (100, 300))):
         for time in times:
             duty.work(time, 200)
-    assert early.at(500.0) == behind.at(500.0) == pytest.approx(1 - 0.5 * math.exp(-0.4))
+    assert early.at(500.0) == behind.at(500.0) == pytest.approx(1 - math.exp(-0.4))
