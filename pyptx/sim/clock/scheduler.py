@@ -7,7 +7,8 @@ there on those that ask for it slow down alike, and the others take what is left
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 
 from ...core.records import dataclass
 from .beside import MUFU
@@ -41,11 +42,12 @@ class Request:
     disturbed: float = 0.0
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class _Running:
     """A block of a warp.
 
     Attributes:
+        warp: the warp.
         left: cycles that it would still take alone.
         rates: the share of each unit that it needs alone.
         disturbed: the share of MUFU that others lose to it.
@@ -53,14 +55,12 @@ class _Running:
         held: until when another warp keeps it from its first slot.
     """
 
+    warp: object
     left: float
     rates: Mapping[str, float]
     disturbed: float
     run: float
     held: float
-
-    def copy(self) -> _Running:
-        return _Running(self.left, self.rates, self.disturbed, self.run, self.held)
 
 
 class Scheduler:
@@ -77,6 +77,8 @@ class Scheduler:
         self.busy: dict[str, float] = {}
         self._running: dict[object, _Running] = {}
         self._time = 0.0
+        #: The speeds of blocks that go on together, as far as they were needed since the last block began.
+        self._known: dict[tuple[_Running, ...], list[float]] = {}
 
     def take(self, warp: object, now: float, begin: float, request: Request) -> float:
         """Return when a warp is through a block that it begins at ``begin``.
@@ -89,13 +91,15 @@ class Scheduler:
         """
         busy, cycles, issues, pipes = self.busy, request.cycles, request.issues, request.pipes
         busy[ISSUE] = busy.get(ISSUE, 0.0) + issues
-        cycles = max(cycles, issues)
+        if issues > cycles:
+            cycles = issues
         for name, duration in pipes.items():
             busy[name] = busy.get(name, 0.0) + duration
-            cycles = max(cycles, duration)
+            if duration > cycles:
+                cycles = duration
         if now > self._time:
             if self._running:
-                _advance(self._running, self._time, now)
+                self._advance(now)
             self._time = now
         if cycles <= 0:
             return begin
@@ -107,16 +111,75 @@ class Scheduler:
             for name, rate in owed.rates.items():
                 asked[name] = asked.get(name, 0.0) + owed.left * rate
         rates = {name: time / left for name, time in asked.items()}
-        ahead = [each for each in running.values() if each.held <= begin]
-        kept = min(
-            max((each.left * each.rates[ISSUE] for each in ahead), default=0.0),
-            max((each.run for each in ahead), default=0.0),
-        )
-        running[warp] = _Running(left, rates, disturbed / left, request.run, begin + kept)
-        if len(running) == 1 or (not kept and _fits(running.values())):
+        kept = _kept(running.values(), begin)
+        running[warp] = _Running(warp, left, rates, disturbed / left, request.run, begin + kept)
+        self._known.clear()
+        if len(running) == 1:
             return begin + left
-        copies = {key: each.copy() for key, each in running.items()}
-        return _advance(copies, self._time, None, warp)
+        blocks = list(running.values())
+        if not kept and _fits(_asked(blocks), blocks):
+            return begin + left
+        return self._go_on(blocks, [each.left for each in blocks], None, warp)
+
+    def _advance(self, until: float) -> None:
+        """Let all blocks go on to a time."""
+        blocks = list(self._running.values())
+        left = [each.left for each in blocks]
+        self._go_on(blocks, left, until, None)
+        for each, cycles in zip(blocks, left, strict=True):
+            each.left = cycles
+        self._running = {each.warp: each for each in blocks}
+
+    def _go_on(self, blocks: list[_Running], left: list[float], until: float | None, last: object) -> float:
+        """Let blocks go on to a time, or to the end of that of the warp ``last``. Return the time.
+
+        ``left`` has the cycles that each block would still take alone. Blocks that end are removed.
+        """
+        time = self._time
+        while blocks:
+            active = [place for place, each in enumerate(blocks) if each.held <= time]
+            speeds = self._speeds([blocks[place] for place in active])
+            step = math.inf
+            for place, speed in zip(active, speeds, strict=True):
+                needed = left[place] / speed
+                if needed < step:
+                    step = needed
+            if len(active) < len(blocks):
+                step = min(step, *(each.held - time for each in blocks if each.held > time))
+            if until is not None and time + step >= until:
+                step = until - time
+            time += step
+            ended = []
+            for place, speed in zip(active, speeds, strict=True):
+                rest = left[place] = left[place] - step * speed
+                if rest <= _NONE:
+                    ended.append(place)
+            over = until is not None and time >= until
+            for place in reversed(ended):
+                over |= blocks[place].warp is last
+                del blocks[place], left[place]
+            if over:
+                break
+        return time
+
+    def _speeds(self, blocks: Sequence[_Running]) -> list[float]:
+        """Return the speed of each block, 1 for that alone."""
+        if len(blocks) <= 1:
+            return [1.0] * len(blocks)
+        key = tuple(blocks)
+        found = self._known.get(key)
+        if found is None:
+            found = self._known[key] = _speeds(blocks)
+        return found
+
+
+def _kept(running: Iterable[_Running], begin: float) -> float:
+    """Return for how long the warps whose blocks run keep another one from its first slot."""
+    most = run = 0.0
+    for each in running:
+        if each.held <= begin:
+            most, run = max(most, each.left * each.rates[ISSUE]), max(run, each.run)
+    return min(most, run)
 
 
 def _asked(blocks: Iterable[_Running]) -> dict[str, float]:
@@ -124,54 +187,31 @@ def _asked(blocks: Iterable[_Running]) -> dict[str, float]:
     asked: dict[str, float] = {}
     for each in blocks:
         for name, rate in each.rates.items():
-            asked[name] = asked.get(name, 0.0) + rate
+            if name in asked:
+                asked[name] += rate
+            else:
+                asked[name] = rate
     return asked
 
 
-def _fits(blocks: Collection[_Running]) -> bool:
-    """True if the blocks ask for no more of any unit than it has."""
-    asked = _asked(blocks)
-    if MUFU in asked:
-        asked[MUFU] += sum(each.disturbed for each in blocks)
-    return max(asked.values(), default=0.0) <= 1
-
-
-def _advance(running: dict[object, _Running], time: float, until: float | None, last: object = None) -> float:
-    """Let blocks go on from ``time`` to ``until``, or to the end of that of ``last``. Return the time."""
-    while running:
-        active = [(key, each) for key, each in running.items() if each.held <= time]
-        speeds = _speeds([each for _, each in active])
-        step = min(
-            [
-                *(each.left / speed for (_, each), speed in zip(active, speeds, strict=True)),
-                *(each.held - time for each in running.values() if each.held > time),
-            ]
-        )
-        if until is not None and time + step >= until:
-            step = until - time
-        time += step
-        for (key, each), speed in zip(active, speeds, strict=True):
-            each.left -= step * speed
-            if each.left <= _NONE:
-                del running[key]
-        if until is not None and time >= until:
-            return until
-        if last is not None and last not in running:
-            return time
-    return time if until is None else until
+def _fits(asked: Mapping[str, float], blocks: Iterable[_Running]) -> bool:
+    """True if blocks, which ask for so much of each unit together, ask for no more than it has."""
+    if max(asked.values(), default=0.0) > 1:
+        return False
+    return MUFU not in asked or asked[MUFU] + sum([each.disturbed for each in blocks]) <= 1
 
 
 def _speeds(blocks: Sequence[_Running]) -> list[float]:
     """Return the speed of each block, 1 for that alone: all slow down alike, but for those who can go on."""
-    if len(blocks) <= 1 or _fits(blocks):
+    asked = _asked(blocks)
+    if _fits(asked, blocks):
         return [1.0] * len(blocks)
     speeds = [0.0] * len(blocks)
     free = list(range(len(blocks)))
-    left: dict[str, float] = {name: 1.0 for each in blocks for name in each.rates}
-    left[MUFU] = max(_LEAST, 1.0 - sum(each.disturbed for each in blocks))
+    left = dict.fromkeys(asked, 1.0)
+    left[MUFU] = max(_LEAST, 1.0 - sum([each.disturbed for each in blocks]))
     while free:
-        asked = _asked(blocks[place] for place in free)
-        bounds = ((left[name] / rate, name) for name, rate in asked.items() if rate > 0)
+        bounds = [(left[name] / rate, name) for name, rate in asked.items() if rate > 0]
         speed, scarce = min(bounds, default=(1.0, ""))
         if speed >= 1:
             for place in free:
@@ -183,4 +223,5 @@ def _speeds(blocks: Sequence[_Running]) -> list[float]:
             for name, rate in blocks[place].rates.items():
                 left[name] = max(0.0, left[name] - rate * speed)
         free = [place for place in free if place not in bound]
+        asked = _asked(blocks[place] for place in free)
     return speeds
