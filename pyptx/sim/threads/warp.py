@@ -373,7 +373,10 @@ class Split:
         """
         self.acting = self.lanes if mask is None else np.flatnonzero(mask)
         for row, name in rows:
-            known = self.frame.written[row, self.acting]
+            written = self.frame.written[row]
+            if written.all():
+                continue
+            known = written[self.acting]
             if not known.all():
                 self.warp.cta.machine.uninitialized_register(self, name, int(np.argmin(known)), location)
 

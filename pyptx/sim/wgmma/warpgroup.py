@@ -191,10 +191,17 @@ class WgmmaState(RegisterOwner):
                     del self._pending[pending.key]
         return self._waited
 
+    def misses(self, groups: int) -> bool:
+        """True if an issued step of the first ``groups`` groups has not happened."""
+        steps = self._last_steps
+        while steps and steps[0][1].done:
+            steps.popleft()
+        return bool(steps) and steps[0][0] < groups
+
     def missing(self, groups: int) -> list[Step]:
         """Return the issued steps of the first ``groups`` groups that have not happened, oldest first."""
-        while self._last_steps and self._last_steps[0][1].done:
-            self._last_steps.popleft()
+        if not self.misses(groups):
+            return []
         return [step for number, step in self._last_steps if number < groups and not step.done]
 
 
@@ -223,7 +230,7 @@ class WgmmaGroupsDone(Wait):
         return [step for one in self._warps for step in one.unit(WgmmaState).missing(self._groups)]
 
     def over(self) -> bool:
-        return not self._late() and not self._missing()
+        return not self._late() and not any(one.unit(WgmmaState).misses(self._groups) for one in self._warps)
 
     def steps_left(self) -> list[Step] | None:
         return None if self._late() else self._missing()
