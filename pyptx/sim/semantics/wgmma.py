@@ -155,8 +155,8 @@ def _index(rows: Sequence[int]) -> slice | NDArray[np.intp]:
 
 def _uniform(s: Split, op: Op, name: str, value: Any) -> int:
     """Return the value of an operand that must be equal in all lanes; raise a fault if it is not."""
-    values = np.atleast_1d(value)
-    if (values != values[0]).any():
+    values = np.ravel(value).tolist()
+    if values.count(values[0]) < len(values):
         raise s.warp.cta.machine.fault(
             "divergent-collective", f"{op.name}: {name} is not the same in all lanes", s
         )
