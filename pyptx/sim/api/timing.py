@@ -32,6 +32,7 @@ from ..clock.steady import Period, find_period
 from ..clock.traffic import Traffic, equal_of, merged_of, traffic_of
 from ..clock.units import Contention, L2State
 from ..engine.work import Copy
+from ..sanitizer.garbage import fewer_collections
 from ..threads.warp import Split
 from .arguments import Mapped, bases_of
 from .options import LaunchOptions
@@ -166,7 +167,8 @@ class LaunchTimer:
         first.wait_by_flags(self._spaces)
         self._placement = place(first, first.grids[0], gpu.series("gpc.sizes"))
         first.grids[0].waiting = range(self._placement.positions)
-        first.run()
+        with fewer_collections():
+            first.run()
         self._first, self._starters = first.loads, first.loading
         pairs = [_TPC] * math.ceil(figures.sms / _TPC)
         self._merged = merged_of(first.loads, first.loaders, pairs)
@@ -342,7 +344,8 @@ class LaunchTimer:
         timed.count(self._words, placement.positions)
         timed.wait_by_flags(self._spaces)
         timed.grids[0].waiting = list(placement.own)
-        timed.run()
+        with fewer_collections():
+            timed.run()
         timed.leave_waits()
         return timed, rest
 

@@ -1,6 +1,6 @@
-"""Fewer collections of cyclic garbage while the sanitizer watches a run.
+"""Fewer collections of cyclic garbage during a run that the sanitizer watches, or that keeps time.
 
-It keeps many small objects, which live as long as the run. Python's collector would look at all of them again
+Both keep many small objects, which live as long as the run. Python's collector would look at all of them again
 and again.
 """
 
