@@ -18,6 +18,7 @@ from ...core.errors import SpecError, TargetError
 from ...ir import Function, Launch, Module, parse_module
 from ...isa import BoundInstructions, unavailable
 from ...isa.targets import version_text
+from ..code.idle import Values
 from ..code.image import ModuleImage
 from ..code.program import EntryProgram
 from .options import LaunchOptions, RunKeywords, checked_arguments, positions, shows_options
@@ -64,7 +65,7 @@ class LoadedModule:
         #: Binds each instruction once, for the check and for the code.
         self._bind = BoundInstructions()
         self._image: ModuleImage | None = None
-        self._programs: dict[tuple[str, bool, bool], EntryProgram] = {}
+        self._programs: dict[tuple[str, bool, bool, Values], EntryProgram] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         stored = {} if self._image is None else {each.name: each.data.copy() for each in self._image.stored}
@@ -236,7 +237,13 @@ class LoadedModule:
         self._available.add(function.name)
 
     def program(
-        self, function: Function, launch: Launch, *, interleaved: bool, check_time: Callable[[], None]
+        self,
+        function: Function,
+        launch: Launch,
+        *,
+        interleaved: bool,
+        values: Values = Values.ALL,
+        check_time: Callable[[], None],
     ) -> EntryProgram:
         """Return the code of an entry, prepared for a launch with these extents.
 
@@ -244,17 +251,23 @@ class LoadedModule:
             function: the entry.
             launch: the extents of the launch.
             interleaved: True if blocks end wherever other threads can act.
+            values: which values a run computes.
             check_time: called repeatedly while the code is prepared; it may raise an exception.
 
         Raises:
             Fault: the code cannot be run.
         """
         clustered = launch.cluster != (1, 1, 1)
-        key = (function.name, clustered, interleaved)
+        key = (function.name, clustered, interleaved, values)
         program = self._programs.get(key)
         if program is None:
             program = EntryProgram(
-                self.image, function, clustered=clustered, interleaved=interleaved, check_time=check_time
+                self.image,
+                function,
+                clustered=clustered,
+                interleaved=interleaved,
+                values=values,
+                check_time=check_time,
             )
             self._programs[key] = program
         return program

@@ -25,6 +25,7 @@ from ...layout.tensor_map import TensorMap
 from ..claims.competing import Claim
 from ..claims.watch import Watch
 from ..code.elected import repeated_if_apart
+from ..code.idle import Values
 from ..code.image import element_bytes
 from ..code.program import EntryProgram
 from ..debugger.machine import DebuggedMachine
@@ -388,12 +389,17 @@ def _elected_twice(program: EntryProgram) -> list[Finding]:
 
 
 def programs_of(
-    requests: Sequence[Request], options: LaunchOptions, began: float, *, interleaved: bool
+    requests: Sequence[Request],
+    options: LaunchOptions,
+    began: float,
+    *,
+    interleaved: bool,
+    values: Values = Values.ALL,
 ) -> tuple[list[EntryProgram | None], dict[int, Finding]]:
     """Prepare the code of each launch. Return it, and a finding for each launch that cannot run, by position.
 
     ``began`` is the time at which the run began. ``interleaved`` is True if blocks end wherever other threads
-    can act.
+    can act. ``values`` says which values the runs compute.
     """
 
     def check_time() -> None:
@@ -409,7 +415,11 @@ def programs_of(
         program: EntryProgram | None = None
         try:
             program = request.module.program(
-                request.function, request.launch, interleaved=interleaved, check_time=check_time
+                request.function,
+                request.launch,
+                interleaved=interleaved,
+                values=values,
+                check_time=check_time,
             )
         except Fault as fault:
             faults[index] = fault.finding

@@ -31,6 +31,7 @@ from ..clock.stalls import Place, Stall
 from ..clock.steady import Period, find_period
 from ..clock.traffic import Traffic, equal_of, merged_of, traffic_of
 from ..clock.units import Contention, L2State
+from ..code.idle import Values
 from ..engine.work import Copy
 from ..sanitizer.garbage import fewer_collections
 from ..threads.warp import Split
@@ -144,7 +145,10 @@ class LaunchTimer:
         self._request = replace(request, uninitialized=frozenset(), outputs=frozenset())
         self._registers, self._zeroed, self._assumed = registers, zeroed, assumed
         self._options = LaunchOptions.of({"timeout": timeout, "sanitize": False})
-        prepared, faults = programs_of([request], self._options, self._began, interleaved=True)
+        # Outputs of a launch whose arrays have contents are those of any other run.
+        decide = Values.DECIDING if unknown else Values.ALL
+        values = Values.ZEROS if assumed else decide
+        prepared, faults = programs_of([request], self._options, self._began, interleaved=True, values=values)
         self._fault = faults.get(0)
         program = prepared[0]
         if program is None:

@@ -247,7 +247,9 @@ class ArrayEmitter(Emitter):
             self.indent += "    "
             self.mask = "g"
         self.touch(instruction, op)
-        if op.semantic.per == "value":
+        if op.statement in self.code.idle:
+            self.line("pass")
+        elif op.semantic.per == "value":
             self.value(op)
         else:
             self.effect(op, yields)

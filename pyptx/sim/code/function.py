@@ -260,6 +260,11 @@ class FunctionCode:
                 return variable.type.nbytes * variable.vector
         return 1
 
+    @property
+    def idle(self) -> frozenset[int]:
+        """The statements whose results are not computed."""
+        return self.program.idle if self.is_entry else frozenset()
+
     @cached_property
     def _graph(self) -> Graph:
         """The control-flow graph of the function as written, before the simulator splits blocks."""

@@ -148,7 +148,9 @@ class LaneEmitter(Emitter):
             self.line(f"if {self.guard(instruction)}:")
             self.indent += "    "
         self.touch(instruction, op)
-        if op.semantic.per == "value":
+        if op.statement in self.code.idle:
+            self.line("pass")
+        elif op.semantic.per == "value":
             self.value(op)
         else:
             self.effect(op, yields)

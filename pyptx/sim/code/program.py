@@ -12,12 +12,14 @@ from ...core.errors import SimulationError
 from ...core.findings import RULES, Finding
 from ...ir import Function, Module, Register, Special, Symbol, Variable, leaves
 from ...isa import Binding, target
+from ...isa.special import CLOCKS
 from ...isa.table import form
 from ..memory.access import StateSpace
 from ..memory.address_space import LOCAL_LIMIT
 from ..memory.named_parts import NamedParts, Part
 from ..memory.segments import Fault
 from .function import CodeBlock, FunctionCode, round_up
+from .idle import Values, idle_statements
 from .image import ModuleImage
 from .semantic import semantic_of, semantics
 from .translate import executed
@@ -45,6 +47,7 @@ class EntryProgram:
         *,
         clustered: bool = False,
         interleaved: bool = False,
+        values: Values = Values.ALL,
         check_time: Callable[[], None] = _unlimited,
     ) -> None:
         self.image, self.function = image, function
@@ -52,6 +55,8 @@ class EntryProgram:
         self.clustered = clustered
         #: True if blocks end between any two instructions that other threads or engines can observe.
         self.interleaved = interleaved
+        #: Which values a run of the program computes.
+        self.values = values
         #: Called repeatedly while functions are prepared. It may raise an exception, which ends the run.
         self.check_time = check_time
         self.module: Module = image.module
@@ -170,6 +175,16 @@ class EntryProgram:
                 location=self.function.source,
             )
         return total
+
+    @cached_property
+    def idle(self) -> frozenset[int]:
+        """The statements of the entry whose results are not computed.
+
+        None if it may call functions, or reads a clock: whoever launches it then looks at what it stores.
+        """
+        if len(self.reachable) > 1 or self._special_registers & CLOCKS:
+            return frozenset()
+        return idle_statements(self.image, self.function, self.values)
 
     # --- what CTAs take -----------------------------------------------------------------------
 

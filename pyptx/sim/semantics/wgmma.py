@@ -29,6 +29,7 @@ from ...layout.fragments import (
 from ...layout.tcgen05_smem_descriptor import Major, Tcgen05SmemDescriptor
 from ...layout.wgmma_descriptor import WgmmaDescriptor
 from ..code.function import FunctionCode
+from ..code.idle import Values
 from ..code.semantic import Op, executes
 from ..engine.events import Engine, Step, StepKind
 from ..engine.stream import FenceKind, GroupKind, SyncKind
@@ -114,6 +115,8 @@ class _Product:
             metadata = SelectedLayout(_part(whole.layout), whole.suppliers)
             self.kept = KeptElements(metadata, k, fragment.bits, self._constant(op, "sp-sel") or 0)
         self.multiply = _multiplier(self.kinds, op)
+        #: True if the product is that of zeros, whatever A and B are.
+        self.zeros = code.program.values is Values.ZEROS
         #: What the instruction asks of the hardware, by whether it adds to D.
         self.work = {
             adds: Product(
@@ -198,7 +201,7 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
     _note_accumulator(s, op, plan, accumulates)
 
     registers = None
-    if plan.gather_a is not None:
+    if plan.gather_a is not None and not plan.zeros:
         registers = plan.gather_a(np.array(given["a"], np.uint32))
     metadata = np.array(given["sp-meta"], np.uint32)[None] if plan.kept is not None else np.empty((0, 32))
     state = warp.unit(WgmmaState)
@@ -212,11 +215,15 @@ def mma_async(s: Split, op: Op, lanes: Array, *operands: Any) -> None:
     def read() -> None:
         if registers is not None:
             tiles.append(registers)
-        else:
+        elif plan.gather_a is None:
             tiles.append(plan.a.read(s, shared["a-desc"], operation, first, first + 16))
         tiles.append(plan.b.read(s, shared["b-desc"], operation, 0, plan.b.rows))
 
     def write() -> None:
+        if plan.zeros:
+            if not accumulates:
+                frame.u32[plan.where] = 0
+            return
         a, b = (plan.negated(codes, which) for which, codes in enumerate(tiles))
         tiles.clear()
         if plan.kept is not None:
