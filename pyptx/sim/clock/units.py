@@ -253,9 +253,9 @@ class Units:
         """Return when memory has read bytes, and has written what they replace in L2."""
         replaced = self._dirty * math.exp(-self._brought / self.figures.l2_bytes)
         # Others are served before it, also where there is bandwidth for all.
-        queued = time + self.figures.memory_queue * self._reading.at(time)
+        queue = self.figures.memory_queue * self._reading.at(time)
         self._bring(time, nbytes)
-        return max(queued, self.entry.serve(time, nbytes), self._use_memory(time, nbytes * (1 + replaced)))
+        return max(self.entry.serve(time, nbytes), self._use_memory(time, nbytes * (1 + replaced))) + queue
 
     def _use_memory(self, time: float, nbytes: float) -> float:
         """Return when memory has read or written bytes."""
