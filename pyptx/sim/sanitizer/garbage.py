@@ -1,7 +1,7 @@
 """Fewer collections of cyclic garbage during a run that the sanitizer watches, or that keeps time.
 
-Both keep many small objects, which live as long as the run. Python's collector would look at all of them again
-and again.
+Both keep many small objects, which live as long as the run. Python's collector would look at all of them
+again and again.
 """
 
 from __future__ import annotations
