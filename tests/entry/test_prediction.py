@@ -15,7 +15,7 @@ from examples.blackwell.tilus import matmul_v1
 from examples.hopper import attention, gemm_highperf_hopper, rmsnorm, vector_add
 from examples.hopper.ladder import step3_wgmma
 from examples.hopper.tma_copy import tma_copy
-from pyptx import SpecError, Tile, f32, kernel, ptx, reg, u32
+from pyptx import SpecError, Tile, b64, f32, kernel, ptx, reg, smem, u32
 from pyptx.entry.prediction import UNITS
 from pyptx.sim.api import timing
 from pyptx.sim.clock.freed import PIPES
@@ -194,6 +194,40 @@ def test_others_may_have_written_what_a_kernel_reads_of_its_output(decides: bool
 
     found = add.predict(gpu="h200", clock=1900.0)
     assert [each.rule.name for each in found.findings] == rules
+
+
+def test_zeros_that_a_copy_loads_may_decide() -> None:
+    @kernel(in_specs=(Tile(32, u32),), out_specs=(Tile(32, f32),), grid=1, block=32, arch="sm_90")
+    def until(A, B):
+        lane, words, loaded = ptx.special.laneid(), smem.alloc(32, u32, align=128), smem.alloc(1, b64)
+        with ptx.if_(lane == 0):
+            ptx.mbarrier.init(loaded, 1)
+            ptx.fence.mbarrier_init()
+            ptx.mbarrier.arrive_expect_tx(loaded, words.nbytes)
+            ptx.cp.async_.bulk.load(dst=words, src=A.ptr, size=words.nbytes, mbar=loaded)
+        ptx.warp.sync()
+        ptx.mbarrier.wait(loaded, 0)
+        with ptx.if_(ptx.load(u32, words.at(lane)) > 3):
+            ptx.store(B.at(lane), 1.0, f32)
+
+    found = until.predict(gpu="h200", clock=1900.0)
+    assert [finding.rule.name for finding in found.findings] == ["needs-data"]
+    assert str(until.predict(gpu="h200", clock=1900.0, contents="zeros").verdict) == "clean"
+
+
+@pytest.mark.full
+def test_sums_that_are_added_to_again_and_again_do_not_say_how_much_is_left() -> None:
+    words, threads = 1 << 18, 128
+
+    @kernel(out_specs=(Tile(words, f32),), grid=1, block=threads, arch="sm_90")
+    def add(Sums, *, passes):
+        first = ptx.special.tid.x()
+        with ptx.for_(0, passes), ptx.for_(0, words, threads) as at:
+            ptx.inst.red.global_.add.f32(Sums.at(first + at), 1.0)
+
+    once, thrice = (add.predict(gpu="h200", clock=1900.0, passes=passes) for passes in (1, 3))
+    start = gpu("h200").value("launch.ns") * 1.9
+    assert thrice.cycles - start == pytest.approx(3 * (once.cycles - start), rel=0.1)
 
 
 @pytest.mark.full

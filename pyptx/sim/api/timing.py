@@ -384,9 +384,9 @@ class _Rest:
     def follows(self, machine: TimedMachine) -> bool:
         """True if the rest of the launch follows from what ``machine`` has done."""
         times = machine.store_times
-        # What is left of the outputs says how much work is left, unless contents decide what is done.
-        # Until L2 is full, stores pass faster than afterwards.
-        if machine.steered or not times:
+        # What is left of the outputs says how much work is left, unless contents decide what is done, or sums
+        # are stored part by part. Until L2 is full, stores pass faster than afterwards.
+        if machine.steered or machine.adds or not times:
             return False
         since = max(min(times), machine.filled)
         last = max(times)

@@ -24,7 +24,7 @@ from ..engine.waits import Awaited, BarrierPhase, Wait
 from ..engine.work import Copy, Product
 from ..machine.machine import Machine
 from ..machine.schedule import Policy
-from ..memory.access import Access
+from ..memory.access import Access, AccessKind, StateSpace
 from ..threads.limits import Limits
 from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split
@@ -140,6 +140,8 @@ class TimedMachine(Machine):
         self.store_places: set[int] = set()
         #: At each store: when it was issued, and the operations and the number of loads until then.
         self.work_done: list[tuple[float, int, int]] = []
+        #: True if something was added to global memory: bytes of outputs may be stored again and again.
+        self.adds = False
         self._loaded: dict[tuple[int, int], int] = {}
         self._begun: dict[tuple[int, int], int] = {}
         #: When a CTA of a wave has issued its nth load first, by the number of the wave and n.
@@ -354,6 +356,7 @@ class TimedMachine(Machine):
         known = s is not None and (self._counters.counts(access, s.op) or self._flags.polls(s, access))
         if not known:
             self._unknown.check(s, access)
+            self.adds |= access.kind is AccessKind.RMW and access.space is StateSpace.GLOBAL
         self._accesses.note(access)
 
     def _note_access(self, cta: tuple[int, int], copy: Copy) -> None:
@@ -584,6 +587,7 @@ class TimedMachine(Machine):
                     unit = "copy engine"
                 else:
                     self._note_store(time, work)
+                    self.adds |= operation.reduction is not None
                     done = units.store(time, work)
                     served, unit = done - figures.store_latency, "HBM"
                 operation.observed = Passage(time, served, unit)

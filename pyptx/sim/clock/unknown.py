@@ -55,8 +55,7 @@ class Unknown:
         if isinstance(actor, AsyncOperation):
             work = actor.work
             if access.space is StateSpace.SHARED and access.kind is AccessKind.WRITE:
-                unknown = isinstance(work, Copy) and work.loads
-                self._mark(access, unknown=unknown)
+                self._mark(access, unknown=self.active and isinstance(work, Copy) and work.loads)
         elif access.kind is AccessKind.WRITE:
             if access.space is StateSpace.SHARED:
                 self._mark(access, unknown=False)
