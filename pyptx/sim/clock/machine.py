@@ -30,9 +30,10 @@ from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split
 from .accesses import ThreadAccesses
 from .counters import Counters
-from .figures import WARP_ROWS, WARPGROUP, Figures
+from .figures import WARP_ROWS, Figures
 from .flags import Flags
 from .l1 import LINE
+from .products import Products
 from .stalls import Passage, StallLog
 from .units import Contention, Units
 from .unknown import Unknown
@@ -158,14 +159,7 @@ class TimedMachine(Machine):
         self._events: list[tuple[float, int, Split | Step]] = []
         self._due: dict[Step, float] = {}
         self._after: dict[Step, list[Step]] = {}
-        #: When the result of a product is there whose operands have been read.
-        self._results: dict[AsyncOperation, float] = {}
-        #: How many products each warp of a warpgroup has issued, and the quarters of products of which some
-        #: are missing, with the times of their issue.
-        self._issued: dict[tuple[tuple[int, int], int], int] = {}
-        self._quarters: dict[tuple[tuple[int, int], int, int], list[tuple[Step, float]]] = {}
-        #: Until when the multipliers have products of a warpgroup.
-        self._multiplying: dict[tuple[tuple[int, int], int], float] = {}
+        self._products = Products(figures)
         #: The ranks that a multicast has not reached yet.
         self._targets: dict[AsyncOperation, list[int]] = {}
         self._units: dict[int, Units] = {}
@@ -534,7 +528,9 @@ class TimedMachine(Machine):
     def _set_due(self, step: Step, time: float) -> None:
         work = step.operation.work
         if isinstance(work, Product) and work.rows == WARP_ROWS and step.kind is StepKind.READ:
-            self._gather(step, time, work)
+            units = self.units(self._place(step.operation.cta_key)[0])
+            for quarter, read in self._products.gather(step, time, work, units):
+                self._happens_at(quarter, read)
         else:
             self._happens_at(step, self._duration(step, time))
 
@@ -577,7 +573,10 @@ class TimedMachine(Machine):
             if kind is StepKind.WRITE:
                 self.flops += 2 * work.rows * work.ctas * work.columns * work.elements
                 self.operand_bytes += work.operand_bytes
-            return self._product(step, time, work, [self.units(each) for each in where[: work.ctas]])
+            if kind not in (StepKind.READ, StepKind.READ_A):
+                return self._products.result(operation, time)
+            both = [self.units(each) for each in where[: work.ctas]]
+            return self._products.read(operation, time, work, both)
         if isinstance(work, Copy):
             if kind is StepKind.SIGNAL:
                 return time
@@ -658,51 +657,3 @@ class TimedMachine(Machine):
             if peer < len(cta.cluster.ctas):
                 found.append(cta.cluster.ctas[peer].multiprocessor)
         return found
-
-    def _product(self, step: Step, time: float, product: Product, units: list[Units]) -> float:
-        """Return when an operand is read, as long as it occupies the tensor core, or the result is there."""
-        figures = self.figures
-        interval, rest = figures.product(product)
-        if step.kind not in (StepKind.READ, StepKind.READ_A):
-            # Products run one behind the other: a result does not wait longer than its own product takes.
-            return max(time, self._results.pop(step.operation, 0.0))
-        start = max([time, *(each.tensor.free for each in units)])
-        waited = start > time
-        start = max(each.multiply_from(start, interval) for each in units)
-        read = max(each.tensor.serve(start, interval) for each in units)
-        if not waited:
-            # What a burst takes beyond intervals and one latency: the second product begins later.
-            for each in units:
-                each.tensor.free += figures.burst
-        self._results[step.operation] = read + rest
-        step.operation.observed = Passage(time, read, "tensor")
-        return read
-
-    def _gather(self, step: Step, time: float, work: Product) -> None:
-        """Take a warp's quarter of a warpgroup's product. With the last one, all have their times.
-
-        The four parts of the tensor core read B together: they begin when the last warp comes with its rows.
-        """
-        key, warp = step.operation.cta_key, step.operation.issuer.warp
-        number = self._issued[key, warp] = self._issued.get((key, warp), 0) + 1
-        group = key, warp // WARPGROUP
-        quarters = self._quarters.setdefault((*group, number), [])
-        quarters.append((step, time))
-        if len(quarters) < WARPGROUP:
-            return
-        del self._quarters[(*group, number)]
-        units = self.units(self._place(key)[0])
-        interval, rest = self.figures.product(work)
-        time = max(issued for _, issued in quarters)
-        if self._multiplying.get(group, 0.0) <= time:
-            interval += self.figures.refill
-        begun = max(time, units.tensor.free)
-        begun = units.multiply_from(begun, interval)
-        read = units.tensor.serve(begun, interval)
-        units.duty.work(begun, read - begun)
-        units.read_operands(WARPGROUP * work.operand_bytes, interval)
-        self._multiplying[group] = read
-        for quarter, issued in quarters:
-            self._results[quarter.operation] = read + rest
-            quarter.operation.observed = Passage(issued, read, "tensor")
-            self._happens_at(quarter, read)
