@@ -180,7 +180,7 @@ class EntryProgram:
     def idle(self) -> frozenset[int]:
         """The statements of the entry whose results are not computed.
 
-        None if it may call functions, or reads a clock: whoever launches it then looks at what it stores.
+        None if it may call functions, or reads a clock: what it stores is then looked at.
         """
         if len(self.reachable) > 1 or self._special_registers & CLOCKS:
             return frozenset()
