@@ -1,7 +1,7 @@
 """Predicts two published ladders of Blackwell GEMMs from our own kernels, beside the published figures.
 
 Tilus V0 to V6, f16, 8192 cubed: cycles, each at the clock that the author's profiler printed. V0 takes
-three minutes: its threads copy, and each copy of each thread is run. The ladder of
+half a minute: its threads copy, and each copy of each warp is run. The ladder of
 the "tcgen05 for dummies" tutorial, bf16, 4096 cubed: TFLOP/s in bursts and sustained. docs/clock.md says what
 was chosen with these figures in sight. ``python benchmarks/predict_ladders.py``
 """

@@ -166,13 +166,8 @@ class LaunchTimer:
         hidden = [each.segment.base for (address, _), each in mapped.items() if address in secret]
         self._hidden = frozenset(hidden)
         self._written = bases_of(mapped, [request.args[place] for place in request.uninitialized])
-        first.hide(self._hidden, self._written)
-        first.count(self._words, 1)
-        first.wait_by_flags(self._spaces)
         self._placement = place(first, first.grids[0], gpu.series("gpc.sizes"))
-        first.grids[0].waiting = range(self._placement.positions)
-        with fewer_collections():
-            first.run()
+        self._run_clusters(first, range(self._placement.positions), 1)
         self._first, self._starters = first.loads, first.loading
         pairs = [_TPC] * math.ceil(figures.sms / _TPC)
         self._merged = merged_of(first.loads, first.loaders, pairs)
@@ -193,6 +188,15 @@ class LaunchTimer:
         if self._registers is not None:
             machine.grids[0].allot(self._registers)
         return mapped
+
+    def _run_clusters(self, machine: TimedMachine, clusters: Sequence[int], positions: int) -> None:
+        """Run clusters that stand for so many positions, with what is known of the arrays."""
+        machine.hide(self._hidden, self._written)
+        machine.count(self._words, positions)
+        machine.wait_by_flags(self._spaces)
+        machine.grids[0].waiting = clusters
+        with fewer_collections():
+            machine.run()
 
     def _machine(
         self,
@@ -344,12 +348,7 @@ class LaunchTimer:
             observed(timed)
         confine(timed, placement.size)
         self._fill(timed)
-        timed.hide(self._hidden, self._written)
-        timed.count(self._words, placement.positions)
-        timed.wait_by_flags(self._spaces)
-        timed.grids[0].waiting = list(placement.own)
-        with fewer_collections():
-            timed.run()
+        self._run_clusters(timed, list(placement.own), placement.positions)
         timed.leave_waits()
         return timed, rest
 

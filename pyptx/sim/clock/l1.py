@@ -7,7 +7,7 @@ L1 has what shared memory leaves of the same storage. Source: CUDA C++ Programmi
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 
 __all__ = ["LINE", "L1"]
 
@@ -31,7 +31,7 @@ class L1:
         self._held: OrderedDict[int, None] = OrderedDict()
         self._read: set[int] = set()
 
-    def pass_by(self, lines: Iterable[int]) -> bool:
+    def pass_by(self, lines: Collection[int]) -> bool:
         """Read lines past L1, from L2. Return whether one is read here for the first time."""
         fresh = not self._read.issuperset(lines)
         self._read.update(lines)

@@ -209,7 +209,7 @@ class TimedMachine(Machine):
 
         self.engines.force = wait_and_force  # type: ignore[method-assign]
 
-    def hide(self, bases: frozenset[int], written: frozenset[int] = frozenset()) -> None:
+    def hide(self, bases: frozenset[int], written: frozenset[int]) -> None:
         """Take the contents of arrays as unknown: given ones, and those that others may have written."""
         self._unknown = Unknown(bases, written)
 
