@@ -23,6 +23,8 @@ __all__ = ["OpcodeClass", "Pipes", "class_of", "is_known"]
 
 #: Lanes of a warp.
 _LANES = 32
+#: Cycles behind a branch, and of the code of a store and a fence, by ptxas's control codes.
+_BRANCH, _FENCED = 5.0, 4.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,9 @@ class OpcodeClass:
             which another instruction may write their registers; empty for none.
         elsewhere: whether the timed machine models the wait for the result, so that it takes no time here.
         holds: the constant with the cycles for which the warp issues nothing else; empty for none.
+        less: cycles, or a constant of cycles, that the constants of this class contain, and others take.
+        stores: the constant with the cycles until a fence behind it finds what it stores to shared memory.
+        fences: whether it waits for such stores of its warp.
         passes: how often the instruction goes through its pipe.
     """
 
@@ -46,6 +51,9 @@ class OpcodeClass:
     reads: str = "lsu.read_clk"
     elsewhere: bool = False
     holds: str = ""
+    less: str | float = 0.0
+    stores: str = ""
+    fences: bool = False
     passes: float = 1.0
 
 
@@ -69,11 +77,13 @@ _KINDS = {
     "engine": OpcodeClass(reads="", elsewhere=True),
     "tensor": OpcodeClass("hmma", latency="shfl.latency_clk"),
     "texture": OpcodeClass(latency="l2.latency_clk"),
+    "sts": OpcodeClass(elsewhere=True, stores="fence.behind_store_clk", less=_FENCED),
+    "stsm": OpcodeClass(elsewhere=True, stores="fence.behind_stmatrix_clk"),
     "syncs": OpcodeClass(latency="mbarrier.arrive_clk"),
     "warpsync": OpcodeClass(holds="bar.warp_sync_clk"),
     "setmaxnreg": OpcodeClass(holds="sm.setmaxnreg_clk"),
-    "membar": OpcodeClass(latency=""),
-    "fence": OpcodeClass(latency="fence.proxy_async_all_clk"),
+    "membar": OpcodeClass(latency="", reads="fence.proxy_async_clk", fences=True, less=1.0),
+    "fence": OpcodeClass(latency="fence.proxy_async_clk"),
 }
 _UNLISTED = OpcodeClass("alu", "alu.lanes_per_clk")
 #: The opcodes of each kind.
@@ -100,7 +110,9 @@ local: LDL
 control: BPT BRA BREAK BRX BRXU BSSY BSYNC CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL NANOSLEEP NOP PREEXIT
     RET YIELD DEPBAR LDGDEPBAR ACQBULK ACQSHMINIT STL UCGABAR_ARV UCGABAR_WAIT WARPGROUP WARPGROUPSET
     USETSHMSZ ERRBAR CGAERRBAR CCTL CCTLL CCTLT
-elsewhere: LD LDG LDGMC LDGSTS LDS LDSM STSM ST STG STS STAS ATOM ATOMG ATOMS RED REDG REDAS UREDGR USTGR
+sts: STS
+stsm: STSM
+elsewhere: LD LDG LDGMC LDGSTS LDS LDSM ST STG STAS ATOM ATOMG ATOMS RED REDG REDAS UREDGR USTGR
 engine: BAR UBLKCP UBLKPF UBLKRED UTMACCTL UTMACMDFLUSH UTMALDG UTMALST UTMAPF UTMAREDG UTMASTG
     UGETNEXTWORKID UMEMSETS UTCATOMSWS UTCBAR UTCCP UTCHMMA UTCIMMA UTCMXQMMA UTCOMMA UTCQMMA UTCSHIFT
     LDTM STTM LDT STT BGMMA HGMMA IGMMA QGMMA
@@ -133,9 +145,16 @@ _SPECIAL_CASES: tuple[tuple[re.Pattern[str], OpcodeClass], ...] = (
         re.compile(r"(F2F|F2I|I2F|FRND)\..*64"),
         OpcodeClass("cvt", "mufu.lanes_per_clk", "mufu.latency_clk"),
     ),
-    (re.compile(r"SYNCS\.PHASECHK"), OpcodeClass(latency="mbarrier.test_clk")),
-    (re.compile(r"MEMBAR\..*(GPU|SYS|VC)"), OpcodeClass(latency="fence.gpu_clk")),
-    (re.compile(r"FENCE\.VIEW\.ASYNC\.[ST]"), OpcodeClass(latency="fence.proxy_async_clk")),
+    (re.compile(r"SYNCS\.PHASECHK"), OpcodeClass(latency="", holds="mbarrier.test_clk", less=_BRANCH)),
+    (re.compile(r"SYNCS\.ARRIVE"), OpcodeClass(latency="mbarrier.arrive_clk", holds="mbarrier.arrive_clk")),
+    (
+        re.compile(r"MEMBAR\..*(GPU|SYS|VC)"),
+        OpcodeClass(latency="", holds="fence.proxy_async_all_clk", less="fence.proxy_async_clk"),
+    ),
+    (
+        re.compile(r"CCTL\.IVALL"),
+        OpcodeClass(latency="", holds="fence.gpu_clk", less="fence.proxy_async_all_clk"),
+    ),
 )
 #: Shape of an mma as two or three numbers in the opcode, with the operands' type: HMMA.16816.F32.BF16.
 _SHAPE = re.compile(r"\.(8|16)x?(8)x?(\d{1,3})\b")
@@ -214,14 +233,24 @@ class Pipes:
     def latency(self, opcode: str) -> float:
         """Return the cycles from the issue of an instruction to the signal of its barrier."""
         kind = class_of(opcode)
-        return 0.0 if kind.elsewhere or not kind.latency else self._gpu.value(kind.latency)
+        return 0.0 if kind.elsewhere else self._value(kind.latency, kind.less)
 
     def reading(self, opcode: str) -> float:
         """Return the cycles from the issue of an instruction to the signal that its operands are read."""
         kind = class_of(opcode)
-        return self._gpu.value(kind.reads) if kind.reads else 0.0
+        return self._value(kind.reads, kind.less)
 
     def held(self, opcode: str) -> float:
         """Return the cycles for which the warp issues nothing else, beyond the stall in the code."""
         kind = class_of(opcode)
-        return self._gpu.value(kind.holds) if kind.holds else 0.0
+        return self._value(kind.holds, kind.less)
+
+    def storing(self, opcode: str) -> float:
+        """Return the cycles from the issue of a store to shared memory until a fence finds it, or 0."""
+        kind = class_of(opcode)
+        return self._value(kind.stores, kind.less)
+
+    def _value(self, name: str, less: str | float = 0.0) -> float:
+        if not name:
+            return 0.0
+        return max(0.0, self._gpu.value(name) - (self._gpu.value(less) if isinstance(less, str) else less))

@@ -51,10 +51,24 @@ def test_mma_occupies_the_tensor_core_by_its_shape(opcode: str, m: int, n: int, 
 def test_latencies() -> None:
     pipes = Pipes(H200)
     assert pipes.latency("MUFU.RCP") == H200.value("mufu.latency_clk")
-    assert pipes.latency("SYNCS.PHASECHK.TRANS64.TRYWAIT") == H200.value("mbarrier.test_clk")
     assert pipes.latency("LDG.E.128") == pipes.latency("LDS") == 0  # the timed machine has them
     assert pipes.held("USETMAXREG.DEALLOC.CTAPOOL") == H200.value("sm.setmaxnreg_clk")
     assert pipes.held("FFMA") == 0
+    # The constant has the branch behind the try, whose stall is in the code.
+    assert pipes.held("SYNCS.PHASECHK.TRANS64.TRYWAIT") == H200.value("mbarrier.test_clk") - 5
+    assert pipes.held("SYNCS.ARRIVE.TRANS64.A1T0") == H200.value("mbarrier.arrive_clk")
+    near, all_spaces, gpu_scope = (
+        H200.value(f"fence.{each}_clk") for each in ("proxy_async", "proxy_async_all", "gpu")
+    )
+    assert pipes.held("MEMBAR.ALL.GPU") == all_spaces - near
+    assert pipes.held("CCTL.IVALL") == gpu_scope - all_spaces
+
+
+def test_a_fence_waits_for_what_its_warp_has_stored() -> None:
+    pipes = Pipes(H200)
+    assert pipes.reading("MEMBAR.ALL.CTA") == H200.value("fence.proxy_async_clk") - 1
+    assert pipes.storing("STSM.16.M88.4") == H200.value("fence.behind_stmatrix_clk")
+    assert pipes.storing("STS.128") > pipes.storing("LDS.128") == 0
 
 
 def test_an_opcode_that_is_not_listed_occupies_the_alu() -> None:

@@ -218,3 +218,36 @@ def test_a_text_with_lines_of_its_own(nvdisasm: Tool) -> None:
         for made in (plain, lined)
     ]
     assert found[0] == found[1] and "fma" in found[0]
+
+
+@GPUS
+def test_a_first_try_is_paid_where_it_is_written(where: Gpu, nvdisasm: Tool) -> None:
+    """ptxas puts it in front of the loop, with the location of the instruction before."""
+    body = ".shared .b64 s; mov.u32 %r1, s; mbarrier.init.shared::cta.b64 [%r1], 1;\n"
+    for number in range(3):
+        body += (
+            f"mbarrier.arrive.shared::cta.b64 _, [%r1];\nwait{number}:\n"
+            f"mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r1], {number & 1};\n@!%p0 bra wait{number};\n"
+        )
+    made = module(body, where.target)
+    found = statement_costs(statement_code(made, where.target, "f"), made, Pipes(where))
+    cost = {number: each for (_, number), each in found.items()}
+    statements = made.functions[0].body
+    tries = [n for n, each in enumerate(statements) if "try_wait" in getattr(each, "modifiers", ())]
+    assert len(tries) == 3
+    for number in tries:
+        taken = cost[number].cycles + cost[number + 1].cycles
+        assert taken == pytest.approx(where.value("mbarrier.test_clk"), abs=2)
+        assert cost[number + 1].issues == 1
+        # The arrival before it, three statements up with the label, does not pay for the try.
+        arrive = next(n for n in range(number, 0, -1) if "arrive" in getattr(statements[n], "modifiers", ()))
+        assert cost[arrive].cycles < where.value("mbarrier.arrive_clk") + 30
+
+
+def test_a_fence_behind_stores_waits_for_them(nvdisasm: Tool) -> None:
+    where = gpu("h200")
+    fence = "fence.proxy.async.shared::cta;\n"
+    body = ".shared .align 16 .b32 s[512]; mov.u32 %r1, s;\n"
+    store = "st.volatile.shared.b32 [%r1], %r0;\n"
+    few, many = (total(costs(body + (store + fence) * n, where), "st", "fence")[0] for n in (2, 4))
+    assert (many - few) / 2 == pytest.approx(where.value("fence.behind_store_clk"), abs=1)

@@ -11,6 +11,7 @@ from .graph import machine_graph, split_functions
 from .products import locate_products
 from .shares import PtxFlow, shares
 from .statements import StatementCode
+from .tries import locate_tries
 from .warp import issue_costs
 
 __all__ = ["StatementCost", "statement_costs"]
@@ -49,7 +50,9 @@ def statement_costs(
     found: dict[tuple[str, int], StatementCost] = {}
     names = [function.name for function in module.functions]
     functions = [
-        each for section in locate_products(code, module).values() for each in split_functions(section, names)
+        each
+        for section in locate_tries(locate_products(code, module), module).values()
+        for each in split_functions(section, names)
     ]
     for instructions in functions:
         graph = machine_graph(instructions)

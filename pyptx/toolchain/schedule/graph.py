@@ -15,7 +15,15 @@ from ...core.records import dataclass
 from ...flow.loops import Loop, natural_loops, reachable
 from ..nvdisasm import MachineInstruction
 
-__all__ = ["MachineBlock", "MachineGraph", "base_of", "is_guarded", "machine_graph", "split_functions"]
+__all__ = [
+    "MachineBlock",
+    "MachineGraph",
+    "base_of",
+    "is_guarded",
+    "is_try",
+    "machine_graph",
+    "split_functions",
+]
 
 _TARGET = re.compile(r"`\((?P<label>[^)]+)\)")
 _TARGETS = re.compile(r"BRANCH_TARGETS (?P<labels>[^\"]+)")
@@ -91,6 +99,11 @@ def is_guarded(instruction: MachineInstruction) -> bool:
     return instruction.text.startswith("@")
 
 
+def is_try(instruction: MachineInstruction) -> bool:
+    """True if it tries whether a phase of an mbarrier is over, for some time."""
+    return instruction.opcode.startswith("SYNCS.PHASECHK") and "TRYWAIT" in instruction.opcode
+
+
 def base_of(opcode: str) -> str:
     """Return the opcode without modifiers."""
     return opcode.partition(".")[0]
@@ -149,6 +162,13 @@ def machine_graph(instructions: Sequence[MachineInstruction]) -> MachineGraph:
     return MachineGraph(tuple(blocks))
 
 
+def _tries_elsewhere(group: list[MachineInstruction], taken: tuple[int, ...], at: dict[str, int]) -> bool:
+    """True if a block ends with a try, and a branch to further tries in case that it takes too long."""
+    if len(group) < 2 or not is_guarded(group[-1]) or not any(map(is_try, group)):
+        return False
+    return taken != tuple(at[label] for label in group[0].labels)
+
+
 def _successors(
     group: list[MachineInstruction], following: tuple[int, ...], at: dict[str, int], loose: list[int]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
@@ -166,7 +186,7 @@ def _successors(
         return (following if is_guarded(last) else ()), ()
     target = _TARGET.search(last.text)
     taken = (at[target["label"]],) if target is not None and target["label"] in at else ()
-    if ".DIV" in last.opcode:
+    if ".DIV" in last.opcode or _tries_elsewhere(group, taken, at):
         return following, taken
     if _ALWAYS.match(last.text):
         return taken, ()

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 
 from ...core.records import dataclass
-from ...timing.opcodes import Pipes
+from ...timing.opcodes import Pipes, class_of
 from .graph import MachineBlock, MachineGraph
 
 __all__ = ["IssueCost", "issue_costs"]
 
+#: Among the barriers: when a fence finds all that the warp has stored to shared memory.
+_STORES = -1
 #: Walks through the blocks: what is pending settles after as many rounds as loops are nested.
 _ROUNDS = 4
 
@@ -106,8 +108,12 @@ def _walk(
         if control.write_barrier is not None:
             done = issued + pipes.latency(opcode)
             barriers[control.write_barrier] = max(done, barriers.get(control.write_barrier, 0.0))
+        if pipes.storing(opcode):
+            barriers[_STORES] = max(issued + pipes.storing(opcode), barriers.get(_STORES, 0.0))
         if control.read_barrier is not None:
             done = issued + pipes.reading(opcode)
+            if class_of(opcode).fences:
+                done = max(done, barriers.get(_STORES, 0.0))
             barriers[control.read_barrier] = max(done, barriers.get(control.read_barrier, 0.0))
         following = issued + max(1.0, control.stall, pipes.held(opcode))
         issues, pauses = 1.0, float(control.yields or following > issued + 1 or issued > ready)
