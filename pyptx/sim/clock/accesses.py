@@ -29,6 +29,9 @@ __all__ = ["ThreadAccesses"]
 #: What a load from global memory says if it does not take what L1 holds.
 _PAST_L1 = frozenset({"cg", "cv", "L1::no_allocate"})
 _BANKS, _WORD = 32, 4
+#: Loads, and stores, of a scheduler's warps that wait for the banks of shared memory, before the next one
+#: holds up its warp. Measured on an H200, 2026-11-29: 16 warps that access 512 bytes 8 or 16 times in a row.
+_LOADS, _STORES = 16, 9
 
 
 class ThreadAccesses:
@@ -86,10 +89,22 @@ class ThreadAccesses:
         found, self._now = self._now, []
         arrives, left = 0.0, time
         for access in found:
-            if access.space is StateSpace.SHARED:
-                left = max(left, units.access_shared(time, _conflicts(access)))
+            if access.space is StateSpace.SHARED and not s.warp.cta.owns(access.segment.base):
+                served = units.access_peer(time, _conflicts(access))
+                done = served - units.figures.peer_word + units.figures.peer_latency
+            elif access.space is StateSpace.SHARED:
+                served = units.access_shared(time, _conflicts(access))
+                depth = _LOADS if access.kind is AccessKind.READ else _STORES
+                left = max(left, units.queue(s.warp.index, served, depth))
                 # The latency is that of an access without conflicts, which takes one cycle.
-                done = left - 1 + units.figures.shared_latency
+                done = served - 1 + units.figures.shared_latency
+            elif access.kind is AccessKind.RMW:
+                sectors = _parts(access, SECTOR)
+                left = max(left, units.look_up(time, _parts(access, LINE)))
+                word = access.segment.base + int(access.footprint.starts[0])
+                left = max(left, units.add(left, sectors, word))
+                done = left + units.figures.atomic_latency
+                self._moved(s.warp.cta.key, _copy_of(access, SECTOR * sectors))
             else:
                 sectors, touched = _parts(access, SECTOR), _touched(access, LINE)
                 nbytes, reads, lines = SECTOR * sectors, access.kind is AccessKind.READ, len(touched)
@@ -100,10 +115,12 @@ class ThreadAccesses:
                     left = max(left, units.look_up(time, lines))
                 missed, fresh = self._missed(s, access, touched.tolist()) if reads else (lines, True)
                 nbytes = nbytes * missed // lines
+                # The latencies are those of one line, whose time in L1 they contain.
+                looked_up = left - units.figures.lookup
                 if not missed:
-                    arrives = max(arrives, left + units.figures.load_l1_latency)
+                    arrives = max(arrives, looked_up + units.figures.load_l1_latency)
                     continue
-                done = units.access_global(left, nbytes, loads=reads, fresh=fresh)
+                done = units.access_global(looked_up, nbytes, loads=reads, fresh=fresh)
                 self._moved(s.warp.cta.key, _copy_of(access, nbytes))
             if access.kind is not AccessKind.WRITE:
                 arrives = max(arrives, done)

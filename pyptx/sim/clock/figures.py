@@ -20,6 +20,12 @@ _LINE_SECTORS = 4
 #: How long a multiprocessor may save up its share of what the chip has, in ns. Multiprocessors are out of
 #: step by about an epilogue, so that those that store leave their share of the loads to the others.
 _CREDIT = 3000
+#: Banks of shared memory and bytes of a word.
+_BANKS, _WORD = 32, 4
+#: Cycles of the code of an arrival at a barrier of a cluster and the wait, by ptxas's control codes.
+_AROUND_CLUSTER_BARRIER = 6.0
+#: The same of a ``wgmma`` and the wait for it.
+_AROUND_PRODUCT = 3.0
 
 
 class Figures:
@@ -36,27 +42,39 @@ class Figures:
             and a row in two lines as ``split_row``.
         link: bytes of loads that one multiprocessor gets; ``link_received``: that others load for it.
         l2_latency, memory_latency: from the issue of a load to its signal, without its rows.
-        memory_queue: what a load of memory takes longer where memory is always busy.
+        memory_queue: what a load of memory takes longer where memory is always busy; ``memory_spread``:
+            for each doubling of its lines, the last of which counts.
         store_latency: from the end of a store's reads to the end of the wait for it.
         l2: bytes that L2 reads, for all that ask for them together once; ``l2_write``: that it
             writes, of memory and of stores.
+        l2_burst: for how many times its share of L2 a multiprocessor can ask: the others ask, too.
+        add_cost: how many stored bytes a byte costs L2 that is added there.
         fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
         fill, store_fill: what a byte that memory reads, and one that is stored, take of the fabric, too.
         merge: share of the bytes for both multiprocessors of a TPC that the fabric carries once.
-        store: bytes of shared memory that copies to global memory read; ``store_issue``: more for each of
-            them; ``store_read``: until the wait for its reads is over, beyond them.
+        store: bytes of shared memory that copies to global memory read; ``reduce``: the same where they are
+            added there; ``store_issue``: more for each of them; ``store_read``: until the wait for its reads
+            is over, beyond them.
         dirty: share of the lines of L2 that a flush leaves to be written; ``l2_bytes``: size of L2.
-        write_cost: how many read bytes a written byte costs.
+        write_cost: how many read bytes a written byte costs where as many are read; ``write_alone``: where
+            none are.
         credit: how long a multiprocessor may save up its share of the chip's rates.
         ramp: for how long :meth:`ramp_limit` holds after idle time.
         port: bytes of shared memory that a multiprocessor reads.
         bank: cycles of a bank of shared memory for a word.
         shared_latency: of a load from shared memory; ``lookup``: of L1 for a line that an access touches.
         whole_sector, part_sector: time of a sector that a store fills, and of one that it writes in part.
+        load_link: bytes of loads of threads that one multiprocessor gets from L2.
+        atomic_latency: of an atomic in L2; ``atomic_word``: time between two on one word; ``atomics``:
+            sectors with one that L2 takes.
         load_l1_latency, load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
         wake: from a completed phase to the next instruction of a waiting warp.
         arrive: until an arrival counts.
+        peer_latency: of a load from another CTA's shared memory; ``peer_word``: cycles of such a load that
+            takes one cycle of a CTA's own; ``peer_way``: until an arrival at a barrier there counts, beyond
+            that at one's own.
         start: from the launch to the first instruction; ``finish``: from the last one to the event behind.
+        queued: by how much the result of a product that is issued behind others comes earlier.
         refill: of the first product of a warpgroup that has none in flight.
         beside: what products take from the code of threads; None for nothing.
         burst: what products in a row take beyond their intervals and the latency of one.
@@ -72,19 +90,25 @@ class Figures:
         self.row_bytes, self.split_row = value("tma.row_bytes"), value("tma.split_row")
         self.link, self.link_received = value("tma.sm_bytes_per_clk"), value("tma.received_bytes_per_clk")
         self.store, self.store_issue = value("tma.store_bytes_per_clk"), value("tma.store_issue_clk")
+        self.reduce = value("tma.reduce_bytes_per_clk")
         self.store_read = value("tma.store_read_clk")
         self.l2_latency = value("tma.latency_l2_ns") * ghz
         self.memory_latency, self.memory_queue = (
             value("tma.latency_hbm_ns") * ghz,
             value("hbm.queue_ns") * ghz,
         )
+        self.memory_spread = value("hbm.spread_ns") * ghz
         self.store_latency = value("tma.store_latency_ns") * ghz
         self.l2, self.l2_write = value("l2.bytes_per_ns") / ghz, value("l2.write_bytes_per_ns") / ghz
+        self.l2_burst = value("l2.burst_share")
+        self.add_cost = value("l2.write_bytes_per_ns") / value("l2.reduce_bytes_per_ns")
         self.fabric, self.fill = value("l2.fabric_bytes_per_ns") / ghz, value("l2.fill_share")
         self.store_fill, self.merge = value("l2.store_share"), value("l2.merge_share")
         # Memory serves reads and writes in equal parts at another rate than reads alone.
         self.memory = value("hbm.read_bytes_per_ns") / ghz
-        self.write_cost = 2 * value("hbm.read_bytes_per_ns") / value("hbm.mixed_bytes_per_ns") - 1
+        mixed = 2 * value("hbm.read_bytes_per_ns") / value("hbm.mixed_bytes_per_ns") - 1
+        alone = value("hbm.read_bytes_per_ns") / value("hbm.write_bytes_per_ns")
+        self.write_cost, self.write_alone = mixed, min(mixed, alone)
         self.dirty, self.l2_bytes = value("l2.dirty_share"), value("l2.capacity_bytes")
         self.credit = _CREDIT * ghz
         self._ramp_share, self._ramp_busy = value("tensor.ramp_share"), value("tensor.ramp_busy")
@@ -96,14 +120,21 @@ class Figures:
         self.whole_sector = 1 / value("stg.sectors_per_clk")
         self.part_sector = 1 / value("stg.partial_sectors_per_clk")
         # These two were measured at the maximum clock.
+        self.atomic_latency = value("atom.latency_clk") / maximum * ghz
+        self.atomic_word = value("atom.same_address_clk") / maximum * ghz
+        self.atomics = value("atom.sectors_per_clk") * maximum / ghz
+        self.load_link = value("ldg.sm_bytes_per_clk")
         self.load_l1_latency = value("ldg.latency_l1_clk")
         self.load_l2_latency = value("l2.latency_clk") / maximum * ghz
         self.load_memory_latency = value("ldg.latency_hbm_clk") / maximum * ghz
         self.wake = value("mbarrier.wake_clk") - value("mbarrier.visible_clk") + value("mbarrier.test_clk")
         self.arrive = value("mbarrier.visible_clk") - value("mbarrier.test_clk")
         self.test = value("mbarrier.test_clk")
-        self.barrier = value("bar.sync_clk")
-        self.cluster_barrier = value("bar.cluster_clk")
+        self.barrier_base, self.barrier_warp = value("bar.sync_clk"), value("bar.sync_per_warp_clk")
+        self.cluster_barrier = max(0.0, value("bar.cluster_clk") - _AROUND_CLUSTER_BARRIER)
+        self.peer_latency = value("dsmem.latency_clk")
+        self.peer_word = _BANKS * _WORD / value("dsmem.load_bytes_per_clk")
+        self.peer_way = max(0.0, value("mbarrier.peer_wake_clk") - value("mbarrier.wake_clk"))
         self.start = value("launch.ns") * ghz
         self.finish = value("launch.event_ns") * ghz
         self.turnaround = value("cta.turnaround_ns") * ghz
@@ -111,7 +142,9 @@ class Figures:
         self._products: dict[Product, tuple[float, float]] = {}
         self.cancel = self.allocate = self.burst = self.tensor_latency = self.tensor_copy = 0.0
         self.tensor_load = self.tensor_store = 1.0
-        self.refill = value("wgmma.refill_clk") if gpu.target == "sm_90a" else 0.0
+        self.refill = self.queued = 0.0
+        if gpu.target == "sm_90a":
+            self.refill, self.queued = value("wgmma.refill_clk"), value("wgmma.queued_clk")
         if gpu.target == "sm_100a":
             self.cancel, self.allocate = value("clc.latency_clk"), value("tmem.alloc_clk")
             self.tensor_load = value("tmem.load_bytes_per_clk_warp")
@@ -119,6 +152,10 @@ class Figures:
             self.tensor_latency = value("tmem.load_latency_clk")
             self.tensor_copy = value("tmem.cp_clk")
             self.burst = value("mma.burst_clk")
+
+    def barrier(self, warps: int) -> float:
+        """Return what a barrier of a CTA takes from the last arrival on, with so many warps."""
+        return self.barrier_base + self.barrier_warp * warps
 
     def ramp_limit(self, busy: int) -> float:
         """Return the share of its rate that a tensor core reaches after idle time, with so many SMs busy."""
@@ -138,7 +175,8 @@ class Figures:
         if product.rows == WARP_ROWS:
             interval = wgmma_interval(self.gpu, product.columns, not product.a_in_shared)
             # The latency is that of a product alone.
-            return interval, max(0.0, wgmma_latency(self.gpu, product.columns) - interval - self.refill)
+            latency = wgmma_latency(self.gpu, product.columns) - _AROUND_PRODUCT
+            return interval, max(0.0, latency - interval - self.refill)
         shape = product.ctas, product.rows * product.ctas, product.columns, not product.a_in_shared
         interval = mma_interval(self.gpu, *shape)
         waiting = self.wake + self.test

@@ -62,13 +62,15 @@ class _Freed(Figures):
             self.ramp = 0.0
         elif unit == "copy engine":
             self.copy_issue = self.copy_row = 0.0
-            self.store, self.store_issue = math.inf, 0.0
+            self.store = self.reduce = math.inf
+            self.store_issue = 0.0
         elif unit == "L1":
             self.lookup = 0.0
         elif unit == "link":
-            self.link = self.link_received = math.inf
+            self.link = self.link_received = self.load_link = math.inf
         elif unit == "L2":
-            self.l2 = self.l2_write = math.inf
+            self.l2 = self.l2_write = self.atomics = math.inf
+            self.atomic_word = 0.0
         elif unit == "fabric":
             self.fabric = math.inf
         elif unit == "HBM":
@@ -85,7 +87,9 @@ class _Freed(Figures):
     def _free_latencies(self) -> None:
         self.l2_latency = self.memory_latency = self.store_latency = self.store_read = 0.0
         self.load_l1_latency = self.load_l2_latency = self.load_memory_latency = self.shared_latency = 0.0
-        self.wake = self.arrive = self.test = self.barrier = self.cluster_barrier = 0.0
+        self.memory_spread = self.atomic_latency = self.peer_latency = self.peer_way = 0.0
+        self.wake = self.arrive = self.test = self.cluster_barrier = 0.0
+        self.barrier_base = self.barrier_warp = 0.0
         self.cancel = self.allocate = self.tensor_latency = 0.0
 
     def product(self, product: Product) -> tuple[float, float]:

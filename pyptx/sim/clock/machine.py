@@ -20,7 +20,7 @@ from ...timeline import Cause
 from ..code.function import CodeBlock
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, Observer
-from ..engine.waits import Awaited, BarrierPhase, Wait
+from ..engine.waits import Awaited, BarrierPhase, Condition, Wait
 from ..engine.work import Copy, Product
 from ..machine.machine import Machine
 from ..machine.schedule import Policy
@@ -71,6 +71,7 @@ Costs = Callable[[CodeBlock], BlockCost]
 #: Chapters of the instruction table of which only the forms of ``_LOUD`` end waits that must be polled.
 _QUIET = frozenset({"bulk_copy", "data_movement", "mbarrier", "tcgen05_mma", "tensor_copy", "wgmma"})
 _LOUD = frozenset({"wgmma.commit_group"})
+_CLUSTER_WAIT = "barrier.cluster.wait"
 #: For how long CTAs count as in step, in ns.
 _IN_STEP = 5000.0
 #: From how many CTAs on that ask for the same bytes one of them is taken for the first.
@@ -88,6 +89,12 @@ def _disturbs(block: CodeBlock) -> bool:
     """True if the block may end a wait of another warp that must be polled."""
     forms = [op.binding.form_id for _, op in block.ops if op.semantic.per != "value"]
     return any(form in _LOUD or chapter_of(form) not in _QUIET for form in forms)
+
+
+@cache
+def _waits_for_cluster(block: CodeBlock) -> bool:
+    """True if the block ends with a wait at the barrier of the cluster."""
+    return bool(block.ops) and block.ops[-1][1].binding.form_id == _CLUSTER_WAIT
 
 
 class Timed(Policy):
@@ -172,6 +179,8 @@ class TimedMachine(Machine):
         self._latency = 0.0
         #: True if the last event may have ended a wait that must be polled.
         self._disturbed = False
+        #: For each barrier of a cluster, how many phases it has completed, and when the last.
+        self._cluster_phases: dict[tuple[int, int], tuple[int, float]] = {}
         #: The splits that wait for products of which some warps of the warpgroup have not committed theirs.
         self._late: dict[Split, Wait] = {}
         #: The splits that wait for steps, by step.
@@ -402,6 +411,7 @@ class TimedMachine(Machine):
         self._through = issued
         self._behind = cost.behind
         following = super().run_block(s, block)
+        self._note_cluster_phase(s)
         if self._counters.pending:
             self._counters.advance()
         self._flags.check(s)
@@ -415,6 +425,14 @@ class TimedMachine(Machine):
             self._through = late
         self.completed.clear()
         return following
+
+    def _note_cluster_phase(self, s: Split) -> None:
+        """Note when the barrier of a cluster has completed a phase."""
+        cluster = s.warp.cta.cluster
+        if len(cluster.ctas) > 1:
+            barrier = cluster.barrier
+            if barrier.phase != self._cluster_phases.get(barrier.key, (0, 0.0))[0]:
+                self._cluster_phases[barrier.key] = barrier.phase, self._through
 
     def _hold(
         self, s: Split, block: CodeBlock, cause: Cause, begin: float, end: float, place: int = 0
@@ -464,9 +482,13 @@ class TimedMachine(Machine):
 
     def _yielded(self, s: Split, block: CodeBlock, wait: Wait | None) -> int | None:
         following = super()._yielded(s, block, wait)
-        if following is not None and wait is not None and wait.awaited is Awaited.CTA_BARRIER:
+        if following is not None and isinstance(wait, Condition) and wait.warps is not None:
             # The last warp that comes to a barrier leaves it with the others.
-            self._through = max(self._through, self.now + self.figures.barrier)
+            self._through = max(self._through, self.now + self.figures.barrier(wait.warps()))
+        elif following is not None and _waits_for_cluster(block):
+            barrier = s.warp.cta.cluster.barrier
+            completed = self._cluster_phases.get(barrier.key, (0, -math.inf))[1]
+            self._through = max(self._through, completed + self.figures.cluster_barrier)
         return following
 
     def end_wait(self, s: Split, wait: Wait) -> None:
@@ -474,13 +496,17 @@ class TimedMachine(Machine):
             return
         since = self._parked_since.pop(s, self.now)
         figures = self.figures
-        latency = {
-            Awaited.PHASE: figures.wake,
-            Awaited.CTA_BARRIER: figures.barrier,
-            Awaited.CLUSTER_BARRIER: figures.cluster_barrier,
-        }.get(wait.awaited, 0.0)
-        if self._running is not None and wait.awaited is Awaited.PHASE:
-            latency += figures.arrive
+        latency = 0.0
+        if isinstance(wait, BarrierPhase):
+            latency = figures.wake
+            if self._running is not None:
+                latency += figures.arrive
+                if not self._running.warp.cta.owns(wait.barrier.address):
+                    latency += figures.peer_way
+        elif isinstance(wait, Condition) and wait.warps is not None:
+            latency = figures.barrier(wait.warps())
+        elif wait.awaited is Awaited.CLUSTER_BARRIER:
+            latency = figures.cluster_barrier
         self._latency = latency
         base = self._through if self._running is not None else self.now
         # A warp that comes to a barrier when the wait is nearly over waits only for the rest.
@@ -582,7 +608,7 @@ class TimedMachine(Machine):
                 return time
             if not work.loads:
                 if kind is StepKind.READ_SHARED:
-                    served = done = units.read_source(time, work)
+                    served = done = units.read_source(time, work, adds=operation.reduction is not None)
                     unit = "copy engine"
                 else:
                     self._note_store(time, work)

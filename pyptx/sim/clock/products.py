@@ -74,6 +74,8 @@ class Products:
         time = max(issued for _, issued in quarters)
         if self._multiplying.get(group, 0.0) <= time:
             interval += self._figures.refill
+        else:
+            rest = max(0.0, rest - self._figures.queued)
         begun = units.multiply_from(max(time, units.tensor.free), interval)
         read = units.tensor.serve(begun, interval)
         units.duty.work(begun, read - begun)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections import deque
+from collections.abc import Hashable, Mapping
 from typing import Literal
 
 from ...core.records import dataclass
@@ -13,6 +14,11 @@ from .scheduler import ISSUE, Request, Scheduler
 from .servers import Duty, Server, Share
 
 __all__ = ["SECTOR", "Contention", "L2State", "Units"]
+
+#: Bytes of a line.
+_LINE = 128
+#: Accesses to shared memory whose end is known, for a queue.
+_QUEUED = 32
 
 #: Bytes of a sector of a line.
 SECTOR = 32
@@ -75,6 +81,8 @@ class Units:
         self._ramp_end = figures.start + figures.ramp if contention.rested else 0.0
         limit = figures.ramp_limit(sharers)
         self._ramp = Share(limit, figures.credit, figures.start)
+        #: When the last accesses of each scheduler's warps to shared memory are served.
+        self._queues = [deque[float](maxlen=_QUEUED) for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
         self.copies, self.shared, self.link, self.lookups = Server(), Server(), Server(), Server()
         #: When the last load was served, without its latency, and by which unit at last.
@@ -82,15 +90,21 @@ class Units:
         # Those of a GPC that load the same get it at the same time and go on in step: all ask together again.
         in_step = contention.coalesced >= _SHARED
         self.l2 = Share(figures.l2 / sharers, 0.0 if in_step else figures.credit, figures.start)
+        # All others ask at the same time, more or less.
+        self._at_once, self._burst = Server(), figures.l2 / sharers * figures.l2_burst
         self.fabric = Share(figures.fabric / sharers, figures.credit, figures.start)
         self.memory = Share(figures.memory / sharers, figures.credit, figures.start)
         self._reading = Duty(_LOADS)
+        #: For each part of memory that was loaded, how many bytes had come into L2 then.
+        self._loaded: dict[Hashable, float] = {}
         # What L2 writes into itself: bytes that memory fills in, and stored ones. All multiprocessors store
         # at the same time, so that none of them is faster than its share.
         self.entry = Share(figures.l2_write / sharers, figures.credit, figures.start)
         self._accepted = figures.l2_write / sharers
         # A stored byte takes the place that it has in L2, if it has one, and goes to memory later, or never.
-        self._written = figures.write_cost * (1 - contention.kept)
+        self._replaces = 1 - contention.kept
+        self._bytes_read = self._bytes_written = 0.0
+        self._atomics, self._words, self._peers = Server(), set[int](), Server()
         # What memory must take for each byte that comes into L2, and how many have come.
         self._dirty = figures.dirty * figures.write_cost if contention.l2 == "flushed" else 0.0
         self._sharers, self._brought = sharers, 0.0
@@ -165,27 +179,41 @@ class Units:
         passed = [
             (self.copies.serve(time, self._rows(copy)), "copy engine"),
             (self.link.serve(time, linked / figures.link), "link"),
-            (self.l2.serve(time, answered), "L2"),
+            (max(self.l2.serve(time, answered), self._ask(time, answered)), "L2"),
             (self.fabric.serve(time, carried + self._filled(copy.nbytes)), "fabric"),
         ]
         latency = figures.l2_latency
         if self._missing:
             passed.append((self._fetch(time, copy.nbytes * self._missing), "HBM"))
             known = 0.0 if asked is None else time - asked
-            latency = max(latency, figures.memory_latency - known)
+            if self._is_new(copy):
+                spread = figures.memory_spread * math.log2(max(1.0, copy.lines, copy.nbytes / _LINE))
+                latency = max(latency, figures.memory_latency + spread - known)
         self.served = max(passed)
         return self.served[0] + latency - figures.wake
+
+    def _ask(self, time: float, nbytes: float) -> float:
+        """Return when L2 has read bytes, where all other multiprocessors ask for some at the same time."""
+        return self._at_once.serve(time, nbytes / self._burst)
+
+    def _is_new(self, copy: Copy) -> bool:
+        """True if memory must be asked for what is loaded, since L2 has not got it by an earlier load."""
+        before = self._loaded.get(copy.source, -math.inf)
+        self._loaded[copy.source] = self._brought
+        return self._brought - before > self.figures.l2_bytes / 2
 
     def receive(self, time: float, copy: Copy) -> float:
         """Return when the bytes that another multiprocessor loaded for this one are here."""
         linked = self.link.serve(time, copy.nbytes / self.figures.link_received)
         return max(time, linked, self.fabric.serve(time, copy.nbytes))
 
-    def read_source(self, time: float, copy: Copy) -> float:
-        """Return when a store has read its bytes from shared memory."""
+    def read_source(self, time: float, copy: Copy, *, adds: bool = False) -> float:
+        """Return when a store, or a reduction that ``adds``, has read its bytes from shared memory."""
         figures = self.figures
-        taken = max(self._rows(copy), copy.nbytes / min(figures.store, self._accepted)) + figures.store_issue
-        read = max(self.copies.serve(time, taken), self.entry.serve(time, copy.nbytes))
+        entered = copy.nbytes * (figures.add_cost if adds else 1.0)
+        passed = copy.nbytes / (figures.reduce if adds else figures.store)
+        taken = max(self._rows(copy), passed, entered / self._accepted) + figures.store_issue
+        read = max(self.copies.serve(time, taken), self.entry.serve(time, entered))
         self.copies.free = read
         return read + figures.store_read
 
@@ -201,7 +229,14 @@ class Units:
         if self.filled > time:
             self._bring(time, nbytes)
             return passed
-        return max(passed, self._use_memory(time, nbytes * self._written) if self._written else time)
+        written = nbytes * self._replaces
+        if not written:
+            return passed
+        self._bytes_written += written
+        # Memory loses time where it reads and writes in turn.
+        mixed = min(1.0, self._bytes_read / self._bytes_written)
+        cost = self.figures.write_alone + mixed * (self.figures.write_cost - self.figures.write_alone)
+        return max(passed, self._use_memory(time, written * cost))
 
     # --- accesses of threads ----------------------------------------------------------------------
 
@@ -212,6 +247,19 @@ class Units:
         """
         left = 1 - self._operands if self.tensor.free > time else 1.0
         return self.shared.serve(time, cycles * self.figures.bank / left)
+
+    def queue(self, warp: int, served: float, depth: int) -> float:
+        """Return when a warp goes on behind an access that the banks of shared memory have ``served`` then.
+
+        The queue of its scheduler holds ``depth`` accesses.
+        """
+        queued = self._queues[warp % self.figures.schedulers]
+        queued.append(served)
+        return queued[-1 - depth] if len(queued) > depth else 0.0
+
+    def access_peer(self, time: float, cycles: float) -> float:
+        """Return when the shared memory of another CTA has served an access of so many cycles."""
+        return self._peers.serve(time, cycles * self.figures.peer_word)
 
     def read_operands(self, nbytes: float, interval: float) -> None:
         """Note what share of shared memory's cycles the operands of a product that runs from now on take."""
@@ -238,12 +286,26 @@ class Units:
         figures = self.figures
         if not loads:
             return self.write(time, nbytes)
-        linked = self.link.serve(time, nbytes / figures.link)
-        read = self.l2.serve(time, nbytes * self._answered)
+        linked = self.link.serve(time, nbytes / figures.load_link)
+        answered = nbytes * self._answered
+        read = max(self.l2.serve(time, answered), self._ask(time, answered))
         arrived = max(linked, read, self.fabric.serve(time, nbytes + self._filled(nbytes)))
         if not self._missing or not fresh:
             return arrived + figures.load_l2_latency
         return max(arrived, self._fetch(time, nbytes * self._missing)) + figures.load_memory_latency
+
+    def add(self, time: float, sectors: int, word: int) -> float:
+        """Return when L2 has taken a warp's atomic on so many sectors, ``word`` among them.
+
+        A single word to which this multiprocessor has added before counts as one to which all others add.
+        """
+        figures = self.figures
+        taken = sectors * self._sharers / figures.atomics
+        if sectors == 1:
+            if word in self._words:
+                taken = max(taken, self._sharers * figures.atomic_word)
+            self._words.add(word)
+        return self._atomics.serve(time, taken)
 
     def _filled(self, nbytes: float) -> float:
         """Return what the bytes of a load that memory fills into L2 take of the fabric."""
@@ -251,6 +313,7 @@ class Units:
 
     def _fetch(self, time: float, nbytes: float) -> float:
         """Return when memory has read bytes, and has written what they replace in L2."""
+        self._bytes_read += nbytes
         replaced = self._dirty * math.exp(-self._brought / self.figures.l2_bytes)
         # Others are served before it, also where there is bandwidth for all.
         queue = self.figures.memory_queue * self._reading.at(time)

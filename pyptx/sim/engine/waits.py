@@ -226,7 +226,7 @@ class StepsDone(Wait):
 class Condition(Wait):
     """Waits until a condition of the machine holds: a CTA barrier, free tensor memory."""
 
-    __slots__ = ("_awaited", "condition", "ends_elsewhere", "label", "on_finish", "text")
+    __slots__ = ("_awaited", "condition", "ends_elsewhere", "label", "on_finish", "text", "warps")
 
     def __init__(
         self,
@@ -237,8 +237,11 @@ class Condition(Wait):
         awaited: Awaited,
         ends_elsewhere: bool = False,
         label: str = "",
+        warps: Callable[[], int] | None = None,
     ) -> None:
         self.label = label
+        #: How many warps take part, if it is a barrier of a CTA.
+        self.warps = warps
         self.condition, self.text, self.on_finish = condition, text, on_finish
         self.ends_elsewhere = ends_elsewhere
         self._awaited = awaited

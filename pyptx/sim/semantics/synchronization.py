@@ -76,7 +76,14 @@ def _wait(s: Split, op: Op, lanes: Any, named: NamedBarrier, round_: Round, fini
             finish()
 
     label = f"barrier {named.number}"
-    return Condition(lambda: named.advance(round_), text, leave, awaited=Awaited.CTA_BARRIER, label=label)
+    return Condition(
+        lambda: named.advance(round_),
+        text,
+        leave,
+        awaited=Awaited.CTA_BARRIER,
+        label=label,
+        warps=lambda: round_.arrivals,
+    )
 
 
 @executes("bar.sync", per="warp", yields=True, collective="warp")

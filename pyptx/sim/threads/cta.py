@@ -132,6 +132,10 @@ class CTA:
         """Return the event record with which observers learn that the CTA begins or ends."""
         return Life(LifeKind.CTA, self.key, self.threads, f"CTA {self.coordinates}", self.key)
 
+    def owns(self, address: int) -> bool:
+        """True if a shared address is one of this CTA, and not of another one of its cluster."""
+        return address >> 24 == self.rank
+
     @property
     def shared_base(self) -> int:
         """The value that the CTA's rank adds to its shared addresses: the rank in bits 24 and up."""

@@ -17,8 +17,8 @@ FIGURES = Figures(H200, MHZ)
 MIB = 1 << 20
 
 
-def load(nbytes: int) -> Copy:
-    return Copy(nbytes, 1, (0, 0), (0,), loads=True)
+def load(nbytes: int, place: int = 0) -> Copy:
+    return Copy(nbytes, 1, (0, place), (0,), loads=True)
 
 
 def test_equal_requests_of_a_gpc_are_read_from_l2_once_and_those_of_a_tpc_pass_its_link_once() -> None:
@@ -55,12 +55,79 @@ def test_a_load_of_memory_takes_longer_where_memory_is_busy() -> None:
     ghz = MHZ / 1000
     latency = H200.value("tma.latency_hbm_ns") * ghz - FIGURES.wake
     assert alone == pytest.approx(latency, abs=10)
+    # L2 has the line now.
+    near = units.load(start + 1e6, load(128)) - start - 1e6
+    assert near == pytest.approx(FIGURES.l2_latency - FIGURES.wake, abs=10)
     # Memory works for half of the time, and has enough bandwidth for each load when it comes.
     for n in range(40):
-        units.load(start + 2e6 + 2000 * n, load(int(units.memory.rate * 1000)))
+        units.load(start + 2e6 + 2000 * n, load(int(units.memory.rate * 1000), 1 + n))
     time = start + 2e6 + 80_000
-    busy = units.load(time, load(128)) - time
+    busy = units.load(time, load(128, 99)) - time
     assert busy == pytest.approx(latency + H200.value("hbm.queue_ns") * ghz / 2, rel=0.1)
+
+
+def test_the_last_of_many_lines_counts() -> None:
+    units, start = Units(FIGURES, Contention(sharers=1, missing=1.0)), FIGURES.start
+    one = units.load(start, load(128)) - start
+    nbytes = 256 * 128
+    many = units.load(start + 1e5, load(nbytes, 1)) - start - 1e5
+    spread = 8 * H200.value("hbm.spread_ns") * MHZ / 1000
+    assert many - one == pytest.approx(spread + (nbytes - 128) / FIGURES.link, rel=0.05)
+
+
+def test_all_multiprocessors_ask_l2_at_once() -> None:
+    """A lone one gets its bytes as fast as its link carries them."""
+    nbytes, time = 32768, 50_000.0
+    alone, together = (Units(FIGURES, Contention(sharers=count)) for count in (1, 132))
+    latency = FIGURES.l2_latency - FIGURES.wake
+    assert alone.load(time, load(nbytes)) == pytest.approx(time + nbytes / FIGURES.link + latency)
+    rate = H200.value("l2.burst_share") * FIGURES.l2 / 132
+    assert together.load(time, load(nbytes)) == pytest.approx(time + nbytes / rate + latency)
+
+
+def test_memory_writes_alone_faster_than_between_reads() -> None:
+    start, nbytes = FIGURES.start, 1 << 16
+    read, written, mixed = (H200.value(f"hbm.{each}_bytes_per_ns") for each in ("read", "write", "mixed"))
+    stores = Units(FIGURES, Contention(sharers=132))
+    stores.write(start, nbytes)
+    assert stores.busy()["HBM"] == pytest.approx(nbytes / (written / 132 * 1000 / MHZ))
+    both = Units(FIGURES, Contention(sharers=132, missing=1.0))
+    both.load(start, load(nbytes))
+    both.write(start, nbytes)
+    assert both.busy()["HBM"] == pytest.approx(2 * nbytes / (mixed / 132 * 1000 / MHZ))
+    assert read > mixed
+
+
+def test_reductions_take_the_copy_engine_and_l2_longer_than_stores() -> None:
+    rows, start = 16, FIGURES.start
+    box = Copy(rows * 128, rows, (0, 0), (), loads=False)
+    for sharers, rates in ((1, "tma.{}_bytes_per_clk"), (132, "l2.{}_bytes_per_ns")):
+        names = ("store", "reduce") if sharers == 1 else ("write", "reduce")
+        clk = 1.0 if sharers == 1 else 1000 / MHZ / sharers
+        taken = [rows * 128 / (H200.value(rates.format(name)) * clk) for name in names]
+        more = H200.value("tma.store_issue_clk") + H200.value("tma.store_read_clk")
+        found = [
+            Units(FIGURES, Contention(sharers)).read_source(start, box, adds=adds) - start
+            for adds in (False, True)
+        ]
+        assert found == pytest.approx([each + more for each in taken])
+
+
+def test_atomics_of_all_multiprocessors_on_one_word_follow_each_other() -> None:
+    units = Units(FIGURES, Contention(sharers=132))
+    clk = MHZ / H200.value("sm.clock_max_mhz")
+    apart = 132 / H200.value("atom.sectors_per_clk") * clk
+    assert units.add(0.0, 1, word=7) == pytest.approx(apart)
+    same = 132 * H200.value("atom.same_address_clk") * clk
+    assert units.add(0.0, 1, word=7) == pytest.approx(apart + same)
+    assert units.add(1e6, 32, word=7) == pytest.approx(1e6 + 32 * apart)
+
+
+def test_a_warp_goes_on_behind_accesses_as_far_as_the_queue_has_room() -> None:
+    units = Units(FIGURES, Contention(sharers=1))
+    # Warps 0 and 4 have one scheduler, warp 1 another one.
+    assert [units.queue(warp, 100.0 + warp, depth=2) for warp in (0, 4, 1)] == [0.0, 0.0, 0.0]
+    assert units.queue(0, 110.0, depth=2) == 100.0 and units.queue(4, 120.0, depth=2) == 104.0
 
 
 def test_what_memory_fills_into_l2_and_what_is_stored_takes_of_the_fabric() -> None:
