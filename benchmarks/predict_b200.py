@@ -59,7 +59,7 @@ def predict(row, chip):
     kernel = build_gemm_tiles(m, n, k, pitch=pitch, clusters=clusters, **options)
     found = kernel.predict((m, pitch), (n, pitch), gpu=chip, clock=MHZ)
     assert str(found.verdict) == "clean", found
-    return found.microseconds + chip.value("launch.event_ns") / 1000, found
+    return found.microseconds + (chip.value("launch.event_ns") + chip.value("launch.idle_ns")) / 1000, found
 
 
 def shape(row):

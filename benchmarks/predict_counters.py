@@ -91,7 +91,9 @@ def predict(row: Row, launches: Sequence[Counted], constants: Gpu, timeout: floa
         }
         busy = {name: round(share, 3) for name, share in found.busy.items() if share >= 0.005}
         seconds = round(time.perf_counter() - began, 1)
-        yield Predicted(*key, found.cycles, str(found.bound), busy, activity, seconds)
+        # The profiler's part passes at the clock of the launch.
+        cycles = found.cycles + constants.value("launch.profiled_ns") * counted.mhz / 1000
+        yield Predicted(*key, cycles, str(found.bound), busy, activity, seconds)
 
 
 def agrees(counted: Counted, found: Predicted) -> bool | None:

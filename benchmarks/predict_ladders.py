@@ -19,6 +19,8 @@ from examples.blackwell.tilus import matmul, matmul_v0, matmul_v1
 from pyptx.timing.constants import gpu
 
 B200 = gpu("b200")
+#: What timing a burst adds.
+EVENT_US = (B200.value("launch.event_ns") + B200.value("launch.idle_ns")) / 1000
 WIDE = {"block_n": 256, "block_k": 64, "e_block_n": 16}
 #: Options of a version, beyond those that define it; cycles in millions and MHz of the profiler.
 TILUS = {
@@ -67,7 +69,7 @@ def main():
     for name, (build, *published) in DUMMIES.items():
         for clock, tflops in zip(("burst", "sustained"), published, strict=True):
             found = build(4096, 4096, 4096).predict(gpu=B200, clock=clock)
-            timed = found.microseconds + B200.value("launch.event_ns") / 1000 * (clock == "burst")
+            timed = found.microseconds + EVENT_US * (clock == "burst")
             mine = 2 * 4096**3 / timed / 1e6
             error = mine / tflops - 1
             why = f"{found.bound} {found.mhz:.0f} MHz"

@@ -59,8 +59,12 @@ class PredictedDevice:
     def stream(self, kernel: Kernel | None, count: int) -> float:
         if kernel is None:
             return self._gpu.value("launch.event_ns")
-        alone = self.run(kernel).ns - self._gpu.value("launch.event_ns")
-        return self._gpu.value("launch.event_ns") + count * alone
+        value = self._gpu.value
+        dependent = kernel.specialize().launch.dependent
+        gap = value("launch.dependent_gap_ns" if dependent else "launch.gap_ns")
+        # Behind the first, a launch adds what its threads do, and the gap.
+        alone = self.run(kernel).ns
+        return alone + (count - 1) * (alone - value("launch.event_ns") - value("launch.ns") + gap)
 
     def fitting(self, kernel: Kernel) -> int:
         size = math.prod(kernel.specialize().launch.cluster)

@@ -74,14 +74,15 @@ def test_one_microbenchmark_beside_those_of_the_chip() -> None:
 
 def test_an_interrupted_calibration_goes_on(tmp_path: Path) -> None:
     partial = tmp_path / "gpu.json.partial"
-    first = run(FailingDevice("ping_pong"), only=["synchronization"], partial=partial)
+    names = ["barrier of a CTA", "own phase of an mbarrier", "mbarrier.test_clk"]
+    first = run(FailingDevice("own_phase"), only=names, partial=partial)
     (why,) = first.failed.values()
-    assert why.startswith("the launch failed") and "mbarrier.wake_clk" in first.kept
-    assert first.gpu.constant("mbarrier.wake_clk") == H200.constant("mbarrier.wake_clk")
+    assert why.startswith("the launch failed") and "mbarrier.visible_clk" in first.kept
+    assert first.gpu.constant("mbarrier.visible_clk") == H200.constant("mbarrier.visible_clk")
     again = FailingDevice("nothing")
-    second = run(again, only=["synchronization"], partial=partial)
-    assert not second.failed and {name.split("_")[0] for name in again.kernels} == {"ping"}
-    assert set(second.measured) == {*first.measured, "mbarrier.wake_clk"}
+    second = run(again, only=names, partial=partial)
+    assert not second.failed and {name.split("_")[0] for name in again.kernels} == {"own"}
+    assert set(second.measured) == {*first.measured, "mbarrier.visible_clk"}
     assert all(second.measured[name] == value for name, value in first.measured.items())
 
 
@@ -93,10 +94,10 @@ def test_a_microbenchmark_that_broke_the_device_comes_last(tmp_path: Path) -> No
     partial = tmp_path / "gpu.json.partial"
     first = run(Breaking("sync_cluster"), only=["synchronization"], partial=partial)
     assert "run the command again" in first.failed["the calibration"] and "bar.sync_clk" in first.measured
-    assert "mbarrier.wake_clk" in first.kept, "nothing ran after the error"
+    assert "mbarrier.visible_clk" in first.kept, "nothing ran after the error"
     second = run(Breaking("sync_cluster"), only=["synchronization"], partial=partial)
-    assert {"mbarrier.wake_clk", "fence.gpu_clk"} <= set(second.measured)
-    assert list(second.failed) == ["barrier of a cluster", "the calibration"]
+    assert {"mbarrier.visible_clk", "fence.gpu_clk"} <= set(second.measured)
+    assert list(second.failed)[-2:] == ["barrier of a cluster", "the calibration"]
 
 
 def test_a_partial_result_of_another_device_is_not_read(tmp_path: Path) -> None:
@@ -121,10 +122,11 @@ def test_a_value_that_no_constant_can_be_is_not_kept(tmp_path: Path) -> None:
             return found
 
     partial = tmp_path / "gpu.json.partial"
+    name = "mbarrier.visible_clk"
     found = run(Backward(H200), only=["synchronization"], partial=partial)
-    assert "found -" in found.failed["mbarrier.wake_clk"]
-    assert found.gpu.constant("mbarrier.wake_clk") == H200.constant("mbarrier.wake_clk")
-    assert run(RecordingDevice(H200), only=["synchronization"], partial=partial).measured["mbarrier.wake_clk"]
+    assert "found -" in found.failed[name]
+    assert found.gpu.constant(name) == H200.constant(name)
+    assert run(RecordingDevice(H200), only=["synchronization"], partial=partial).measured[name]
 
 
 def test_refusals() -> None:

@@ -56,7 +56,7 @@ SECTIONS = [
     (copies.stores("sm_90a", 3, 8, 32, 6), "UTMASTG", 6),
     (sync.repeated("bar_sync", "sm_90a", 3, 128, 1, 6), "BAR.SYNC", 6),
     (sync.repeated("cluster", "sm_90a", 3, 32, 2, 6), "UCGABAR_WAIT", 6),
-    (sync.repeated("arrive", "sm_100a", 3, 32, 1, 6), "SYNCS.ARRIVE", 6),
+    (sync.arrivals("sm_100a", 3, 6), "SYNCS.ARRIVE", 6),
     (sync.repeated("fence_gpu", "sm_90a", 3, 32, 1, 6), "MEMBAR", 6),
     (accesses.shared_chain("sm_90a", 3, 6), "LDS", 6),
     (accesses.chain("sm_90a", 3, "l2", 6), "LDG", 6),

@@ -17,6 +17,7 @@ from . import (
     pipes,
     synchronization,
     tensor_memory,
+    warp_tensor,
 )
 
 __all__ = ["FAMILIES"]
@@ -24,7 +25,7 @@ __all__ = ["FAMILIES"]
 #: The microbenchmarks of each family.
 FAMILIES: dict[str, tuple[Microbenchmark, ...]] = {
     "chip": chip.BENCHMARKS,
-    "tensor": (*hopper_tensor.BENCHMARKS, *blackwell_tensor.BENCHMARKS),
+    "tensor": (*hopper_tensor.BENCHMARKS, *blackwell_tensor.BENCHMARKS, *warp_tensor.BENCHMARKS),
     "copies": copies.BENCHMARKS,
     "memory": memory.BENCHMARKS,
     "synchronization": synchronization.BENCHMARKS,

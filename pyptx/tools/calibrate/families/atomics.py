@@ -14,6 +14,8 @@ __all__ = ["BENCHMARKS"]
 
 _WARP, _THREADS, _SECTOR = 32, 256, 32
 _FEW, _MANY = 8, 32
+#: Reductions of each thread for a rate, few and many.
+_SHORT, _LONG = 32, 256
 
 
 @cache
@@ -67,8 +69,8 @@ def _apart(bench: Bench, apart: int, lanes: int) -> Readings:
     """Return the ns between two of all reductions of the chip."""
     ctas = int(bench.value("sm.count"))
     build = partial(many, bench.device.target, ctas, apart)
-    few, many_ = (bench.ns(build(count), shape_of(build(count))) for count in (_FEW, _MANY))
-    return (many_ - few) / ((_MANY - _FEW) * ctas * _THREADS // _WARP * lanes)
+    few, many_ = (bench.ns(build(count), shape_of(build(count))) for count in (_SHORT, _LONG))
+    return (many_ - few) / ((_LONG - _SHORT) * ctas * _THREADS // _WARP * lanes)
 
 
 def _rates(bench: Bench) -> dict[str, Readings]:

@@ -58,8 +58,9 @@ _OPERATIONS: dict[str, tuple[Callable[[Reg, Reg], None], ScalarType, ScalarType]
 }
 
 
-#: Instructions of each chain in a pass of the loop: ptxas moves no clock into a loop.
-_PASS = 16
+#: Instructions of each chain in a pass of the loop: ptxas moves no clock into a loop. So many that its branch
+#: hardly counts.
+_PASS = 64
 #: How numbers that ptxas does not know become operands of a type.
 _FROM_U32 = {f32: "cvt.rn.f32.u32", f64: "cvt.rn.f64.u32", b32: "mov.b32"}
 
@@ -73,7 +74,7 @@ def _number(kind: ScalarType, seed: Reg, name: str) -> Reg:
 
 @cache
 def chains(target: str, rounds: int, pipe: str, threads: int, width: int, passes: int) -> Kernel:
-    """Build a kernel whose threads have ``width`` chains each, of ``passes`` times 16 instructions."""
+    """Build a kernel whose threads have ``width`` chains each, of ``passes`` times 64 instructions."""
     operation, kind, other = _OPERATIONS[pipe]
 
     @kernel(
@@ -90,6 +91,7 @@ def chains(target: str, rounds: int, pipe: str, threads: int, width: int, passes
             ptx.bar.sync(0)
             begin = now()
             with ptx.for_(0, count):
+                ptx.pragma("nounroll")
                 for _ in range(_PASS):
                     for each in x:
                         operation(each, y)
@@ -103,7 +105,7 @@ def chains(target: str, rounds: int, pipe: str, threads: int, width: int, passes
 def _chain(bench: Bench, pipe: str, threads: int, width: int) -> Readings:
     """Return the cycles of one more instruction in each chain."""
     build = partial(chains, bench.device.target, bench.device.rounds, pipe, threads, width)
-    return bench.slope(build, 2, 8) / _PASS
+    return bench.slope(build, 1, 3) / _PASS
 
 
 def _rate(bench: Bench, pipe: str) -> Readings:

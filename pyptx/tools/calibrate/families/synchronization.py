@@ -10,15 +10,18 @@ from functools import cache, partial
 
 import numpy as np
 
-from ....dsl import Buffer, Reg, TileParam, ptx
+from ....core.types import u32
+from ....dsl import Buffer, TileParam, ptx, smem
 from ....entry import Kernel, kernel
 from ..bench import Bench, Microbenchmark, Readings
-from ..kernels import each_round, initialized, now, one_thread, read, readings, wait
+from ..kernels import each_round, initialized, now, one_lane, one_thread, read, readings, wait
 
 __all__ = ["BENCHMARKS"]
 
 _FEW, _MANY = 4, 20
 _WARP = 32
+#: Cycles of the branch behind a try, by ptxas's control codes.
+_BRANCH = 5.0
 
 
 @cache
@@ -35,33 +38,37 @@ def repeated(name: str, target: str, rounds: int, threads: int, cluster: int, co
         name=f"sync_{name}_{count}",
     )
     def section(Out: TileParam) -> None:
-        # More arrivals than all rounds make: no phase ends.
-        (barrier,) = initialized(arrivals=1 + rounds * count)
+        (barrier,), word = initialized(), smem.alloc(1, u32)
         first = one_thread() if cluster == 1 else (ptx.special.tid.x() | ptx.special.ctaid.x()) == 0
         with each_round(rounds) as turn:
             ptx.bar.sync(0)
             begin = now()
             for _ in range(count):
-                operation(barrier, first)
+                operation(barrier, word)
             read(Out, turn, begin, pred=first)
 
     return section
 
 
-def _cluster_barrier(barrier: Buffer, first: Reg) -> None:
+def _cluster_barrier(barrier: Buffer, word: Buffer) -> None:
     ptx.cluster.arrive(aligned=True)
     ptx.cluster.wait(aligned=True)
 
 
-_OPERATIONS: dict[str, Callable[[Buffer, Reg], None]] = {
-    "bar_sync": lambda barrier, first: ptx.bar.sync(0),
-    "bar_warp_sync": lambda barrier, first: ptx.bar.warp_sync(),
+def _store_and_fence(barrier: Buffer, word: Buffer) -> None:
+    ptx.inst.st.volatile.shared.u32(ptx.addr(word), 0)
+    ptx.fence.proxy_async("shared::cta")
+
+
+_OPERATIONS: dict[str, Callable[[Buffer, Buffer], None]] = {
+    "bar_sync": lambda barrier, word: ptx.bar.sync(0),
+    "bar_warp_sync": lambda barrier, word: ptx.bar.warp_sync(),
     "cluster": _cluster_barrier,
-    "arrive": lambda barrier, first: ptx.mbarrier.arrive(barrier, pred=first),
-    "test": lambda barrier, first: wait(barrier, 1),
-    "fence_proxy": lambda barrier, first: ptx.fence.proxy_async("shared::cta"),
-    "fence_proxy_all": lambda barrier, first: ptx.fence.proxy_async(),
-    "fence_gpu": lambda barrier, first: ptx.fence.acq_rel("gpu"),
+    "test": lambda barrier, word: wait(barrier, 1),
+    "fence_proxy": lambda barrier, word: ptx.fence.proxy_async("shared::cta"),
+    "store_fence_proxy": _store_and_fence,
+    "fence_proxy_all": lambda barrier, word: ptx.fence.proxy_async(),
+    "fence_gpu": lambda barrier, word: ptx.fence.acq_rel("gpu"),
 }
 
 
@@ -69,6 +76,28 @@ def one(bench: Bench, name: str, threads: int = _WARP, cluster: int = 1) -> Read
     """Return the cycles of one more operation."""
     build = partial(repeated, name, bench.device.target, bench.device.rounds, threads, cluster)
     return bench.slope(build, _FEW, _MANY)
+
+
+@cache
+def arrivals(target: str, rounds: int, count: int) -> Kernel:
+    """Build a kernel in which the only thread that has not ended arrives ``count`` times in a row."""
+
+    @kernel(out_specs=(readings(rounds),), block=_WARP, arch=target, name=f"arrivals_{count}")
+    def section(Out: TileParam) -> None:
+        # More arrivals than all rounds make: no phase ends.
+        (barrier,) = initialized(arrivals=1 + rounds * count)
+        with one_lane(), each_round(rounds) as turn:
+            begin = now()
+            for _ in range(count):
+                ptx.mbarrier.arrive(barrier)
+            read(Out, turn, begin)
+
+    return section
+
+
+def _arrive(bench: Bench) -> dict[str, Readings]:
+    build = partial(arrivals, bench.device.target, bench.device.rounds)
+    return {"mbarrier.arrive_clk": bench.slope(build, _FEW, _MANY)}
 
 
 def _cta_barriers(bench: Bench) -> dict[str, Readings]:
@@ -106,9 +135,43 @@ def ping_pong(target: str, rounds: int, count: int) -> Kernel:
 
 
 def _wake(bench: Bench) -> dict[str, Readings]:
-    """A ping-pong of two warps: each turn has two arrivals that wake a parked warp."""
+    """A ping-pong of two warps: each turn has two arrivals that wake a parked warp, and two branches."""
     build = partial(ping_pong, bench.device.target, bench.device.rounds)
-    return {"mbarrier.wake_clk": bench.slope(build, _FEW, _MANY) / 2}
+    around = bench.value("mbarrier.arrive_clk") + _BRANCH
+    return {"mbarrier.wake_clk": bench.slope(build, _FEW, _MANY) / 2 - around}
+
+
+@cache
+def peer_ping_pong(target: str, rounds: int, count: int) -> Kernel:
+    """Build a kernel in which the CTAs of a pair wake each other in turn, ``count`` times each."""
+
+    @kernel(out_specs=(readings(rounds),), grid=2, cluster=2, block=_WARP, arch=target, name=f"peers_{count}")
+    def section(Out: TileParam) -> None:
+        (own,) = initialized()
+        rank = ptx.cluster.rank()
+        ptx.cluster.sync(aligned=True)
+        with one_lane():
+            other = ptx.cluster.map(own, rank ^ 1)
+            with each_round(rounds) as turn:
+                begin = now()
+                # A round has an even number of phases, so that it begins with parity 0.
+                for number in range(count):
+                    with ptx.if_(rank == 0):
+                        ptx.mbarrier.arrive(other, space="cluster")
+                    wait(own, number & 1)
+                    with ptx.if_(rank != 0):
+                        ptx.mbarrier.arrive(other, space="cluster")
+                read(Out, turn, begin, pred=rank == 0)
+        ptx.cluster.sync(aligned=True)
+
+    return section
+
+
+def _peer_wake(bench: Bench) -> dict[str, Readings]:
+    """The same of two CTAs."""
+    build = partial(peer_ping_pong, bench.device.target, bench.device.rounds)
+    around = bench.value("mbarrier.arrive_clk") + _BRANCH
+    return {"mbarrier.peer_wake_clk": bench.slope(build, _FEW, _MANY) / 2 - around}
 
 
 @cache
@@ -146,12 +209,14 @@ BENCHMARKS = (
         ("bar.cluster_clk",),
         lambda bench: {"bar.cluster_clk": one(bench, "cluster", cluster=2)},
     ),
+    Microbenchmark("mbarrier.arrive_clk", ("mbarrier.arrive_clk",), _arrive),
     Microbenchmark("wake by an mbarrier", ("mbarrier.wake_clk",), _wake),
+    Microbenchmark("wake by another CTA", ("mbarrier.peer_wake_clk",), _peer_wake),
     Microbenchmark("own phase of an mbarrier", ("mbarrier.visible_clk",), _visible),
-    _simple("mbarrier.arrive_clk", "arrive"),
     _simple("mbarrier.test_clk", "test"),
     _simple("bar.warp_sync_clk", "bar_warp_sync"),
     _simple("fence.proxy_async_clk", "fence_proxy"),
+    _simple("fence.behind_store_clk", "store_fence_proxy"),
     _simple("fence.proxy_async_all_clk", "fence_proxy_all"),
     _simple("fence.gpu_clk", "fence_gpu"),
 )
