@@ -368,7 +368,7 @@ def predict_launch(
         request,
         constants,
         costs,
-        unknown=frozenset() if assumed else unknown,
+        unknown=unknown,
         assumed=assumed,
         # A flag there depends on CTAs that are not simulated, as unknown contents do.
         zeroed=frozenset(describe(request.args[place]).pointer for place in zeroed),

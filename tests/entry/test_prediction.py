@@ -13,6 +13,7 @@ from examples.blackwell.gemm_tiles import build_gemm_tiles
 from examples.blackwell.ladder import v2b, v4, v6
 from examples.blackwell.tilus import matmul_v1
 from examples.hopper import attention, gemm_highperf_hopper, rmsnorm, vector_add
+from examples.hopper import gemm as hopper_gemm
 from examples.hopper.ladder import step3_wgmma
 from examples.hopper.tma_copy import tma_copy
 from pyptx import SpecError, Tile, b64, f32, kernel, ptx, reg, smem, u32
@@ -122,6 +123,19 @@ def test_the_rest_of_a_periodic_launch_follows_from_its_beginning(monkeypatch: p
     assert short.cycles == pytest.approx(whole.cycles, rel=0.02)
     assert short.timing.flops == pytest.approx(2 * 4096 * 4096 * 512, rel=0.05)
     assert whole.timing.flops == 2 * 4096 * 4096 * 512
+
+
+@pytest.mark.full
+def test_few_equal_tiles_are_left_where_both_widths_have_been_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each cluster has 7 tiles of 192 columns, then 15 of 176, whose boxes overlap."""
+    tiles = {"tile": (128, 192), "cluster": (2, 1), "consumers": "pingpong", "widths": (176, 25, 6)}
+    gemm = hopper_gemm.build_gemm(8192, 8192, 1024, **tiles)
+    short = gemm.predict(gpu="h200", clock=1700.0)
+    assert short.timing.stored < 1.01 * 2 * 8192 * 8192
+    monkeypatch.setattr(timing, "_WORTHWHILE", math.inf)
+    whole = gemm.predict(gpu="h200", clock=1700.0)
+    assert short.cycles != whole.cycles
+    assert short.cycles == pytest.approx(whole.cycles, rel=0.005)
 
 
 @pytest.mark.full

@@ -29,6 +29,7 @@ from ..clock.placement import Placement, confine, place
 from ..clock.sharing import sweeps_of
 from ..clock.stalls import Place, Stall
 from ..clock.steady import Period, find_period
+from ..clock.stored import first_stored
 from ..clock.traffic import Traffic, equal_of, merged_of, traffic_of
 from ..clock.units import Contention, L2State
 from ..code.idle import Values
@@ -50,14 +51,16 @@ _PROBED = 8
 _SETTLED = 0.02
 #: Share of the time since the first instruction with work for memory below which that holds up nothing.
 _IDLE = 0.5
-#: Share of the time with work for the fabric from which on it does.
+#: Share of the time with work for the fabric, or for memory, from which on it does.
 _BUSY = 0.8
 #: A run goes on to its end if less than this share of what was done is left.
 _WORTHWHILE = 0.5
-#: It also does if so few periods are left: the last ones may be shorter, such as those of narrow tiles.
-_FEW = 16
-#: Share of the time so far in which there have been stores: those of one tile alone show no period.
-_SPAN = 0.6
+#: It also does if so few periods are left: the last ones may be shorter, such as those of narrow tiles. Few
+#: exact ones suffice: they begin when all code that multiplies or loads has run.
+_FEW, _FEW_EXACT = 16, 2
+#: Share of the time so far in which there have been stores: those of one tile alone show no period. Exact
+#: periods need less.
+_SPAN, _SPAN_EXACT = 0.6, 0.4
 #: Share of a tile that edges of the outputs may lack.
 _PARTIAL = 0.02
 #: Least mean work, over that of the busiest position, that stored bytes can show.
@@ -117,7 +120,7 @@ class LaunchTimer:
         costs: the cost of a block of code.
         unknown: addresses, on the host, of arrays whose contents are not known.
         zeroed: such addresses of workspaces that are zero when the launch begins.
-        assumed: True if arrays hold zeros because their contents are not known: products add nothing.
+        assumed: True if these arrays hold zeros, since their contents are not known: products add nothing.
         timeout: seconds, from now on, after which a run ends as incomplete.
         l2: what L2 holds before the launch.
         registers: 32-bit registers of a thread, as ptxas chose them; None if they are not known.
@@ -162,9 +165,10 @@ class LaunchTimer:
         spaces = [each.segment for (address, _), each in mapped.items() if address in zeroed]
         self._spaces = frozenset(each.base for each in spaces)
         self._words = frozenset(each.base for each in spaces if each.size in WORDS)
-        secret = unknown | zeroed
-        hidden = [each.segment.base for (address, _), each in mapped.items() if address in secret]
-        self._hidden = frozenset(hidden)
+        bases = [(address, each.segment.base) for (address, _), each in mapped.items()]
+        alike = unknown if assumed else frozenset()
+        self._alike = frozenset(base for address, base in bases if address in alike)
+        self._hidden = frozenset(base for address, base in bases if address in (unknown | zeroed) - alike)
         self._written = bases_of(mapped, [request.args[place] for place in request.uninitialized])
         self._placement = place(first, first.grids[0], gpu.series("gpc.sizes"))
         self._run_clusters(first, range(self._placement.positions), 1)
@@ -191,7 +195,7 @@ class LaunchTimer:
 
     def _run_clusters(self, machine: TimedMachine, clusters: Sequence[int], positions: int) -> None:
         """Run clusters that stand for so many positions, with what is known of the arrays."""
-        machine.hide(self._hidden, self._written)
+        machine.hide(self._hidden, self._written, self._alike)
         machine.count(self._words, positions)
         machine.wait_by_flags(self._spaces)
         machine.grids[0].waiting = clusters
@@ -388,15 +392,23 @@ class _Rest:
         if machine.steered or machine.adds or not times:
             return False
         since = max(min(times), machine.filled)
-        last = max(times)
-        if last - min((each for each in times if each >= since), default=last) < _SPAN * machine.now:
-            return False
-        period = find_period(times, machine.store_bytes, since)
+        # The pace of memory changes as L2 fills and as CTAs come apart.
+        held_up = machine.shares(machine.now)["HBM"] > _BUSY
+        known, amounts = math.inf if held_up else machine.known, machine.store_bytes
+        period = find_period(times, amounts, since, known=known)
+        if period is not None:
+            amounts = first_stored(machine.stores)
+            period = find_period(times, amounts, since, known=known)
         if period is None:
+            return False
+        last = max(times)
+        begun = min((each for each in times if each >= since), default=last)
+        if last - begun < (_SPAN_EXACT if period.exact else _SPAN) * machine.now:
             return False
         own = self._own = self._own_bytes(machine, period)
         left = own - period.stored
-        if left < max(_WORTHWHILE * period.stored, _FEW * period.nbytes):
+        few = _FEW_EXACT if period.exact else _FEW
+        if left < max(_WORTHWHILE * period.stored, few * period.nbytes):
             return False
         self.end = period.end + left / period.rate + machine.figures.store_latency
         inside = [each for each in machine.work_done if period.begin <= each[0] <= period.end]
@@ -405,7 +417,7 @@ class _Rest:
         # Operations for each stored byte, by a line through all stores: a period may begin and end anywhere
         # in a tile.
         flops = np.array([each[1] for each in machine.work_done], float)
-        slope = np.polyfit(np.cumsum(machine.store_bytes, dtype=float), flops, 1)[0]
+        slope = np.polyfit(np.cumsum(amounts, dtype=float), flops, 1)[0]
         self.flops = float(slope) * own / max(1, machine.flops)
         self._again, self._times = slice(loads, further), 1.0 + left / span
         return True
@@ -446,7 +458,8 @@ class _Rest:
             return total * len(placement.own) / placement.clusters
         if not period.nbytes:
             return total / placement.positions
-        return math.ceil(total / period.nbytes / placement.positions - _PARTIAL) * period.nbytes
+        left = total / placement.positions - period.base
+        return period.base + math.ceil(left / period.nbytes - _PARTIAL) * period.nbytes
 
     def _stored_arrays(self, machine: TimedMachine) -> float:
         """Return the bytes of the arrays into which the position stores."""

@@ -18,6 +18,7 @@ from ...isa import Target
 from ...isa.table import chapter_of
 from ...timeline import Cause
 from ..code.function import CodeBlock
+from ..code.program import EntryProgram
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, Observer
 from ..engine.waits import Awaited, BarrierPhase, Condition, Wait
@@ -80,8 +81,24 @@ _SHARED = 4.0
 _ASKED = 2048
 #: Kinds of groups of operations that write registers.
 _IN_REGISTERS = frozenset({GroupKind.WGMMA, GroupKind.TCGEN05_LD})
+#: What the forms of products, and of loads of the copy engine, begin with.
+_WORK = ("mma.", "wgmma.mma", "cp.async.bulk.load", "cp.async.bulk.tensor.load")
+#: What the forms of products begin with whose shape is in a descriptor.
+_BY_VALUES = "tcgen05.mma"
 #: Kinds of groups whose waits must be polled.
 _POLLED = frozenset({GroupKind.CP_ASYNC})
+
+
+@cache
+def _works(block: CodeBlock) -> bool:
+    """True if the block has a product of the tensor core, or loads bytes or a box with the copy engine."""
+    return any(op.binding.form_id.startswith(_WORK) for _, op in block.ops)
+
+
+@cache
+def _shaped_by_values(program: EntryProgram) -> bool:
+    """True if values in registers, not instructions, say which shape products have."""
+    return any(op.binding.form_id.startswith(_BY_VALUES) for block in program.blocks for _, op in block.ops)
 
 
 @cache
@@ -146,6 +163,8 @@ class TimedMachine(Machine):
         self.store_times: list[float] = []
         self.store_bytes: list[int] = []
         self.store_places: set[int] = set()
+        #: What was stored, in the order of ``store_times``.
+        self.stores: list[Copy] = []
         #: At each store: when it was issued, and the operations and the number of loads until then.
         self.work_done: list[tuple[float, int, int]] = []
         #: True if something was added to global memory: bytes of outputs may be stored again and again.
@@ -173,6 +192,9 @@ class TimedMachine(Machine):
         self._places: dict[tuple[int, int], list[Multiprocessor]] = {}
         self._parked_since: dict[Split, float] = {}
         self._running: Split | None = None
+        #: The blocks that have run, and when one that works ran for the first time last.
+        self._ran: set[CodeBlock] = set()
+        self._newest = self.now
         #: For each statement of the running block, how long before its end it is issued.
         self._behind: Mapping[int, float] = {}
         #: Extra time after which a split that is woken goes on.
@@ -218,9 +240,14 @@ class TimedMachine(Machine):
 
         self.engines.force = wait_and_force  # type: ignore[method-assign]
 
-    def hide(self, bases: frozenset[int], written: frozenset[int]) -> None:
-        """Take the contents of arrays as unknown: given ones, and those that others may have written."""
-        self._unknown = Unknown(bases, written)
+    def hide(
+        self, bases: frozenset[int], written: frozenset[int], alike: frozenset[int] = frozenset()
+    ) -> None:
+        """Take the contents of arrays as unknown: given ones, and those that others may have written.
+
+        Those at ``alike`` hold one number everywhere.
+        """
+        self._unknown = Unknown(bases, written, alike)
 
     def assume_zeros(self) -> None:
         """Take the sums of all products as those of zeros: what a product adds to D is not computed."""
@@ -288,6 +315,16 @@ class TimedMachine(Machine):
     def steered(self) -> bool:
         """True if contents of arrays, such as sizes of groups, have decided where a thread goes."""
         return self._unknown.steered
+
+    @property
+    def known(self) -> float:
+        """When every product and every load of the copy engine in the code had run once; infinite before.
+
+        It is infinite, too, where descriptors say which shape products have: code then does not tell.
+        """
+        program = self.grids[0].program
+        left = set(program.blocks) - self._ran
+        return math.inf if _shaped_by_values(program) or any(map(_works, left)) else self._newest
 
     def shares(self, cycles: float) -> dict[str, float]:
         """Return the share of ``cycles`` for which each unit of the busiest multiprocessor worked."""
@@ -375,6 +412,7 @@ class TimedMachine(Machine):
             self.work_done.append((time, self.flops, len(self.loads)))
             self.store_bytes.append(copy.nbytes)
             self.store_places.add(copy.source[0])
+            self.stores.append(copy)
 
     def _note_load(self, cta: tuple[int, int], copy: Copy) -> None:
         self.loads.append(copy)
@@ -389,6 +427,10 @@ class TimedMachine(Machine):
 
     def run_block(self, s: Split, block: CodeBlock) -> int | None:
         cost = self._costs(block)
+        if block not in self._ran:
+            self._ran.add(block)
+            if _works(block):
+                self._newest = self.now
         self._disturbed |= _disturbs(block)
         units = self.units(s.warp.cta.multiprocessor)
         begun = self._accesses.ready(s, block, self._through)

@@ -29,12 +29,18 @@ _LINE = 16
 class Unknown:
     """The memory with unknown contents: ``bases`` are the addresses of such arrays.
 
-    Arrays at ``written`` may have been written by another launch, or by CTAs that do not run here.
+    Arrays at ``written`` may have been written by another launch, or by CTAs that do not run here. Those at
+    ``alike`` hold the same number everywhere: what it decides, it decides alike for all tiles.
     """
 
-    def __init__(self, bases: frozenset[int], written: frozenset[int] = frozenset()) -> None:
-        self._bases, self._all = bases, bases | written
-        #: True if known contents of global memory have decided where a thread goes.
+    def __init__(
+        self,
+        bases: frozenset[int],
+        written: frozenset[int] = frozenset(),
+        alike: frozenset[int] = frozenset(),
+    ) -> None:
+        self._bases, self._all, self._alike = bases, bases | written, alike
+        #: True if known contents of global memory that differ have decided where a thread goes.
         self.steered = False
         #: For each shared memory, which of its lines hold unknown contents.
         self._lines: dict[int, NDArray[np.bool_]] = {}
@@ -47,7 +53,7 @@ class Unknown:
     def check(self, s: Split | None, access: Access) -> None:
         """Take an access. Raises :class:`Fault` if it reads unknown contents that decide where ``s`` goes."""
         if s is not None and access.space is StateSpace.GLOBAL and access.kind is not AccessKind.WRITE:
-            known = access.segment.base not in self._all
+            known = access.segment.base not in self._all | self._alike
             self.steered |= known and s.op is not None and _decides(s.frame.code, s.op)
         if not self._all:
             return

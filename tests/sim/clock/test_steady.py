@@ -65,3 +65,43 @@ def test_stores_before_a_time_count_and_are_not_looked_at() -> None:
     alone = find_period(times, amounts)
     assert found is not None and alone is not None
     assert found.duration == alone.duration and found.stored == alone.stored + 200 * 4096
+
+
+def test_exact_periods_suffice_behind_all_that_is_new() -> None:
+    times, amounts = bursts(5, period=60_000, parts=16, noise=30)
+    assert find_period(times, amounts) is None
+    found = find_period(times, amounts, known=5000)
+    assert found is not None and found.exact
+    assert found.duration == pytest.approx(60_000, rel=0.001)
+    # Something was done for the first time within the periods.
+    assert find_period(times, amounts, known=70_000) is None
+
+
+def test_periods_that_differ_a_little_are_not_exact() -> None:
+    times, amounts = bursts(5, period=60_000, parts=16, noise=600)
+    assert find_period(times, amounts, known=0) is None
+    found = find_period(*bursts(9, period=60_000, parts=16, noise=600), known=0)
+    assert found is not None and not found.exact
+
+
+def test_bytes_before_bursts_of_another_size() -> None:
+    times, amounts = bursts(9, period=60_000, parts=16)
+    even = find_period(times, amounts, known=0)
+    assert even is not None and even.base == 0
+    amounts[: 3 * 16] = [8192] * (3 * 16)
+    mixed = find_period(times, amounts, known=0)
+    assert mixed is not None and mixed.base == mixed.stored == 3 * 16 * 8192 + 5 * 16 * 4096
+
+
+def test_the_stores_of_one_tile_are_no_bursts_where_those_before_are_not_looked_at() -> None:
+    tile = [500.0 * part + warp for part in range(24) for warp in range(4)]
+    times = [100_000 + each for each in tile] + [300_000 + each for each in tile]
+    assert find_period(times, [2048] * len(times), since=200_000, known=0) is None
+    assert find_period(times[:96], [2048] * 96, known=0) is None
+
+
+def test_pairs_of_a_long_and_a_short_tile_are_no_periods_while_they_become_alike() -> None:
+    """A causal mask: both together always take 80,000 cycles."""
+    tiles = [time for n in range(7) for time in (80_000 * n + 70_000 - 2000 * n, 80_000 * (n + 1))]
+    times = [float(time + 20 * part) for time in tiles for part in range(16)]
+    assert find_period(times, [4096] * len(times), known=0) is None
