@@ -93,9 +93,12 @@ class ThreadAccesses:
                 served = units.access_peer(time, _conflicts(access))
                 done = served - units.figures.peer_word + units.figures.peer_latency
             elif access.space is StateSpace.SHARED:
-                served = units.access_shared(time, _conflicts(access))
-                depth = _LOADS if access.kind is AccessKind.READ else _STORES
-                left = max(left, units.queue(s.warp.index, served, depth))
+                stores = access.kind is AccessKind.WRITE
+                served = max(
+                    units.access_shared(time, _bank_cycles(access)),
+                    units.pass_words(s.warp.index, time, _words(access), stores=stores),
+                )
+                left = max(left, units.queue(s.warp.index, served, _STORES if stores else _LOADS))
                 # The latency is that of an access without conflicts, which takes one cycle.
                 done = served - 1 + units.figures.shared_latency
             elif access.kind is AccessKind.RMW:
@@ -225,6 +228,20 @@ def _filled(access: Access) -> int:
     nbytes = np.concatenate([ends - first, first + access.footprint.size - ends])
     _, place = np.unique(sectors, return_inverse=True)
     return int((np.bincount(place, nbytes) == SECTOR).sum())
+
+
+def _words(access: Access) -> int:
+    """Return how many words of shared memory each lane accesses."""
+    return max(1, access.footprint.size // _WORD)
+
+
+def _bank_cycles(access: Access) -> int:
+    """Return for how many cycles an access to shared memory takes the banks.
+
+    Words of a store pass one by one, also those for one address, and words of a load in pairs.
+    """
+    words = _words(access)
+    return max(_conflicts(access), words if access.kind is AccessKind.WRITE else -(-words // 2))
 
 
 def _conflicts(access: Access) -> int:

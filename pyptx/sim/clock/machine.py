@@ -369,6 +369,8 @@ class TimedMachine(Machine):
         self.end = max(self.end, self.now)
         if isinstance(item, Step):
             self._happen(item)
+        elif item.queued and self._still_issues(item):
+            pass
         elif item.queued and not self._stopped(item):
             item.queued = False
             if item.warp.issuer.account is not self.account:
@@ -389,6 +391,16 @@ class TimedMachine(Machine):
             self._latency = self.figures.wake
             self._wake_spinners()
             self._latency = 0.0
+        return True
+
+    def _still_issues(self, s: Split) -> bool:
+        """Queue a warp again that waits for places for the products that it has executed; True if it does."""
+        until = self._products.held(s.warp.cta.key, s.warp.index)
+        if until <= self.now:
+            return False
+        if s.op is not None:
+            self.stalls.held(s, s.op.name, s.location, Cause.MMA, self.now, until)
+        heappush(self._events, (until, next(self._numbers), s))
         return True
 
     def _note(self, access: Access) -> None:

@@ -12,7 +12,7 @@ from ..engine.events import AsyncOperation, Step
 from ..engine.work import Product
 from .figures import WARPGROUP, Figures
 from .stalls import Passage
-from .units import Units
+from .units import PLACES, Units
 
 __all__ = ["Products"]
 
@@ -28,8 +28,14 @@ class Products:
         #: are missing, with the times of their issue.
         self._issued: dict[tuple[tuple[int, int], int], int] = {}
         self._quarters: dict[tuple[tuple[int, int], int, int], list[tuple[Step, float]]] = {}
+        #: Until when a warpgroup waits for a place for its last product.
+        self._held: dict[tuple[tuple[int, int], int], float] = {}
         #: Until when the multipliers have products of a warpgroup.
         self._multiplying: dict[tuple[tuple[int, int], int], float] = {}
+
+    def held(self, cta: tuple[int, int], warp: int) -> float:
+        """Return until when a warp issues the products that it has executed."""
+        return self._held.get((cta, warp // WARPGROUP), 0.0)
 
     def result(self, operation: AsyncOperation, time: float) -> float:
         """Return when the result of a product is there, whose steps may happen from ``time`` on.
@@ -81,6 +87,11 @@ class Products:
         units.duty.work(begun, read - begun)
         units.read_operands(WARPGROUP * product.operand_bytes, interval)
         self._multiplying[group] = read
+        # The warpgroup has issued the product when one of those before it leaves its place.
+        ended = units.products
+        if len(ended) == PLACES:
+            self._held[group] = ended[0]
+        ended.append(read)
         for quarter, issued in quarters:
             self._results[quarter.operation] = read + rest
             quarter.operation.observed = Passage(issued, read, "tensor")
