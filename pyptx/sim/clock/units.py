@@ -18,8 +18,8 @@ __all__ = ["PLACES", "SECTOR", "Contention", "L2State", "Units"]
 #: Bytes of a line.
 _LINE = 128
 #: Products of warpgroups that a tensor core takes before the first has ended. On an H200 a warpgroup alone
-#: issues each of 12 products when the seventh before it ends, and two take turns. Here a batch gets its places
-#: in the line at once, whatever another warpgroup issues meanwhile: 11 fit attention, 7 delay it by 9%.
+#: issues each of 12 products when the seventh before it ends, and two take turns. Here a batch gets its
+#: places in the line at once, whatever another warpgroup issues: 11 fit attention, 7 delay it by 9%.
 PLACES = 11
 #: Cycles of a scheduler's part of the multiprocessor for a load of shared memory, for a store, and more for
 #: each word of a lane that it stores. Measured on an H200, 2026-11-29: four warps of one scheduler load 4, 8,
