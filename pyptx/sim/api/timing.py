@@ -346,7 +346,8 @@ class LaunchTimer:
     ) -> tuple[TimedMachine, _Rest]:
         """Run the clusters of one position; ``observed`` is called before with the machine."""
         placement = self._placement
-        rest = _Rest(placement, self._sizes)
+        others = self._hidden | self._alike | self._written
+        rest = _Rest(placement, self._sizes, frozenset(self._sizes) - others)
         timed = self._machine(figures, self._contention(rested=rested), None, rest.follows, without)
         if observed is not None:
             observed(timed)
@@ -373,13 +374,18 @@ class _Times:
 class _Rest:
     """What is left of a launch when it has become periodic.
 
+    Args:
+        placement: where its clusters run.
+        sizes: the bytes of each array, by its address.
+        given: the arrays with contents: what is stored into them, the caller wants to have whole.
+
     Attributes:
         end: when the launch ends; 0 if it ran to its end.
         flops: how many times the operations that had been done the whole launch does.
     """
 
-    def __init__(self, placement: Placement, sizes: Mapping[int, int]) -> None:
-        self._placement, self._bases, self._sizes = placement, sorted(sizes), sizes
+    def __init__(self, placement: Placement, sizes: Mapping[int, int], given: frozenset[int]) -> None:
+        self._placement, self._bases, self._sizes, self._given = placement, sorted(sizes), sizes, given
         self.end, self.flops, self._own = 0.0, 1.0, 0.0
         # The loads of the last periods, and how often they happen in all.
         self._again, self._times = slice(0), 1.0
@@ -389,7 +395,7 @@ class _Rest:
         times = machine.store_times
         # What is left of the outputs says how much work is left, unless contents decide what is done, or sums
         # are stored part by part. Until L2 is full, stores pass faster than afterwards.
-        if machine.steered or machine.adds or not times:
+        if machine.steered or machine.adds or not times or not self._given.isdisjoint(self._stored(machine)):
             return False
         since = max(min(times), machine.filled)
         # The pace of memory changes as L2 fills and as CTAs come apart.
@@ -463,8 +469,11 @@ class _Rest:
 
     def _stored_arrays(self, machine: TimedMachine) -> float:
         """Return the bytes of the arrays into which the position stores."""
-        arrays = {self._bases[bisect_right(self._bases, place) - 1] for place in machine.store_places}
-        return float(sum(self._sizes[base] for base in arrays))
+        return float(sum(self._sizes[base] for base in self._stored(machine)))
+
+    def _stored(self, machine: TimedMachine) -> set[int]:
+        """Return the arrays into which the position stores, by their addresses."""
+        return {self._bases[bisect_right(self._bases, place) - 1] for place in machine.store_places}
 
 
 def _check_target(target: Target, gpu: Gpu) -> None:
