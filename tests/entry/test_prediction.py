@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from collections import Counter
 
 import ml_dtypes
@@ -125,9 +126,11 @@ def test_the_rest_of_a_periodic_launch_follows_from_its_beginning(monkeypatch: p
     assert whole.timing.flops == 2 * 4096 * 4096 * 512
 
 
-@pytest.mark.full
+@pytest.mark.slow
 def test_few_equal_tiles_are_left_where_both_widths_have_been_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each cluster has 7 tiles of 192 columns, then 15 of 176, whose boxes overlap."""
+    # How exactly tiles agree depends on the version of ptxas.
+    monkeypatch.setenv("PYPTX_PTXAS", os.devnull)
     tiles = {"tile": (128, 192), "cluster": (2, 1), "consumers": "pingpong", "widths": (176, 25, 6)}
     gemm = hopper_gemm.build_gemm(8192, 8192, 1024, **tiles)
     short = gemm.predict(gpu="h200", clock=1700.0)
@@ -440,4 +443,7 @@ def test_a_position_takes_its_share_of_the_rows_in_a_queue() -> None:
     assert [str(each.verdict) for each in times] == ["clean", "clean"]
     stored = [each.timing.stored for each in times]
     assert stored == [pytest.approx(2640 * 1024 * 4, rel=0.1)] * 2
-    assert times[1].cycles == pytest.approx(times[0].cycles, rel=0.1)
+    # Each of a position's rows waits at most for an atomic, behind those of all other positions.
+    h200 = gpu("h200")
+    atomic = h200.value("atom.latency_clk") + 132 * h200.value("atom.same_address_clk")
+    assert 0.9 * times[0].cycles <= times[1].cycles <= 1.1 * times[0].cycles + 2640 / 132 * atomic

@@ -262,7 +262,7 @@ class Units:
     def pass_words(self, warp: int, time: float, words: int, *, stores: bool) -> float:
         """Return when a scheduler's part has passed an access to shared memory of ``words`` of each lane."""
         taken = _STORE + _STORE_WORD * words if stores else _LOAD
-        return self.shared_port[warp % self.figures.schedulers].serve(time, taken)
+        return self.shared_port[warp % self.figures.schedulers].serve(time, taken * self.figures.bank)
 
     def queue(self, warp: int, served: float, depth: int) -> float:
         """Return when a warp goes on behind an access that the banks of shared memory have ``served`` then.

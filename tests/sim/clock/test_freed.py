@@ -28,11 +28,11 @@ def changed(unit: str) -> set[str]:
 @pytest.mark.parametrize(
     ("unit", "figures"),
     [
-        ("link", {"link", "link_received"}),
-        ("L2", {"l2", "l2_write"}),
+        ("link", {"link", "link_received", "load_link"}),
+        ("L2", {"l2", "l2_write", "atomics", "atomic_word"}),
         ("fabric", {"fabric"}),
         ("HBM", {"memory"}),
-        ("copy engine", {"copy_issue", "copy_row", "store", "store_issue"}),
+        ("copy engine", {"copy_issue", "copy_row", "store", "reduce", "store_issue"}),
         ("tensor memory", {"tensor_load", "tensor_store"}),
         ("shared memory", {"bank"}),
         ("ramp", {"ramp"}),

@@ -35,7 +35,7 @@ def repeated(name: str, target: str, rounds: int, threads: int, cluster: int, co
         block=threads,
         cluster=cluster,
         arch=target,
-        name=f"sync_{name}_{count}",
+        name=f"sync_{name}_{threads}x{count}",
     )
     def section(Out: TileParam) -> None:
         (barrier,), word = initialized(), smem.alloc(1, u32)
