@@ -22,7 +22,7 @@ from ..engine.work import Copy
 from ..memory.access import Access, AccessKind, MemoryOrder, StateSpace
 from ..threads.warp import Split, Warp
 from .l1 import L1, LINE
-from .units import SECTOR, Units
+from .units import SECTOR, WAY, Units
 
 __all__ = ["ThreadAccesses"]
 
@@ -99,8 +99,8 @@ class ThreadAccesses:
                     units.pass_words(s.warp.index, time, _words(access), stores=stores),
                 )
                 left = max(left, units.queue(s.warp.index, served, _STORES if stores else _LOADS))
-                # The latency is that of an access without conflicts, which takes one cycle.
-                done = served - 1 + units.figures.shared_latency
+                # The latency is that of an access without conflicts, and contains its way to the banks.
+                done = served - WAY + units.figures.shared_latency
             elif access.kind is AccessKind.RMW:
                 sectors = _parts(access, SECTOR)
                 left = max(left, units.look_up(time, _parts(access, LINE)))

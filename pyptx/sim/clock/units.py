@@ -13,7 +13,7 @@ from .figures import Figures
 from .scheduler import ISSUE, Request, Scheduler
 from .servers import Duty, Server, Share
 
-__all__ = ["PLACES", "SECTOR", "Contention", "L2State", "Units"]
+__all__ = ["PLACES", "SECTOR", "WAY", "Contention", "L2State", "Units"]
 
 #: Bytes of a line.
 _LINE = 128
@@ -24,7 +24,7 @@ PLACES = 11
 #: Cycles of a scheduler's part of the multiprocessor for a load of shared memory, for a store, and more for
 #: each word of a lane that it stores. Measured on an H200, 2026-11-29: four warps of one scheduler load 4, 8,
 #: 16 bytes a lane in 8, 8, 19 cycles and store them in 16, 23, 39; 16 warps of all take 16, 33, 64.
-_LOAD, _STORE, _STORE_WORD = 2.0, 2.0, 2.0
+WAY, _STORE, _STORE_WORD = 2.0, 2.0, 2.0
 #: Accesses to shared memory whose end is known, for a queue.
 _QUEUED = 32
 
@@ -261,7 +261,7 @@ class Units:
 
     def pass_words(self, warp: int, time: float, words: int, *, stores: bool) -> float:
         """Return when a scheduler's part has passed an access to shared memory of ``words`` of each lane."""
-        taken = _STORE + _STORE_WORD * words if stores else _LOAD
+        taken = _STORE + _STORE_WORD * words if stores else WAY
         return self.shared_port[warp % self.figures.schedulers].serve(time, taken * self.figures.bank)
 
     def queue(self, warp: int, served: float, depth: int) -> float:
