@@ -400,7 +400,7 @@ class _Rest:
         since = max(min(times), machine.filled)
         # The pace of memory changes as L2 fills and as CTAs come apart.
         held_up = machine.shares(machine.now)["HBM"] > _BUSY
-        known, amounts = math.inf if held_up else machine.known, machine.store_bytes
+        known, amounts = math.inf if held_up else machine.known, [copy.nbytes for copy in machine.stores]
         period = find_period(times, amounts, since, known=known)
         if period is not None:
             amounts = first_stored(machine.stores)

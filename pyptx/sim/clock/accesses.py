@@ -18,17 +18,17 @@ from ...core.records import dataclass
 from ...flow import accesses
 from ..code.function import CodeBlock
 from ..code.semantic import Op
-from ..engine.work import Copy
+from ..engine.work import LINE, Copy
 from ..memory.access import Access, AccessKind, MemoryOrder, StateSpace
 from ..threads.warp import Split, Warp
-from .l1 import L1, LINE
+from .figures import BANKS, WORD
+from .l1 import L1
 from .units import SECTOR, WAY, Units
 
 __all__ = ["ThreadAccesses"]
 
 #: What a load from global memory says if it does not take what L1 holds.
 _PAST_L1 = frozenset({"cg", "cv", "L1::no_allocate"})
-_BANKS, _WORD = 32, 4
 #: Loads, and stores, of a scheduler's warps that wait for the banks of shared memory, before the next one
 #: holds up its warp. Measured on an H200, 2026-11-29: 16 warps that access 512 bytes 8 or 16 times in a row.
 _LOADS, _STORES = 16, 9
@@ -232,7 +232,7 @@ def _filled(access: Access) -> int:
 
 def _words(access: Access) -> int:
     """Return how many words of shared memory each lane accesses."""
-    return max(1, access.footprint.size // _WORD)
+    return max(1, access.footprint.size // WORD)
 
 
 def _bank_cycles(access: Access) -> int:
@@ -247,6 +247,6 @@ def _bank_cycles(access: Access) -> int:
 def _conflicts(access: Access) -> int:
     """Return how many words the bank with the most words has."""
     footprint = access.footprint
-    words = (footprint.starts[:, None] + np.arange(0, max(_WORD, footprint.size), _WORD)) // _WORD
+    words = (footprint.starts[:, None] + np.arange(0, max(WORD, footprint.size), WORD)) // WORD
     words = np.unique(words)
-    return int(np.bincount(words % _BANKS, minlength=_BANKS).max())
+    return int(np.bincount(words % BANKS, minlength=BANKS).max())

@@ -11,7 +11,7 @@ from ...timing.tensor import mma_interval, mma_latency, wgmma_interval, wgmma_la
 from ..engine.work import Product
 from .beside import Beside
 
-__all__ = ["WARPGROUP", "WARP_ROWS", "Figures"]
+__all__ = ["BANKS", "WARPGROUP", "WARP_ROWS", "WORD", "Figures"]
 
 #: Rows of D of one warp of a warpgroup, and the warps of one.
 WARP_ROWS, WARPGROUP = 16, 4
@@ -21,7 +21,7 @@ _LINE_SECTORS = 4
 #: step by about an epilogue, so that those that store leave their share of the loads to the others.
 _CREDIT = 3000
 #: Banks of shared memory and bytes of a word.
-_BANKS, _WORD = 32, 4
+BANKS, WORD = 32, 4
 #: Cycles of the code of an arrival at a barrier of a cluster and the wait, by ptxas's control codes.
 _AROUND_CLUSTER_BARRIER = 6.0
 #: The same of a ``wgmma`` and the wait for it.
@@ -133,7 +133,7 @@ class Figures:
         self.barrier_base, self.barrier_warp = value("bar.sync_clk"), value("bar.sync_per_warp_clk")
         self.cluster_barrier = max(0.0, value("bar.cluster_clk") - _AROUND_CLUSTER_BARRIER)
         self.peer_latency = value("dsmem.latency_clk")
-        self.peer_word = _BANKS * _WORD / value("dsmem.load_bytes_per_clk")
+        self.peer_word = BANKS * WORD / value("dsmem.load_bytes_per_clk")
         self.peer_way = max(0.0, value("mbarrier.peer_wake_clk") - value("mbarrier.wake_clk"))
         self.start = value("launch.ns") * ghz
         self.finish = value("launch.event_ns") * ghz

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
 
-__all__ = ["LINE", "L1"]
+from ..engine.work import LINE
 
-#: Bytes of a line.
-LINE = 128
+__all__ = ["L1"]
+
 #: Bytes of L1 and shared memory together, and the sizes that shared memory can have, in KiB.
 _STORAGE, _CARVEOUTS = 256, (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 _KIB = 1024

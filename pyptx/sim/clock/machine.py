@@ -22,7 +22,7 @@ from ..code.program import EntryProgram
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, Observer
 from ..engine.waits import Awaited, BarrierPhase, Condition, Wait
-from ..engine.work import Copy, Product
+from ..engine.work import LINE, Copy, Product
 from ..machine.machine import Machine
 from ..machine.schedule import Policy
 from ..memory.access import Access, AccessKind, StateSpace
@@ -33,7 +33,6 @@ from .accesses import ThreadAccesses
 from .counters import Counters
 from .figures import WARP_ROWS, Figures
 from .flags import Flags
-from .l1 import LINE
 from .products import Products
 from .stalls import Passage, StallLog
 from .units import Contention, Units
@@ -159,9 +158,8 @@ class TimedMachine(Machine):
         self._together = together
         self.figures, self._costs = figures, costs
         self._contention, self._probe, self._enough = contention, probe, enough
-        #: Stores to global memory: when, how many bytes, and into what.
+        #: Stores to global memory: when, and into what.
         self.store_times: list[float] = []
-        self.store_bytes: list[int] = []
         self.store_places: set[int] = set()
         #: What was stored, in the order of ``store_times``.
         self.stores: list[Copy] = []
@@ -240,9 +238,7 @@ class TimedMachine(Machine):
 
         self.engines.force = wait_and_force  # type: ignore[method-assign]
 
-    def hide(
-        self, bases: frozenset[int], written: frozenset[int], alike: frozenset[int] = frozenset()
-    ) -> None:
+    def hide(self, bases: frozenset[int], written: frozenset[int], alike: frozenset[int]) -> None:
         """Take the contents of arrays as unknown: given ones, and those that others may have written.
 
         Those at ``alike`` hold one number everywhere.
@@ -422,7 +418,6 @@ class TimedMachine(Machine):
             self.stored += copy.nbytes
             self.store_times.append(time)
             self.work_done.append((time, self.flops, len(self.loads)))
-            self.store_bytes.append(copy.nbytes)
             self.store_places.add(copy.source[0])
             self.stores.append(copy)
 

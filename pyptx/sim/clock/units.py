@@ -8,15 +8,13 @@ from collections.abc import Hashable, Mapping
 from typing import Literal
 
 from ...core.records import dataclass
-from ..engine.work import Copy
+from ..engine.work import LINE, Copy
 from .figures import Figures
 from .scheduler import ISSUE, Request, Scheduler
 from .servers import Duty, Server, Share
 
 __all__ = ["PLACES", "SECTOR", "WAY", "Contention", "L2State", "Units"]
 
-#: Bytes of a line.
-_LINE = 128
 #: Products of warpgroups that a tensor core takes before the first has ended. On an H200 a warpgroup alone
 #: issues each of 12 products when the seventh before it ends, and two take turns. Here a batch gets its
 #: places in the line at once, whatever another warpgroup issues: 11 fit attention, 7 delay it by 9%.
@@ -190,7 +188,7 @@ class Units:
         passed = [
             (self.copies.serve(time, self._rows(copy)), "copy engine"),
             (self.link.serve(time, linked / figures.link), "link"),
-            (max(self.l2.serve(time, answered), self._ask(time, answered)), "L2"),
+            (self._read_l2(time, answered), "L2"),
             (self.fabric.serve(time, carried + self._filled(copy.nbytes)), "fabric"),
         ]
         latency = figures.l2_latency
@@ -198,14 +196,14 @@ class Units:
             passed.append((self._fetch(time, copy.nbytes * self._missing), "HBM"))
             known = 0.0 if asked is None else time - asked
             if self._is_new(copy):
-                spread = figures.memory_spread * math.log2(max(1.0, copy.lines, copy.nbytes / _LINE))
+                spread = figures.memory_spread * math.log2(max(1.0, copy.lines, copy.nbytes / LINE))
                 latency = max(latency, figures.memory_latency + spread - known)
         self.served = max(passed)
         return self.served[0] + latency - figures.wake
 
-    def _ask(self, time: float, nbytes: float) -> float:
+    def _read_l2(self, time: float, nbytes: float) -> float:
         """Return when L2 has read bytes, where all other multiprocessors ask for some at the same time."""
-        return self._at_once.serve(time, nbytes / self._burst)
+        return max(self.l2.serve(time, nbytes), self._at_once.serve(time, nbytes / self._burst))
 
     def _is_new(self, copy: Copy) -> bool:
         """True if memory must be asked for what is loaded, since L2 has not got it by an earlier load."""
@@ -303,8 +301,7 @@ class Units:
         if not loads:
             return self.write(time, nbytes)
         linked = self.link.serve(time, nbytes / figures.load_link)
-        answered = nbytes * self._answered
-        read = max(self.l2.serve(time, answered), self._ask(time, answered))
+        read = self._read_l2(time, nbytes * self._answered)
         arrived = max(linked, read, self.fabric.serve(time, nbytes + self._filled(nbytes)))
         if not self._missing or not fresh:
             return arrived + figures.load_l2_latency

@@ -73,7 +73,7 @@ def own_barrier(s: Split, op: Op, address: int) -> MBarrier:
 
 
 def _own(s: Split, op: Op, address: int) -> None:
-    if address >> 24 != s.warp.cta.rank:
+    if not s.warp.cta.owns(address):
         raise s.warp.cta.machine.fault(
             "mbarrier-misuse",
             f"{op.name} of an mbarrier in the CTA of rank {address >> 24}: "

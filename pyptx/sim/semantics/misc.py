@@ -115,7 +115,7 @@ def try_cancel(s: Split, op: Op, lane: int, address: int, mbar: int) -> None:
     given = {"addr": address, "mbar": mbar}
     address, mbar = (_shared(op, name, where) for name, where in given.items())
     for name, where in (("addr", address), ("mbar", mbar)):
-        if where >> _RANK_BIT != cta.rank:
+        if not cta.owns(where):
             raise machine.fault(
                 "launch-control",
                 f"{op.name}: {name} {given[name]:#x} is not an address in the CTA's own shared memory",

@@ -1,7 +1,6 @@
 """The GPU in this machine, used through the driver alone.
 
-Owns :class:`GpuDevice`: memory, launches, events, graphs of launches in a row, and what the driver tells. It
-has not run on hardware yet.
+Owns :class:`GpuDevice`: memory, launches, events, graphs of launches in a row, and what the driver tells.
 """
 
 from __future__ import annotations

@@ -17,6 +17,7 @@ from ...entry import Kernel, kernel
 
 __all__ = [
     "cleared",
+    "each_pass",
     "each_round",
     "empty",
     "initialized",
@@ -92,6 +93,23 @@ def each_round(rounds: int) -> Iterator[Reg]:
         ptx.pragma("nounroll")
         yield turn
         turn += 1
+
+
+@contextmanager
+def each_pass(output: TileParam, rounds: int, count: Reg) -> Iterator[None]:
+    """Run the block ``count`` times in each round, between barriers of the CTA, and write the cycles.
+
+    Records a predicate for thread 0, and the loops of rounds and passes, which ptxas may not unroll.
+    """
+    first = one_thread()
+    with each_round(rounds) as turn:
+        ptx.bar.sync(0)
+        begin = now()
+        with ptx.for_(0, count):
+            ptx.pragma("nounroll")
+            yield
+        ptx.bar.sync(0)
+        read(output, turn, begin, pred=first)
 
 
 def now() -> Reg:

@@ -13,7 +13,7 @@ from ....core.types import ScalarType, b32, f32, f64
 from ....dsl import Reg, TileParam, ptx, reg
 from ....entry import Kernel, kernel
 from ..bench import Bench, Microbenchmark, Readings
-from ..kernels import each_round, now, one_thread, read, readings, use
+from ..kernels import each_pass, readings, use
 
 __all__ = ["BENCHMARKS"]
 
@@ -86,17 +86,10 @@ def chains(target: str, rounds: int, pipe: str, threads: int, width: int, passes
         y = _number(other, seed, "y")
         # A number for each thread: ptxas drops shuffles of what all lanes have.
         x = [_number(kind, ptx.special.tid.x(), f"x{number}_") for number in range(width)]
-        first = one_thread()
-        with each_round(rounds) as turn:
-            ptx.bar.sync(0)
-            begin = now()
-            with ptx.for_(0, count):
-                ptx.pragma("nounroll")
-                for _ in range(_PASS):
-                    for each in x:
-                        operation(each, y)
-            ptx.bar.sync(0)
-            read(Out, turn, begin, pred=first)
+        with each_pass(Out, rounds, count):
+            for _ in range(_PASS):
+                for each in x:
+                    operation(each, y)
         use(Out, *x)
 
     return section

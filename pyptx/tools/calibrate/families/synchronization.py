@@ -136,9 +136,14 @@ def ping_pong(target: str, rounds: int, count: int) -> Kernel:
 
 def _wake(bench: Bench) -> dict[str, Readings]:
     """A ping-pong of two warps: each turn has two arrivals that wake a parked warp, and two branches."""
+    return {"mbarrier.wake_clk": _woken(bench, ping_pong)}
+
+
+def _woken(bench: Bench, ping_pong: Callable[[str, int, int], Kernel]) -> Readings:
+    """Return the cycles of an arrival of a ping-pong to the wake, without the code around."""
     build = partial(ping_pong, bench.device.target, bench.device.rounds)
     around = bench.value("mbarrier.arrive_clk") + _BRANCH
-    return {"mbarrier.wake_clk": bench.slope(build, _FEW, _MANY) / 2 - around}
+    return bench.slope(build, _FEW, _MANY) / 2 - around
 
 
 @cache
@@ -169,9 +174,7 @@ def peer_ping_pong(target: str, rounds: int, count: int) -> Kernel:
 
 def _peer_wake(bench: Bench) -> dict[str, Readings]:
     """The same of two CTAs."""
-    build = partial(peer_ping_pong, bench.device.target, bench.device.rounds)
-    around = bench.value("mbarrier.arrive_clk") + _BRANCH
-    return {"mbarrier.peer_wake_clk": bench.slope(build, _FEW, _MANY) / 2 - around}
+    return {"mbarrier.peer_wake_clk": _woken(bench, peer_ping_pong)}
 
 
 @cache

@@ -11,7 +11,7 @@ from ....core.types import b32, f32
 from ....dsl import TileParam, ptx, reg
 from ....entry import Kernel, kernel
 from ..bench import Bench, Microbenchmark, Readings
-from ..kernels import each_round, now, one_thread, read, readings, use
+from ..kernels import each_pass, readings, use
 
 __all__ = ["BENCHMARKS"]
 
@@ -37,17 +37,10 @@ def products(target: str, rounds: int, passes: int) -> Kernel:
             ptx.inst.mov.b32(register, zero)
         for register in (each for some in sums for each in some):
             ptx.inst.cvt.rn.f32.u32(register, zero)
-        first = one_thread()
-        with each_round(rounds) as turn:
-            ptx.bar.sync(0)
-            begin = now()
-            with ptx.for_(0, count):
-                ptx.pragma("nounroll")
-                for _ in range(_PASS):
-                    for each in sums:
-                        ptx.inst.mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32(each, a, b, each)
-            ptx.bar.sync(0)
-            read(Out, turn, begin, pred=first)
+        with each_pass(Out, rounds, count):
+            for _ in range(_PASS):
+                for each in sums:
+                    ptx.inst.mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32(each, a, b, each)
         use(Out, *(each for some in sums for each in some))
 
     return section
