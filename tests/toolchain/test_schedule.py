@@ -252,3 +252,18 @@ def test_a_fence_behind_stores_waits_for_them(nvdisasm: Tool) -> None:
     store = "st.volatile.shared.b32 [%r1], %r0;\n"
     few, many = (total(costs(body + (store + fence) * n, where), "st", "fence")[0] for n in (2, 4))
     assert (many - few) / 2 == pytest.approx(where.value("fence.behind_store_clk"), abs=1)
+
+
+def test_work_behind_a_try_that_failed_is_paid(nvdisasm: Tool) -> None:
+    """Only further tries are rare: other code behind a failed try may run as often as the try."""
+    work = "ex2.approx.ftz.f32 %f0, %f0;\n" * 8
+    body = (
+        ".shared .b64 s; mov.u32 %r1, s; mbarrier.init.shared::cta.b64 [%r1], 1;\n"
+        "mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r1], 0;\n@%p0 bra done;\n" + work + "done:\n"
+    )
+    assert (
+        total(
+            costs(loop(body.replace("done", "$d"), unrolled=False).replace("$d", "done"), gpu("h200")), "ex2"
+        )[1]
+        == 8
+    )

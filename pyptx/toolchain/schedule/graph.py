@@ -32,6 +32,8 @@ _ROUTINE = "$__internal_"
 #: A branch without a guard, whose first operand is its target.
 _ALWAYS = re.compile(r"(BRA|JMP)(\.\w+)*\s+`\(")
 _NEVER_RETURNS = ("EXIT", "RET", "KILL", "BRX", "BRXU", "JMX", "JMXU")
+#: What a loop of tries may begin with.
+_IDLE = frozenset({"YIELD", "NOP"})
 _INDIRECT = ("BRX", "BRXU", "JMX", "JMXU")
 
 
@@ -147,10 +149,15 @@ def machine_graph(instructions: Sequence[MachineInstruction]) -> MachineGraph:
     at = {label: number for number, group in enumerate(groups) if group for label in group[0].labels}
     named = {match["label"] for each in instructions for match in _TARGET.finditer(each.text)}
     loose = [number for label, number in at.items() if label.startswith(".L") and label not in named]
+    tries, again = _trying(groups)
     blocks = []
     for number, group in enumerate(groups):
         following = (number + 1,) if number + 1 < len(groups) else ()
         successors, rare = _successors(group, following, at, loose)
+        if number in tries and is_guarded(group[-1]) and set(successors) - {number, *following} <= again:
+            # Another try, in a loop of its own, where the first one took too long.
+            rare = tuple(each for each in successors if each not in (number, *following))
+            successors = tuple(each for each in successors if each not in rare)
         calls = tuple(
             (position, at[target["label"]])
             for position, each in enumerate(group)
@@ -162,11 +169,13 @@ def machine_graph(instructions: Sequence[MachineInstruction]) -> MachineGraph:
     return MachineGraph(tuple(blocks))
 
 
-def _tries_elsewhere(group: list[MachineInstruction], taken: tuple[int, ...], at: dict[str, int]) -> bool:
-    """True if a block ends with a try, and a branch to further tries in case that it takes too long."""
-    if len(group) < 2 or not is_guarded(group[-1]) or not any(map(is_try, group)):
-        return False
-    return taken != tuple(at[label] for label in group[0].labels)
+def _trying(groups: Sequence[Sequence[MachineInstruction]]) -> tuple[frozenset[int], frozenset[int]]:
+    """Return the numbers of the blocks that try, and of those that begin a loop of tries as well."""
+    tries = frozenset(number for number, group in enumerate(groups) if any(map(is_try, group)))
+    idle = {
+        number - 1 for number in tries if number and {base_of(i.opcode) for i in groups[number - 1]} <= _IDLE
+    }
+    return tries, tries | idle
 
 
 def _successors(
@@ -186,7 +195,7 @@ def _successors(
         return (following if is_guarded(last) else ()), ()
     target = _TARGET.search(last.text)
     taken = (at[target["label"]],) if target is not None and target["label"] in at else ()
-    if ".DIV" in last.opcode or _tries_elsewhere(group, taken, at):
+    if ".DIV" in last.opcode:
         return following, taken
     if _ALWAYS.match(last.text):
         return taken, ()
