@@ -38,7 +38,9 @@ class _Cost:
     issues: float = 0.0
     pauses: float = 0.0
     pipes: dict[str, float] = field(default_factory=dict)
+    dense: dict[str, float] = field(default_factory=dict)
     behind: dict[int, float] = field(default_factory=dict)
+    lines: tuple[int, ...] = ()
 
 
 class BlockCosts:
@@ -74,7 +76,7 @@ class BlockCosts:
         return found
 
     def _from_machine_code(self, block: CodeBlock) -> _Cost:
-        found, issued = _Cost(), {}
+        found, issued, lines = _Cost(), {}, set[int]()
         for number in block.statements:
             cost = self._statements.get((block.code.function.name, number))
             issued[number] = found.cycles
@@ -84,8 +86,12 @@ class BlockCosts:
                 found.pauses += cost.pauses
                 for name, cycles in cost.pipes.items():
                     found.pipes[name] = found.pipes.get(name, 0.0) + cycles
+                for name, cycles in cost.dense.items():
+                    found.dense[name] = found.dense.get(name, 0.0) + cycles
+                lines |= cost.lines
                 issued[number] = found.cycles - cost.stalled
         found.behind = {number: found.cycles - time for number, time in issued.items()}
+        found.lines = tuple(sorted(lines))
         return found
 
     def _default(self, block: CodeBlock) -> _Cost:
@@ -114,7 +120,7 @@ class BlockCosts:
             found.cycles = max(found.cycles, done)
             issued[number] = done
         found.cycles = max(found.cycles, found.issues, *found.pipes.values())
-        found.pauses = found.issues
+        found.pauses, found.dense = found.issues, found.pipes
         found.behind = {number: found.cycles - time for number, time in issued.items()}
         return found
 

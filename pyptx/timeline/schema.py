@@ -67,6 +67,7 @@ class Cause(enum.Enum):
     TENSOR_MEMORY = "tensor memory"
     MEMORY = "loads into registers"
     ISSUE = "issue slots and pipes"
+    CODE = "instructions that are not in the cache"
     SHARED = "banks of shared memory"
     LANES = "other lanes of the warp"
     REGISTERS = "registers of the CTA's pool"

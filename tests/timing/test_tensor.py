@@ -69,6 +69,9 @@ def test_wgmma_runs_at_the_peak_from_n_64():
     zeros = with_pace(h200, 0.0)
     assert [wgmma_interval(zeros, n, a_in_registers=True) for n in (32, 64, 128, 256)] == [20, 36, 68, 132]
     assert wgmma_interval(zeros, 8, a_in_registers=True) == h200.value("wgmma.interval.floor_rs_clk")
+    # An H200 took 13, 16, 32, 64 clk beside products of other warpgroups (2026-11-29).
+    others = [wgmma_interval(zeros, n, a_in_registers=True, beside_another=True) for n in (16, 32, 64, 128)]
+    assert others == [13, 16, 32, 64]
     # Zeros keep all of the rate, and data between zeros and normal numbers a part of what is lost.
     lost = 1 - h200.value("wgmma.pace")
     assert tensor_pace(zeros) == 1 and tensor_pace(with_pace(h200, 0.5)) == pytest.approx(1 - lost / 2)

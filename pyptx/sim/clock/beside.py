@@ -21,15 +21,15 @@ MUFU = "mufu"
 
 @dataclass(frozen=True)
 class Beside:
-    """What pipes take more while products run all the time.
+    """What products take from pipes.
 
     Attributes:
-        more: for each pipe, the share of its time.
+        taken: for each pipe, the share that products which run all the time take.
         others: cycles of MUFU that each instruction of another pipe takes.
         mufu: cycles of MUFU for an instruction of its own.
     """
 
-    more: Mapping[str, float]
+    taken: Mapping[str, float]
     others: float
     mufu: float
 
@@ -40,20 +40,27 @@ class Beside:
             return None
         value = gpu.value
         alu = value("wgmma.alu_share")
-        more = {"fma": value("wgmma.fma_share"), "alu": alu, "cvt": alu, MUFU: value("wgmma.mufu_share")}
-        return cls(more, value("wgmma.others_clk"), Pipes(gpu).occupied("MUFU")[MUFU])
+        taken = {"fma": value("wgmma.fma_share"), "alu": alu, "cvt": alu, MUFU: value("wgmma.mufu_share")}
+        return cls(taken, value("wgmma.others_clk"), Pipes(gpu).occupied("MUFU")[MUFU])
 
     def stretched(
-        self, duty: float, cycles: float, issues: float, pipes: Mapping[str, float]
+        self,
+        duty: float,
+        cycles: float,
+        issues: float,
+        pipes: Mapping[str, float],
+        dense: Mapping[str, float],
     ) -> tuple[float, Mapping[str, float], float]:
         """Return what a block takes beside products that run a share of the time, its ``duty``.
 
         Its cycles alone, those of its pipes, and those of MUFU that other warps lose to it, if it needs none.
+        Alone it loses only where instructions are ``dense`` in a pipe: others wait for something else anyway.
         """
         if duty <= 0:
             return cycles, pipes, 0.0
-        found = {name: time * (1 + self.more.get(name, 0.0) * duty) for name, time in pipes.items()}
-        longer = max((found[name] - time for name, time in pipes.items()), default=0.0)
+        left = {name: 1 - share * duty for name, share in self.taken.items()}
+        found = {name: time / left.get(name, 1.0) for name, time in pipes.items()}
+        longer = max((time / left.get(name, 1.0) - time for name, time in dense.items()), default=0.0)
         if MUFU not in pipes:
             return cycles + longer, found, issues * self.others * duty
         found[MUFU] += max(0.0, issues - pipes[MUFU] / self.mufu) * self.others * duty

@@ -73,9 +73,11 @@ class Figures:
         peer_latency: of a load from another CTA's shared memory; ``peer_word``: cycles of such a load that
             takes one cycle of a CTA's own; ``peer_way``: until an arrival at a barrier there counts, beyond
             that at one's own.
+        code_line: of a line of machine code that is not in the instruction cache, behind one that is;
+            ``code_jump``: of one elsewhere.
         start: from the launch to the first instruction; ``finish``: from the last one to the event behind.
         queued: by how much the result of a product that is issued behind others comes earlier.
-        refill: of the first product of a warpgroup that has none in flight.
+        product_start: from the issue of a ``wgmma`` until the tensor core works on it.
         beside: what products take from the code of threads; None for nothing.
         burst: what products in a row take beyond their intervals and the latency of one.
         turnaround: from the end of a CTA to the first instruction of the next one in its place.
@@ -135,16 +137,18 @@ class Figures:
         self.peer_latency = value("dsmem.latency_clk")
         self.peer_word = BANKS * WORD / value("dsmem.load_bytes_per_clk")
         self.peer_way = max(0.0, value("mbarrier.peer_wake_clk") - value("mbarrier.wake_clk"))
+        self.code_line, self.code_jump = value("icache.line_clk"), value("icache.jump_clk")
         self.start = value("launch.ns") * ghz
         self.finish = value("launch.event_ns") * ghz
         self.turnaround = value("cta.turnaround_ns") * ghz
         self.beside = Beside.of(gpu)
         self._products: dict[Product, tuple[float, float]] = {}
+        self._changed: dict[Product, float] = {}
         self.cancel = self.allocate = self.burst = self.tensor_latency = self.tensor_copy = 0.0
         self.tensor_load = self.tensor_store = 1.0
-        self.refill = self.queued = 0.0
+        self.product_start = self.queued = 0.0
         if gpu.target == "sm_90a":
-            self.refill, self.queued = value("wgmma.refill_clk"), value("wgmma.queued_clk")
+            self.product_start, self.queued = value("wgmma.start_clk"), value("wgmma.queued_clk")
         if gpu.target == "sm_100a":
             self.cancel, self.allocate = value("clc.latency_clk"), value("tmem.alloc_clk")
             self.tensor_load = value("tmem.load_bytes_per_clk_warp")
@@ -171,12 +175,21 @@ class Figures:
             found = self._products[product] = self._product(product)
         return found
 
+    def beside_another(self, product: Product) -> float:
+        """Return the interval of a ``wgmma`` while products of another warpgroup are in flight."""
+        found = self._changed.get(product)
+        if found is None:
+            found = self._changed[product] = wgmma_interval(
+                self.gpu, product.columns, not product.a_in_shared, beside_another=True
+            )
+        return found
+
     def _product(self, product: Product) -> tuple[float, float]:
         if product.rows == WARP_ROWS:
             interval = wgmma_interval(self.gpu, product.columns, not product.a_in_shared)
             # The latency is that of a product alone.
             latency = wgmma_latency(self.gpu, product.columns) - _AROUND_PRODUCT
-            return interval, max(0.0, latency - interval - self.refill)
+            return interval, max(0.0, latency - interval - self.product_start)
         shape = product.ctas, product.rows * product.ctas, product.columns, not product.a_in_shared
         interval = mma_interval(self.gpu, *shape)
         waiting = self.wake + self.test

@@ -7,7 +7,7 @@ Owns :data:`UNITS`, the names of what can be removed from a run, and :func:`figu
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from ...core.records import dataclass
 from ...timing.constants import Gpu
@@ -91,10 +91,14 @@ class _Freed(Figures):
         self.wake = self.arrive = self.test = self.cluster_barrier = 0.0
         self.barrier_base = self.barrier_warp = 0.0
         self.cancel = self.allocate = self.tensor_latency = 0.0
+        self.code_line = self.code_jump = 0.0
 
     def product(self, product: Product) -> tuple[float, float]:
         interval, _ = self._pace.product(product)
         return interval, 0.0 if self._at_once else super().product(product)[1]
+
+    def beside_another(self, product: Product) -> float:
+        return self._pace.beside_another(product)
 
 
 def _paced(gpu: Gpu, unit: str) -> Gpu:
@@ -114,7 +118,9 @@ class _Cost:
     issues: float
     pauses: float
     pipes: Mapping[str, float]
+    dense: Mapping[str, float]
     behind: Mapping[int, float]
+    lines: Sequence[int]
 
 
 def costs_without(costs: Costs, unit: str | None) -> Costs:
@@ -128,8 +134,11 @@ def costs_without(costs: Costs, unit: str | None) -> Costs:
         found = costs(block)
         if unit not in found.pipes:
             return found
-        left = {name: cycles for name, cycles in found.pipes.items() if name != unit}
-        return _Cost(found.cycles, found.issues, found.pauses, left, found.behind)
+        pipes, dense = (
+            {name: cycles for name, cycles in each.items() if name != unit}
+            for each in (found.pipes, found.dense)
+        )
+        return _Cost(found.cycles, found.issues, found.pauses, pipes, dense, found.behind, found.lines)
 
     return cost
 
@@ -137,4 +146,4 @@ def costs_without(costs: Costs, unit: str | None) -> Costs:
 def _nothing(block: CodeBlock) -> BlockCost:
     # In a loop time must go on: what the loop polls may change later.
     again = block.taken is not None and block.taken <= block.index
-    return _Cost(float(again), 0.0, 0.0, {}, {})
+    return _Cost(float(again), 0.0, 0.0, {}, {}, {}, ())

@@ -8,7 +8,7 @@ when the units of its multiprocessor have done it. The order of all events is th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from heapq import heappop, heappush
 from itertools import count
@@ -61,8 +61,16 @@ class BlockCost(Protocol):
         """Cycles of each pipe of the scheduler's part of the multiprocessor."""
 
     @property
+    def dense(self) -> Mapping[str, float]:
+        """Of these, the ones that follow the instruction before in the pipe at once."""
+
+    @property
     def behind(self) -> Mapping[int, float]:
         """For each statement, cycles from the end of its issue to that of the block."""
+
+    @property
+    def lines(self) -> Sequence[int]:
+        """The numbers of the lines of machine code that the block lies in, in their order."""
 
 
 #: The cost of a block of code.
@@ -180,10 +188,10 @@ class TimedMachine(Machine):
         #: When the running warp began its block; while a wait ends, when the waiting warp goes on.
         self.block_began = self.now
         self._numbers = count()
-        self._events: list[tuple[float, int, Split | Step]] = []
+        self._events: list[tuple[float, int, Split | Step | Callable[[], None]]] = []
         self._due: dict[Step, float] = {}
         self._after: dict[Step, list[Step]] = {}
-        self._products = Products(figures)
+        self._products = Products(figures, self)
         #: The ranks that a multicast has not reached yet.
         self._targets: dict[AsyncOperation, list[int]] = {}
         self._units: dict[int, Units] = {}
@@ -365,9 +373,11 @@ class TimedMachine(Machine):
         self.end = max(self.end, self.now)
         if isinstance(item, Step):
             self._happen(item)
-        elif item.queued and self._still_issues(item):
+        elif not isinstance(item, Split):
+            item()
+        elif not item.queued or self._products.hold(item, self.units(item.warp.cta.multiprocessor)):
             pass
-        elif item.queued and not self._stopped(item):
+        elif not self._stopped(item):
             item.queued = False
             if item.warp.issuer.account is not self.account:
                 self.charge(item.warp.issuer.account)
@@ -389,15 +399,15 @@ class TimedMachine(Machine):
             self._latency = 0.0
         return True
 
-    def _still_issues(self, s: Split) -> bool:
-        """Queue a warp again that waits for places for the products that it has executed; True if it does."""
-        until = self._products.held(s.warp.cta.key, s.warp.index)
-        if until <= self.now:
-            return False
+    def call_at(self, time: float, call: Callable[[], None]) -> None:
+        """Call back when all that happens before ``time`` has happened."""
+        heappush(self._events, (time, next(self._numbers), call))
+
+    def goes_on(self, s: Split, since: float) -> None:
+        """Let a warp go on that has waited ``since`` a time to issue a product."""
         if s.op is not None:
-            self.stalls.held(s, s.op.name, s.location, Cause.MMA, self.now, until)
-        heappush(self._events, (until, next(self._numbers), s))
-        return True
+            self.stalls.held(s, s.op.name, s.location, Cause.MMA, since, self.now)
+        heappush(self._events, (self.now, next(self._numbers), s))
 
     def _note(self, access: Access) -> None:
         s = self._running
@@ -440,7 +450,8 @@ class TimedMachine(Machine):
                 self._newest = self.now
         self._disturbed |= _disturbs(block)
         units = self.units(s.warp.cta.multiprocessor)
-        begun = self._accesses.ready(s, block, self._through)
+        fetched = units.code.fetch(self._through, cost.lines) if units.code else self._through
+        begun = max(fetched, self._accesses.ready(s, block, self._through))
         issued = units.issue(
             s.warp,
             s.warp.index % self.figures.schedulers,
@@ -449,10 +460,12 @@ class TimedMachine(Machine):
             cost.cycles,
             cost.issues,
             cost.pipes,
+            cost.dense,
             cost.pauses,
         )
         if begun > self._through:
-            self._hold(s, block, Cause.MEMORY, self._through, begun)
+            cause = Cause.CODE if fetched == begun else Cause.MEMORY
+            self._hold(s, block, cause, self._through, begun)
         # Slots that others take lie anywhere among the block's: for the eye, before them.
         self.block_began = max(begun, issued - cost.cycles)
         if self.block_began > begun:
@@ -604,12 +617,13 @@ class TimedMachine(Machine):
         work = step.operation.work
         if isinstance(work, Product) and work.rows == WARP_ROWS and step.kind is StepKind.READ:
             units = self.units(self._place(step.operation.cta_key)[0])
-            for quarter, read in self._products.gather(step, time, work, units):
-                self._happens_at(quarter, read)
+            self._due[step] = time  # until its turn is known
+            self._products.issue(step, time, work, units)
         else:
-            self._happens_at(step, self._duration(step, time))
+            self.happens_at(step, self._duration(step, time))
 
-    def _happens_at(self, step: Step, due: float) -> None:
+    def happens_at(self, step: Step, due: float) -> None:
+        """Let a step happen at a time."""
         self._due[step] = due
         heappush(self._events, (due, next(self._numbers), step))
 

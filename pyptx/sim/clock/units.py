@@ -10,15 +10,12 @@ from typing import Literal
 from ...core.records import dataclass
 from ..engine.work import LINE, Copy
 from .figures import Figures
+from .icache import InstructionCache
 from .scheduler import ISSUE, Request, Scheduler
 from .servers import Duty, Server, Share
 
-__all__ = ["PLACES", "SECTOR", "WAY", "Contention", "L2State", "Units"]
+__all__ = ["SECTOR", "WAY", "Contention", "L2State", "Units"]
 
-#: Products of warpgroups that a tensor core takes before the first has ended. On an H200 a warpgroup alone
-#: issues each of 12 products when the seventh before it ends, and two take turns. Here a batch gets its
-#: places in the line at once, whatever another warpgroup issues: 11 fit attention, 7 delay it by 9%.
-PLACES = 11
 #: Cycles of a scheduler's part of the multiprocessor for a load of shared memory, for a store, and more for
 #: each word of a lane that it stores. Measured on an H200, 2026-11-29: four warps of one scheduler load 4, 8,
 #: 16 bytes a lane in 8, 8, 19 cycles and store them in 16, 23, 39; 16 warps of all take 16, 33, 64.
@@ -33,8 +30,9 @@ SECTOR = 32
 _PRODUCTS, _LOADS = 1000.0, 4000.0
 #: From which share of the loads on, that other multiprocessors of a GPC do, too, all ask L2 at the same time.
 _SHARED = 0.3
-#: Most of the cycles of shared memory that operands can take: accesses of threads get some.
-_MOST = 0.9
+#: Most of the cycles of shared memory that operands can take from accesses of threads. Measured on an H200,
+#: 2026-11-29: beside products of N = 64, 128, 256, two warpgroups that only load get 37, 40, 39% of them.
+_MOST = 0.62
 
 #: What L2 holds before a launch: what the last one has stored, which makes room as fast as this one stores;
 #: what the same launch on the same arrays has left of them; what a flush by writes has left, which must go to
@@ -84,12 +82,12 @@ class Units:
         self._carried = 1 - contention.merged * figures.merge
         self.schedulers = [Scheduler() for _ in range(figures.schedulers)]
         self.tensor, self._operands, self.duty = Server(), 0.0, Duty(_PRODUCTS)
+        #: What threads take of the cycles of shared memory.
+        self._taken = Duty(_PRODUCTS)
         self._ramp_end = figures.start + figures.ramp if contention.rested else 0.0
         limit = figures.ramp_limit(sharers)
         self._ramp = Share(limit, figures.credit, figures.start)
         self.shared_port = [Server() for _ in range(figures.schedulers)]
-        #: When the last products of warpgroups have read their operands.
-        self.products = deque[float](maxlen=PLACES)
         #: When the last accesses of each scheduler's warps to shared memory are served.
         self._queues = [deque[float](maxlen=_QUEUED) for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
@@ -119,6 +117,10 @@ class Units:
         self._sharers, self._brought = sharers, 0.0
         #: When all of L2 has been replaced, and memory takes what is stored; infinite before.
         self.filled = math.inf if contention.l2 == "cold" else 0.0
+        #: The code that has been fetched; None if the last launch has left all of it.
+        self.code: InstructionCache | None = None
+        if contention.l2 == "cold":
+            self.code = InstructionCache(figures.code_line, figures.code_jump)
 
     def busy(self) -> dict[str, float]:
         """Return for how many cycles each unit has worked; of equal units, the busiest one."""
@@ -150,6 +152,7 @@ class Units:
         cycles: float,
         issues: float,
         pipes: Mapping[str, float],
+        dense: Mapping[str, float],
         pauses: float,
     ) -> float:
         """Return when a ``warp`` that comes ``now`` and can issue at ``time`` is through a block of code.
@@ -158,7 +161,7 @@ class Units:
         """
         beside, disturbed = self.figures.beside, 0.0
         if beside is not None:
-            cycles, pipes, disturbed = beside.stretched(self.duty.at(time), cycles, issues, pipes)
+            cycles, pipes, disturbed = beside.stretched(self.duty.at(time), cycles, issues, pipes, dense)
         request = Request(cycles, issues, pipes, issues / (pauses + 1), disturbed)
         return self.schedulers[partition].take(warp, now, time, request)
 
@@ -255,7 +258,19 @@ class Units:
         Operands of a ``wgmma`` that runs have their share of the cycles.
         """
         left = 1 - self._operands if self.tensor.free > time else 1.0
-        return self.shared.serve(time, cycles * self.figures.bank / left)
+        cycles *= self.figures.bank
+        self._taken.work(time, cycles)
+        return self.shared.serve(time, cycles / left)
+
+    def beside_accesses(self, time: float, interval: float, nbytes: float) -> float:
+        """Return the interval of a product that reads ``nbytes`` of shared memory beside accesses of threads.
+
+        Accesses hold up its reads as often as both want the same cycle: by the square of their share, and
+        by all of it where operands need all cycles. Measured on an H200, 2026-11-29: beside loads that take
+        20 to 40% of the cycles, products of N = 128 and 256 take 3 to 17% longer, with A in registers, too.
+        """
+        share = min(self._taken.at(time), _MOST)
+        return max(interval / (1 - share * share), nbytes / self.figures.port / (1 - share))
 
     def pass_words(self, warp: int, time: float, words: int, *, stores: bool) -> float:
         """Return when a scheduler's part has passed an access to shared memory of ``words`` of each lane."""

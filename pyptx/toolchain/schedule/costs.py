@@ -14,7 +14,12 @@ from .statements import StatementCode
 from .tries import locate_tries
 from .warp import issue_costs
 
-__all__ = ["StatementCost", "statement_costs"]
+__all__ = ["CODE_LINE", "StatementCost", "statement_costs"]
+
+#: Bytes of a line of the instruction cache.
+CODE_LINE = 128
+#: From one function to the next, in lines: functions lie apart.
+_APART = 1 << 24
 
 
 @dataclass(slots=True)
@@ -27,6 +32,8 @@ class StatementCost:
         issues: machine instructions that are issued.
         pauses: of these, behind how many another warp that is ready goes on.
         pipes: cycles of each pipe of the warp's sub-partition.
+        dense: of these, the ones that follow the instruction before in the pipe at once.
+        lines: the numbers of the lines of code that its instructions lie in, of all of the kernel's code.
     """
 
     cycles: float = 0.0
@@ -34,6 +41,8 @@ class StatementCost:
     issues: float = 0.0
     pauses: float = 0.0
     pipes: dict[str, float] = field(default_factory=dict)
+    dense: dict[str, float] = field(default_factory=dict)
+    lines: set[int] = field(default_factory=set)
 
 
 def statement_costs(
@@ -54,11 +63,12 @@ def statement_costs(
         for section in locate_tries(locate_products(code, module), module).values()
         for each in split_functions(section, names)
     ]
-    for instructions in functions:
+    for number, instructions in enumerate(functions):
         graph = machine_graph(instructions)
         costs = issue_costs(graph, pipes)
         for index, each in shares(graph, flow).items():
-            for cost, share in zip(costs[index], each, strict=True):
+            block = graph.blocks[index].instructions
+            for instruction, cost, share in zip(block, costs[index], each, strict=True):
                 if share is None:
                     continue
                 total = found.setdefault(share.statement, StatementCost())
@@ -66,6 +76,9 @@ def statement_costs(
                 total.stalled = cost.stalled * share.part
                 total.issues += cost.issues * share.part
                 total.pauses += cost.pauses * share.part
+                total.lines.add(number * _APART + instruction.address // CODE_LINE)
                 for name, cycles in cost.pipes.items():
                     total.pipes[name] = total.pipes.get(name, 0.0) + cycles * share.part
+                for name, cycles in cost.dense.items():
+                    total.dense[name] = total.dense.get(name, 0.0) + cycles * share.part
     return found

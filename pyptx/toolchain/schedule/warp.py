@@ -8,6 +8,7 @@ the head of a loop, what the loop's own end left counts, not the way into the lo
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping
 
 from ...core.records import dataclass
@@ -33,6 +34,7 @@ class IssueCost:
         pauses: after how many of these the scheduler takes another warp that is ready: the instruction
             yields, or its warp waits.
         pipes: cycles of each pipe.
+        dense: of these, the ones that begin as soon as the pipe has taken the instruction before.
     """
 
     cycles: float
@@ -40,6 +42,7 @@ class IssueCost:
     issues: float
     pauses: float
     pipes: Mapping[str, float]
+    dense: Mapping[str, float]
 
 
 class _Pending:
@@ -71,7 +74,7 @@ def issue_costs(graph: MachineGraph, pipes: Pipes) -> dict[int, tuple[IssueCost,
 
     def routine(first: int) -> IssueCost:
         if first not in routines:
-            routines[first] = IssueCost(0.0, 0.0, 0.0, 0.0, {})  # a routine that calls itself
+            routines[first] = IssueCost(0.0, 0.0, 0.0, 0.0, {}, {})  # a routine that calls itself
             routines[first] = _routine(graph, first, pipes, routine)
         return routines[first]
 
@@ -103,6 +106,9 @@ def _walk(
             issued = max(issued, barriers.get(barrier, 0.0))
         for pipe in occupied:
             issued = max(issued, busy.get(pipe, 0.0))
+        dense: Mapping[str, float] = {
+            pipe: cycles for pipe, cycles in occupied.items() if issued - busy.get(pipe, -math.inf) < 1
+        }
         for pipe, cycles in occupied.items():
             busy[pipe] = issued + cycles
         if control.write_barrier is not None:
@@ -121,8 +127,8 @@ def _walk(
             called = routine(calls[position])
             following += called.cycles
             issues, pauses = issues + called.issues, pauses + called.pauses
-            occupied = _sum(occupied, called.pipes)
-        costs.append(IssueCost(following - ready, following - issued - 1.0, issues, pauses, occupied))
+            occupied, dense = _sum(occupied, called.pipes), _sum(dense, called.dense)
+        costs.append(IssueCost(following - ready, following - issued - 1.0, issues, pauses, occupied, dense))
         ready = following
     return tuple(costs), _Pending(
         {barrier: time - ready for barrier, time in barriers.items() if time > ready},
@@ -147,13 +153,14 @@ def _routine(graph: MachineGraph, first: int, pipes: Pipes, routine: Callable[[i
                 pending.append(target)
     cycles = issues = pauses = 0.0
     occupied: Mapping[str, float] = {}
+    dense: Mapping[str, float] = {}
     state = _NOTHING
     for index in min(ends)[1] if ends else ():
         costs, state = _walk(graph.blocks[index], state, pipes, routine)
         for cost in costs:
             cycles, issues, pauses = cycles + cost.cycles, issues + cost.issues, pauses + cost.pauses
-            occupied = _sum(occupied, cost.pipes)
-    return IssueCost(cycles, 0.0, issues, pauses, occupied)
+            occupied, dense = _sum(occupied, cost.pipes), _sum(dense, cost.dense)
+    return IssueCost(cycles, 0.0, issues, pauses, occupied, dense)
 
 
 def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> Mapping[str, float]:

@@ -14,15 +14,20 @@ H200 = gpu("h200")
 def test_what_pipes_take_beside_products() -> None:
     beside = Beside.of(H200)
     assert beside is not None
-    assert beside.stretched(0.0, 400.0, 112.0, {"mufu": 256.0}) == (400.0, {"mufu": 256.0}, 0.0)
-    cycles, pipes, disturbed = beside.stretched(0.5, 400.0, 112.0, {"mufu": 256.0, "fma": 64.0})
-    more = 256 * H200.value("wgmma.mufu_share") / 2
-    assert cycles == pytest.approx(400 + more)
+    pipes = {"mufu": 256.0, "fma": 64.0}
+    assert beside.stretched(0.0, 400.0, 112.0, pipes, pipes) == (400.0, pipes, 0.0)
+    left = {name: 1 - H200.value(f"wgmma.{name}_share") / 2 for name in pipes}
+    cycles, found, disturbed = beside.stretched(0.5, 400.0, 112.0, pipes, pipes)
+    assert cycles == pytest.approx(400 + max(each / left[name] - each for name, each in pipes.items()))
     # 32 of the instructions are for MUFU, and the 80 others take some of its time.
-    assert pipes["mufu"] == pytest.approx(256 + more + 80 * H200.value("wgmma.others_clk") / 2)
-    assert pipes["fma"] == pytest.approx(64 * (1 + H200.value("wgmma.fma_share") / 2))
+    assert found["mufu"] == pytest.approx(256 / left["mufu"] + 80 * H200.value("wgmma.others_clk") / 2)
+    assert found["fma"] == pytest.approx(64 / left["fma"])
     assert disturbed == 0
-    _, _, disturbed = beside.stretched(1.0, 40.0, 30.0, {"alu": 20.0})
+    # A warp alone waits for something else where its instructions are not dense in a pipe.
+    assert beside.stretched(0.5, 400.0, 112.0, pipes, {})[:2] == (400.0, found)
+    cycles, _, _ = beside.stretched(0.5, 400.0, 112.0, pipes, {"fma": 16.0})
+    assert cycles == pytest.approx(400 + 16 / left["fma"] - 16)
+    _, _, disturbed = beside.stretched(1.0, 40.0, 30.0, {"alu": 20.0}, {})
     assert disturbed == pytest.approx(30 * H200.value("wgmma.others_clk"))
 
 

@@ -16,7 +16,15 @@ from pyptx.timing.tensor import mma_port_bytes
 
 B200 = gpu("b200")
 PRODUCT = Product(rows=128, columns=64, columns_read=32, depth=32, ctas=2, a_in_shared=True, elements=16)
-COST = SimpleNamespace(cycles=9.0, issues=4.0, pauses=0.0, pipes={"fma": 2.0, "mufu": 8.0}, behind={0: 3.0})
+COST = SimpleNamespace(
+    cycles=9.0,
+    issues=4.0,
+    pauses=0.0,
+    pipes={"fma": 2.0, "mufu": 8.0},
+    dense={"fma": 1.0, "mufu": 8.0},
+    behind={0: 3.0},
+    lines=(0, 1),
+)
 
 
 def changed(unit: str) -> set[str]:
@@ -76,6 +84,7 @@ def test_costs_without_a_pipe_and_without_any() -> None:
     assert costs_without(lambda _: COST, "alu")(straight) is COST
     freed = costs_without(lambda _: COST, "mufu")(straight)
     assert (freed.cycles, freed.issues, freed.pipes) == (9.0, 4.0, {"fma": 2.0})
+    assert (freed.dense, freed.behind, freed.lines) == ({"fma": 1.0}, COST.behind, COST.lines)
     for each, cycles in ((straight, 0.0), (loop, 1.0)):
         free = costs_without(lambda _: COST, "issue")(each)
         assert (free.cycles, free.issues, dict(free.pipes)) == (cycles, 0.0, {})

@@ -195,9 +195,24 @@ def test_operands_of_a_product_leave_threads_less_of_shared_memory() -> None:
     units, start = Units(FIGURES, Contention(sharers=1)), FIGURES.start
     assert units.access_shared(start, 8.0) == start + 8
     units.tensor.serve(start, 1000.0)
-    units.read_operands(80 * 128.0, 128.0)
-    assert units.access_shared(start + 100, 3.0) == pytest.approx(start + 108)
+    units.read_operands(64 * 128.0, 128.0)
+    assert units.access_shared(start + 100, 3.0) == pytest.approx(start + 106)
+    # They leave some of the cycles in any case.
+    units.read_operands(128 * 128.0, 128.0)
+    assert units.access_shared(start + 200, 38.0) == pytest.approx(start + 300)
     assert units.access_shared(start + 2000, 3.0) == pytest.approx(start + 2003)
+
+
+def test_accesses_of_threads_hold_up_products() -> None:
+    units, start = Units(FIGURES, Contention(sharers=1)), FIGURES.start
+    assert units.beside_accesses(start, 128.0, 80 * 128.0) == 128
+    now = start
+    for _ in range(4000):  # two of five cycles, for longer than the past counts
+        units.access_shared(now, 2.0)
+        now += 5
+    assert units.beside_accesses(now, 128.0, 48 * 128.0) == pytest.approx(128 / (1 - 0.4**2), rel=0.01)
+    # Where operands need most of the cycles, accesses take theirs from them.
+    assert units.beside_accesses(now, 64.0, 48 * 128.0) == pytest.approx(48 / (1 - 0.4), rel=0.01)
 
 
 def test_a_clean_l2_takes_stores_until_it_is_full() -> None:
