@@ -15,7 +15,7 @@ from _rows import Composed, Row
 
 from pyptx import SpecError, e4m3
 
-__all__ = ["ATTENTION", "deterministic_backward"]
+__all__ = ["ATTENTION", "attention_row", "deterministic_backward", "narrow_row"]
 
 BATCH, HEADS = 4, 16
 #: Head dim: what the backward tries beside its defaults, all without spills.
@@ -106,7 +106,9 @@ def _library(torch: Any, name: str, causal: bool) -> Callable[..., Any]:
     return _compared("attention_reference").library(torch, name, causal)
 
 
-def _row(S: int, D: int, causal: bool) -> Row:
+def attention_row(S: int, D: int, causal: bool) -> Row:
+    """Return the row of attention in bf16 with S keys and queries and heads of D."""
+
     def inputs(torch: Any, copy: int) -> tuple[Any, ...]:
         torch.manual_seed(copy)
         shape = (BATCH, S, HEADS, D)
@@ -159,7 +161,7 @@ def _narrow_candidates(S: int, D: int, causal: bool) -> dict[str, Any]:
     return found
 
 
-def _narrow_row(S: int, D: int, causal: bool) -> Row:
+def narrow_row(S: int, D: int, causal: bool) -> Row:
     """Return a row of e4m3: beside cuDNN's, and our kernel in bf16 on the same numbers.
 
     The reference is in bf16.  Without a mask O has a deviation of ``sqrt(e / S)``, and e4m3 an error of 2 to
@@ -303,11 +305,11 @@ def _rows() -> Iterator[Row]:
     for D in CHOICES:
         for causal in (False, True):
             for S in LENGTHS:
-                yield _row(S, D, causal)
+                yield attention_row(S, D, causal)
     for D in CHOICES_8:
         for causal in (False, True):
             for S in LENGTHS:
-                yield _narrow_row(S, D, causal)
+                yield narrow_row(S, D, causal)
 
 
 ATTENTION = list(_rows())

@@ -12,7 +12,7 @@ from _rows import Composed, Row
 
 from pyptx import e4m3
 
-__all__ = ["BLOCKS"]
+__all__ = ["BLOCKS", "blocks_row"]
 
 #: Options for many rows: tiles and clusters, products ahead of promotions, the second warpgroup half a period
 #: later, a deeper ring.
@@ -205,7 +205,8 @@ def reference(problem: Problem, a: Any, b: Any, scales_a: Any, scales_b: Any, *s
     return torch.cat(products)
 
 
-def _row(problem: Problem) -> Row:
+def blocks_row(problem: Problem) -> Row:
+    """Return the row of a product of e4m3 with scales of blocks."""
     sizes = f"{problem.M}x{problem.N}x{problem.K}"
     names = {
         "normal": f"fp8 blocks {sizes}",
@@ -229,7 +230,7 @@ def _row(problem: Problem) -> Row:
 
 
 def _rows() -> Iterator[Row]:
-    yield from map(_row, NORMAL + CONTIGUOUS + MASKED)
+    yield from map(blocks_row, NORMAL + CONTIGUOUS + MASKED)
 
 
 BLOCKS = list(_rows())

@@ -15,7 +15,7 @@ from _rows import Row
 
 from pyptx import SpecError, e4m3
 
-__all__ = ["GEMMS"]
+__all__ = ["GEMMS", "fp8_row", "gemm_row"]
 
 SQUARES = {4096: 1.02, 6144: 1.02, 8192: 1.02, 16384: 1.05}
 #: (N, K) of layers, and rows of tokens.
@@ -159,7 +159,8 @@ def _product(torch: Any) -> dict[str, Callable[..., Any]]:
     }
 
 
-def _row(group: str, M: int, N: int, K: int, target: float | None, *, zeros: bool = False) -> Row:
+def gemm_row(group: str, M: int, N: int, K: int, target: float | None, *, zeros: bool = False) -> Row:
+    """Return the row of a product of [M, K] and [N, K] in bf16."""
     return Row(
         name=f"{group} {M}x{N}x{K}",
         group=group,
@@ -188,7 +189,7 @@ def _read_row(N: int, K: int) -> Row:
 
     nbytes = 2 * N * K
     return replace(
-        _row("read", 1, N, K, READ),
+        gemm_row("read", 1, N, K, READ),
         flops=None,
         bytes=float(nbytes),
         roofs=roofs,
@@ -202,7 +203,9 @@ def _fp8(torch: Any) -> dict[str, Callable[..., Any]]:
     return {"torch._scaled_mm": lambda a, b: fast(a, b.T)}
 
 
-def _fp8_row(M: int, N: int, K: int) -> Row:
+def fp8_row(M: int, N: int, K: int) -> Row:
+    """Return the row of a product of [M, K] and [N, K] in e4m3."""
+
     def inputs(torch: Any, copy: int) -> tuple[Any, Any]:
         return tuple(each.to(torch.float8_e4m3fn) for each in _normal(torch, copy, M, N, K))
 
@@ -277,20 +280,20 @@ def _step(path: Path) -> Row:
     def ours() -> Any:
         return getattr(load_example(f"hopper/ladder/{path.name}"), f"build_{name}")(4096, 4096, 4096)
 
-    row = _row("ladder", 4096, 4096, 4096, None)
+    row = gemm_row("ladder", 4096, 4096, 4096, None)
     return replace(row, name=f"ladder {number}, {name}", ours=ours, candidates=dict)
 
 
 def _rows() -> Iterator[Row]:
     yield from map(_step, sorted((EXAMPLES / "hopper" / "ladder").glob("step*.py")))
     for size, target in SQUARES.items():
-        yield _row("gemm", size, size, size, target)
-    yield _row("gemm-zeros", 8192, 8192, 8192, 1.12, zeros=True)
+        yield gemm_row("gemm", size, size, size, target)
+    yield gemm_row("gemm-zeros", 8192, 8192, 8192, 1.12, zeros=True)
     for N, K in LAYERS:
         for M in TOKENS:
-            yield _row("layers", M, N, K, 0.97)
+            yield gemm_row("layers", M, N, K, 0.97)
         yield _read_row(N, K)
-    yield _fp8_row(8192, 8192, 8192)
+    yield fp8_row(8192, 8192, 8192)
     yield _promoted_row(8192, 8192, 8192)
 
 

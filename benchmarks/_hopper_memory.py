@@ -13,7 +13,7 @@ from _rows import Row
 
 from pyptx import SharedMemoryError, SpecError, bf16, f32
 
-__all__ = ["BACKWARD", "MEMORY", "SHAPES", "TARGETS", "TYPES", "matrices", "memory_row"]
+__all__ = ["BACKWARD", "MEMORY", "SHAPES", "TARGETS", "TYPES", "matrices", "memory_row", "rows_of"]
 
 SHAPES = ((8192, 8192), (2048, 8192))
 TYPES = {f32: "float32", bf16: "bfloat16"}
@@ -238,7 +238,7 @@ def memory_row(
     reference: Callable[..., Any],
     nbytes: tuple[int, int],
     tolerance: tuple[float, float],
-    target: float,
+    target: float | None,
     tunings: Sequence[Mapping[str, Any]],
     options: Mapping[str, Any],
     group: str = "memory",
@@ -266,10 +266,11 @@ def memory_row(
     )
 
 
-def _rows() -> Iterator[Row]:
+def rows_of(shapes: Sequence[tuple[int, int]]) -> Iterator[Row]:
+    """Yield the rows of every operation and type on matrices of these shapes."""
     for name, what in OPERATIONS.items():
         for dtype, word in TYPES.items():
-            for M, N in SHAPES:
+            for M, N in shapes:
 
                 def make(torch: Any, what: Operation = what, M: int = M, N: int = N, word: str = word) -> Any:
                     return what.inputs(torch, M, N, getattr(torch, word))
@@ -287,10 +288,10 @@ def _rows() -> Iterator[Row]:
                     what.reference,
                     (reads, writes),
                     (1e-5, 1e-5 * what.scale) if dtype is f32 else (2.0**-7, 2.0**-7 * what.scale),
-                    TARGETS[M, dtype] if what.target is None else what.target,
+                    TARGETS.get((M, dtype)) if what.target is None else what.target,
                     what.tunings,
                     what.options,
                 )
 
 
-MEMORY = list(_rows())
+MEMORY = list(rows_of(SHAPES))
