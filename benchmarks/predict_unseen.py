@@ -132,6 +132,7 @@ def main() -> None:
     parser.add_argument("rows", nargs="*", metavar="ROW", help="without any, all")
     parser.add_argument("--out", required=True, type=Path)
     parser.add_argument("--timeout", type=float, default=250.0, help="seconds for a kernel; 250")
+    parser.add_argument("--kind", choices=KINDS, action="append", help="may be repeated; all")
     parser.add_argument("--digest", action="store_true", help="only print the SHA-256 of what --out has")
     parser.add_argument("--score", action="store_true", help="only score what --out has")
     parser.add_argument("--times", type=Path, default=Path("hopper_results.jsonl"))
@@ -145,7 +146,7 @@ def main() -> None:
     else:
         known = {(line["row"], line["kind"]) for line in lines}
         for row in UNSEEN:
-            for kind in KINDS if not given.rows or row.name in given.rows else ():
+            for kind in (given.kind or KINDS) if not given.rows or row.name in given.rows else ():
                 if (row.name, kind) not in known:
                     line = predict(row, kind, given.timeout)
                     keep(given.out, line)
