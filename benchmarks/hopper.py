@@ -34,6 +34,8 @@ from _rows import Results, Row, kernels_of, page, run_rows, work
 from _unseen import UNSEEN
 
 ROWS: list[Row] = [*GEMMS, *BLOCKS, *ATTENTION, *GROUPED, *MEMORY, *TRAINING]
+#: All rows by name, those of ``predict_unseen.py`` too.
+BY_NAME = {row.name: row for row in [*ROWS, *UNSEEN]}
 RESULTS = Path("hopper_results.jsonl")
 #: The group of the rows that only ``predict_unseen.py`` needs: they run where they are named.
 GROUP = "unseen"
@@ -41,16 +43,15 @@ GROUP = "unseen"
 
 def chosen(words: list[str]) -> list[Row]:
     """Return the rows that the words of the command line name, by group or by name; without words all."""
-    if GROUP in words:
-        return [*UNSEEN, *(chosen([word for word in words if word != GROUP]) if len(words) > 1 else ())]
+    groups = [*dict.fromkeys(row.group for row in ROWS), GROUP]
     for word in words:
-        if not any(word in (row.group, row.name) for row in [*ROWS, *UNSEEN]):
-            groups = ", ".join([*dict.fromkeys(row.group for row in ROWS), GROUP])
+        if word not in groups and word not in BY_NAME:
             sys.exit(
-                f"no row and no group is called {word!r}; the groups are {groups}; --list shows the rows"
+                f"no row and no group is called {word!r}; the groups are {', '.join(groups)}; "
+                "--list shows the rows"
             )
-    named = [row for row in UNSEEN if row.name in words]
-    return [row for row in ROWS if not words or row.group in words or row.name in words] + named
+    unseen = [row for row in UNSEEN if GROUP in words or row.name in words]
+    return unseen + [row for row in ROWS if not words or row.group in words or row.name in words]
 
 
 def kernels(group: str = "", candidates: int = 0) -> list[object]:
@@ -83,7 +84,7 @@ def main() -> None:
     protocol = "sustained" if options.sustained else "burst"
     if options.work:
         measured = {"seconds": options.seconds, "repeats": options.repeats}
-        rows = [row.under(protocol) for row in [*ROWS, *UNSEEN]]
+        rows = [row.under(protocol) for row in BY_NAME.values()]
         work(rows, results, protocol, candidates=options.candidates, **measured)
         return
     rows = [row.under(protocol) for row in chosen(options.rows)]

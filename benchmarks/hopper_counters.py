@@ -25,8 +25,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 from _kept import keep, kept
 from _measured import COUNTED
 from _rows import OURS
-from _unseen import UNSEEN
-from hopper import ROWS, chosen
+from hopper import BY_NAME, ROWS, chosen
 
 from pyptx.tools.ncu.program import find_ncu
 
@@ -49,9 +48,8 @@ def work(names: list[str], ours_only: bool) -> None:
     """Launch each function of the rows once unprofiled and once profiled; print what the profile holds."""
     import torch
 
-    by_name = {row.name: row for row in [*ROWS, *UNSEEN]}
     for name in names:
-        row = by_name[name]
+        row = BY_NAME[name]
         functions = {OURS: row.ours()} | ({} if ours_only else dict(row.rivals(torch)))
         arguments = row.inputs(torch, 0)
         for title, function in functions.items():

@@ -30,6 +30,7 @@ from _rows import Row, kernels_of
 from _strata import H200, HALVES, bytes_of, halves_of, strata_of
 from hopper import ROWS
 
+from pyptx.sim.clock.units import L2State
 from pyptx.timing.closed_form import Form, Gemm, Tile, closed_form, roofline
 
 START_US, GAP_US = H200.value("launch.ns") / 1000, H200.value("launch.gap_ns") / 1000
@@ -64,10 +65,9 @@ def predict(row: Row, protocol: str, timeout: float) -> Prediction:
     kernels = kernels_of(row)
     for kernel, dims in kernels:
         given = inputs_of(row, kernel, dims)
-        l2 = "flushed" if protocol == "burst" and row.options.get("flush", True) else "rotating"
         each = kernel.predict(
             *given,
-            l2=l2,
+            l2=l2_of(row, protocol),
             gpu=H200,
             clock=protocol,
             timeout=timeout,
@@ -83,9 +83,7 @@ def predict(row: Row, protocol: str, timeout: float) -> Prediction:
         us += each.microseconds
         cycles += each.cycles
     assert found is not None
-    # Behind another launch, one takes the gap in the place of its start.
-    gaps = len(kernels) - (protocol == "burst")
-    us += (GAP_US - START_US) * gaps + (EVENT_US if protocol == "burst" else 0.0)
+    us += added_us(protocol, len(kernels))
     shape = shape_of(row)
     bits = 8 if "fp8" in row.group else 16
     return Prediction(
@@ -99,6 +97,18 @@ def predict(row: Row, protocol: str, timeout: float) -> Prediction:
         None if shape is None else closed(row, shape, bits, found.mhz) + EVENT_US * (protocol == "burst"),
         round(time.perf_counter() - began, 1),
     )
+
+
+def l2_of(row: Row, protocol: str) -> L2State:
+    """Return what L2 holds before each launch of a row."""
+    return "flushed" if protocol == "burst" and row.options.get("flush", True) else "rotating"
+
+
+def added_us(protocol: str, launches: int) -> float:
+    """Return what a protocol adds to the times of the launches of a row."""
+    # Behind another launch, one takes the gap in the place of its start.
+    gaps = launches - (protocol == "burst")
+    return (GAP_US - START_US) * gaps + (EVENT_US if protocol == "burst" else 0.0)
 
 
 def shape_of(row: Row) -> tuple[int, int, int] | None:

@@ -29,7 +29,7 @@ from _rows import OURS, Results, Row, kernels_of, text_of
 from _strata import H200, bytes_of
 from _unseen import UNSEEN
 from hopper_counters import launched
-from predict_h200 import EVENT_US, GAP_US, START_US, closed, shape_of
+from predict_h200 import added_us, closed, l2_of, shape_of
 
 from pyptx.timing.closed_form import roofline
 
@@ -41,14 +41,12 @@ def predict(row: Row, kind: str, timeout: float) -> dict[str, Any]:
     """Return the prediction of a row: its cycles under a profiler, or its time under a protocol."""
     made = row.under(kind)
     ((kernel, dims),) = kernels_of(made)
-    burst = kind != "sustained"
-    flushed = kind == "burst" and row.options.get("flush", True)
     given: dict[str, Any] = {"data": row.data, "contents": contents_of(row), "timeout": timeout, **dims}
     found = kernel.predict(
         *inputs_of(row, kernel, dims),
         gpu=H200,
-        clock="burst" if burst else "sustained",
-        l2="cold" if kind == "cycles" else "flushed" if flushed else "rotating",
+        clock="burst" if kind == "cycles" else kind,
+        l2="cold" if kind == "cycles" else l2_of(row, kind),
         **given,
     )
     line = {"row": row.name, "kind": kind, "text": text_of(made, False)}
@@ -58,7 +56,7 @@ def predict(row: Row, kind: str, timeout: float) -> dict[str, Any]:
     if kind == "cycles":
         value = found.cycles + H200.value("launch.profiled_ns") * found.mhz / 1000
     else:
-        value = found.microseconds + (EVENT_US if burst else GAP_US - START_US)
+        value = found.microseconds + added_us(kind, 1)
     bits, shape = 8 if "fp8" in row.group else 16, shape_of(row)
     top = roofline(H200, row.flops or 0.0, bytes_of(row), found.mhz, bits).ns / 1000
     form = None if shape is None else closed(row, shape, bits, found.mhz)

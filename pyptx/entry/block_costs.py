@@ -84,10 +84,9 @@ class BlockCosts:
                 found.cycles += cost.cycles
                 found.issues += cost.issues
                 found.pauses += cost.pauses
-                for name, cycles in cost.pipes.items():
-                    found.pipes[name] = found.pipes.get(name, 0.0) + cycles
-                for name, cycles in cost.dense.items():
-                    found.dense[name] = found.dense.get(name, 0.0) + cycles
+                for sums, more in ((found.pipes, cost.pipes), (found.dense, cost.dense)):
+                    for name, cycles in more.items():
+                        sums[name] = sums.get(name, 0.0) + cycles
                 lines |= cost.lines
                 issued[number] = found.cycles - cost.stalled
         found.behind = {number: found.cycles - time for number, time in issued.items()}

@@ -261,9 +261,5 @@ def test_work_behind_a_try_that_failed_is_paid(nvdisasm: Tool) -> None:
         ".shared .b64 s; mov.u32 %r1, s; mbarrier.init.shared::cta.b64 [%r1], 1;\n"
         "mbarrier.try_wait.parity.shared::cta.b64 %p0, [%r1], 0;\n@%p0 bra done;\n" + work + "done:\n"
     )
-    assert (
-        total(
-            costs(loop(body.replace("done", "$d"), unrolled=False).replace("$d", "done"), gpu("h200")), "ex2"
-        )[1]
-        == 8
-    )
+    code = loop(body.replace("done", "$d"), unrolled=False).replace("$d", "done")
+    assert total(costs(code, gpu("h200")), "ex2")[1] == 8

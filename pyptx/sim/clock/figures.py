@@ -143,7 +143,7 @@ class Figures:
         self.turnaround = value("cta.turnaround_ns") * ghz
         self.beside = Beside.of(gpu)
         self._products: dict[Product, tuple[float, float]] = {}
-        self._changed: dict[Product, float] = {}
+        self._beside_another: dict[Product, float] = {}
         self.cancel = self.allocate = self.burst = self.tensor_latency = self.tensor_copy = 0.0
         self.tensor_load = self.tensor_store = 1.0
         self.product_start = self.queued = 0.0
@@ -177,9 +177,9 @@ class Figures:
 
     def beside_another(self, product: Product) -> float:
         """Return the interval of a ``wgmma`` while products of another warpgroup are in flight."""
-        found = self._changed.get(product)
+        found = self._beside_another.get(product)
         if found is None:
-            found = self._changed[product] = wgmma_interval(
+            found = self._beside_another[product] = wgmma_interval(
                 self.gpu, product.columns, not product.a_in_shared, beside_another=True
             )
         return found

@@ -14,10 +14,10 @@ from .statements import StatementCode
 from .tries import locate_tries
 from .warp import issue_costs
 
-__all__ = ["CODE_LINE", "StatementCost", "statement_costs"]
+__all__ = ["StatementCost", "statement_costs"]
 
 #: Bytes of a line of the instruction cache.
-CODE_LINE = 128
+_LINE = 128
 #: From one function to the next, in lines: functions lie apart.
 _APART = 1 << 24
 
@@ -76,9 +76,8 @@ def statement_costs(
                 total.stalled = cost.stalled * share.part
                 total.issues += cost.issues * share.part
                 total.pauses += cost.pauses * share.part
-                total.lines.add(number * _APART + instruction.address // CODE_LINE)
-                for name, cycles in cost.pipes.items():
-                    total.pipes[name] = total.pipes.get(name, 0.0) + cycles * share.part
-                for name, cycles in cost.dense.items():
-                    total.dense[name] = total.dense.get(name, 0.0) + cycles * share.part
+                total.lines.add(number * _APART + instruction.address // _LINE)
+                for sums, more in ((total.pipes, cost.pipes), (total.dense, cost.dense)):
+                    for name, cycles in more.items():
+                        sums[name] = sums.get(name, 0.0) + cycles * share.part
     return found
