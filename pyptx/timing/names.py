@@ -207,12 +207,13 @@ WGMMA: dict[str, tuple[str, str]] = {
     "wgmma.interval.floor_rs_clk": ("clk", "smallest interval, A in registers"),
     "wgmma.latency.base_clk": ("clk", "latency at N = 0: issue to the end of wait_group"),
     "wgmma.latency.per_n_clk": ("clk/column", "what each column of N adds to it"),
-    "wgmma.interval.rs_clk": ("clk", "more of a product with A in registers"),
     "wgmma.pace": (
         "1",
         "share of their rate that products of normally distributed numbers keep; zeros keep all",
     ),
-    "wgmma.start_clk": ("clk", "from its issue until the tensor core, if it is free, works on it"),
+    "wgmma.start_clk": ("clk", "from its issue by the last warp until the tensor core, if free, works on it"),
+    "wgmma.start_rs_clk": ("clk", "the same with A in registers"),
+    "wgmma.fence_clk": ("clk", "from the fence of a warpgroup's last warp to the first product, at least"),
     "wgmma.queued_clk": (
         "clk",
         "by so much the result of a product behind others comes earlier than that of one",

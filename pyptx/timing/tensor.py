@@ -91,19 +91,12 @@ def wgmma_port_bytes(gpu: Gpu, n: int, a_in_registers: bool = False) -> float:
     return (n + (0 if a_in_registers else _WGMMA_ROWS)) * gpu.value("mma.k_bytes")
 
 
-def wgmma_interval(gpu: Gpu, n: int, a_in_registers: bool = False, *, beside_another: bool = False) -> float:
-    """Return the cycles between two ``wgmma`` with N = `n` of an SM in a long stream of them.
-
-    ``beside_another``: products of another warpgroup are in flight. A from registers then takes no time of
-    its own.
-    """
+def wgmma_interval(gpu: Gpu, n: int, a_in_registers: bool = False) -> float:
+    """Return the cycles between two ``wgmma`` with N = `n` of an SM in a long stream of them."""
     port = wgmma_port_bytes(gpu, n, a_in_registers) / gpu.value("mma.port_bytes_per_clk")
     floor = gpu.value("wgmma.interval.floor_rs_clk" if a_in_registers else "wgmma.interval.floor_ss_clk")
-    more = gpu.value("wgmma.interval.rs_clk") if a_in_registers else 0.0
     multiplied = gpu.value("wgmma.interval.per_n_clk") * n / tensor_pace(gpu)
-    if beside_another:
-        return max(multiplied, port, floor - more)
-    return max(multiplied + more, port, floor)
+    return max(multiplied, port, floor)
 
 
 def wgmma_latency(gpu: Gpu, n: int) -> float:

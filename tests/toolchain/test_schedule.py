@@ -101,12 +101,33 @@ def test_a_loop_of_exponentials_takes_the_pipe_and_the_latency(
         where,
     )
     (exponential,) = found["ex2"]
-    assert exponential.pipes["mufu"] == pytest.approx(32 / (where.value("mufu.lanes_per_clk") / 4))
+    # The sum may pay for time of the pipe behind the issue of the exponential.
+    occupied = sum(cost.pipes.get("mufu", 0.0) for each in found.values() for cost in each)
+    assert occupied == pytest.approx(32 / (where.value("mufu.lanes_per_clk") / 4))
     assert exponential.issues == 1
     # One round: the result of MUFU, then the sum. What is beyond them is the loop's own code.
     least = where.value("mufu.latency_clk") + where.value("fma.latency_clk")
     round_ = total(found, "ex2", "add", "setp", "bra")[0]
     assert least - 1 <= round_ <= least + 25
+
+
+@GPUS
+def test_no_statement_needs_more_of_a_pipe_than_its_cycles_where_the_code_has_time(
+    where: Gpu, nvdisasm: Tool
+) -> None:
+    """ptxas spaces exponentials by the stalls of sums between them, which pay for the pipe then."""
+    registers = range(2, 18)
+    exponentials = "".join(f"ex2.approx.ftz.f32 %f{n}, %f{n};\n" for n in registers)
+    sums = "".join(f"add.f32 %f0, %f0, %f{n};\n" for n in registers)
+    start = "".join(f"add.f32 %f{n}, %f0, 0f{0x3F800000 + n:08x};\n" for n in registers)
+    found = costs(start + exponentials + sums, where)
+    each = 32 / (where.value("mufu.lanes_per_clk") / 4)
+    pipes = [cost.pipes.get("mufu", 0.0) for some in found.values() for cost in some]
+    assert sum(pipes) == pytest.approx(each * len(registers))
+    own = [cost.pipes["mufu"] for cost in found["ex2"]]
+    assert sum(own) < 0.75 * sum(pipes)
+    for cost in found["add"]:
+        assert cost.pipes.get("mufu", 0.0) <= cost.cycles + 1e-9
 
 
 @GPUS

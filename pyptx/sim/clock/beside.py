@@ -1,8 +1,8 @@
 """What products of ``wgmma`` take from the code of threads: both use the registers of the multiprocessor.
 
-Owns what pipes take beside a tensor core that is busy. Sums of a ``wgmma`` lie in registers,
-so that while it runs every pipe of threads' code takes longer, and MUFU loses some time to each other
-instruction. Nothing of this holds on GPUs whose tensor core has its own memory.
+Owns for which share of its time a block of code runs beside products, and what pipes take then. Sums of a
+``wgmma`` lie in registers, so that while it runs every pipe of threads' code takes longer, and MUFU loses
+some time to each other instruction. Nothing of this holds on GPUs whose tensor core has its own memory.
 """
 
 from __future__ import annotations
@@ -12,11 +12,53 @@ from collections.abc import Mapping
 from ...core.records import dataclass
 from ...timing.constants import Gpu
 from ...timing.opcodes import Pipes
+from .servers import Duty
 
-__all__ = ["MUFU", "Beside"]
+__all__ = ["MUFU", "Beside", "Multiplying", "Warpgroup"]
 
 #: The pipe that loses time to all other instructions.
 MUFU = "mufu"
+#: How far back products of other warpgroups count, in cycles: about a round of those of all.
+_ROUND = 1000.0
+#: Share of the time from which on a warpgroup counts as one that multiplies.
+_LEAST = 1e-3
+
+#: A warpgroup: its CTA, and its number there.
+Warpgroup = tuple[tuple[int, int], int]
+
+
+class Multiplying:
+    """What the tensor core of a multiprocessor has to do for warpgroups."""
+
+    def __init__(self) -> None:
+        self._queued = self._ends = 0.0
+        self._shares: dict[Warpgroup, Duty] = {}
+
+    def issued(self, duration: float) -> None:
+        """Take a product of so many cycles that does not run yet."""
+        self._queued += duration
+
+    def runs(self, warpgroup: Warpgroup, begin: float, end: float, duration: float) -> None:
+        """Note when such a product runs."""
+        self._queued, self._ends = self._queued - duration, end
+        share = self._shares.get(warpgroup)
+        if share is None:
+            some = {each: duty for each, duty in self._shares.items() if duty.at(begin) > _LEAST}
+            share = some[warpgroup] = Duty(_ROUND)
+            self._shares = some
+        share.work(begin, end - begin)
+
+    def expected(self, warpgroup: Warpgroup, time: float, cycles: float) -> float:
+        """Return for which share of a block the tensor core will run.
+
+        The block takes ``cycles`` from ``time`` on. The tensor core works off what it has, and behind that
+        what others will issue: its own warpgroup issues nothing while the block runs.
+        """
+        if not self._shares or cycles <= 0:
+            return 0.0
+        known = min(cycles, max(0.0, self._ends - time) + self._queued)
+        others = sum(share.at(time) for each, share in self._shares.items() if each != warpgroup)
+        return (known + (cycles - known) * min(1.0, others)) / cycles
 
 
 @dataclass(frozen=True)

@@ -77,7 +77,7 @@ class Figures:
             ``code_jump``: of one elsewhere.
         start: from the launch to the first instruction; ``finish``: from the last one to the event behind.
         queued: by how much the result of a product that is issued behind others comes earlier.
-        product_start: from the issue of a ``wgmma`` until the tensor core works on it.
+        behind_fence: from the ``wgmma.fence`` of a warpgroup's last warp to its first ``wgmma``, at least.
         beside: what products take from the code of threads; None for nothing.
         burst: what products in a row take beyond their intervals and the latency of one.
         turnaround: from the end of a CTA to the first instruction of the next one in its place.
@@ -143,12 +143,15 @@ class Figures:
         self.turnaround = value("cta.turnaround_ns") * ghz
         self.beside = Beside.of(gpu)
         self._products: dict[Product, tuple[float, float]] = {}
-        self._beside_another: dict[Product, float] = {}
         self.cancel = self.allocate = self.burst = self.tensor_latency = self.tensor_copy = 0.0
         self.tensor_load = self.tensor_store = 1.0
-        self.product_start = self.queued = 0.0
+        self.queued = self.behind_fence = self._product_start = self._product_start_rs = 0.0
         if gpu.target == "sm_90a":
-            self.product_start, self.queued = value("wgmma.start_clk"), value("wgmma.queued_clk")
+            self.queued, self.behind_fence = value("wgmma.queued_clk"), value("wgmma.fence_clk")
+            self._product_start, self._product_start_rs = (
+                value("wgmma.start_clk"),
+                value("wgmma.start_rs_clk"),
+            )
         if gpu.target == "sm_100a":
             self.cancel, self.allocate = value("clc.latency_clk"), value("tmem.alloc_clk")
             self.tensor_load = value("tmem.load_bytes_per_clk_warp")
@@ -175,21 +178,16 @@ class Figures:
             found = self._products[product] = self._product(product)
         return found
 
-    def beside_another(self, product: Product) -> float:
-        """Return the interval of a ``wgmma`` while products of another warpgroup are in flight."""
-        found = self._beside_another.get(product)
-        if found is None:
-            found = self._beside_another[product] = wgmma_interval(
-                self.gpu, product.columns, not product.a_in_shared, beside_another=True
-            )
-        return found
+    def until_begin(self, product: Product) -> float:
+        """Return how long after the issue of a ``wgmma`` the tensor core works on it, if it is free."""
+        return self._product_start if product.a_in_shared else self._product_start_rs
 
     def _product(self, product: Product) -> tuple[float, float]:
         if product.rows == WARP_ROWS:
             interval = wgmma_interval(self.gpu, product.columns, not product.a_in_shared)
             # The latency is that of a product alone.
             latency = wgmma_latency(self.gpu, product.columns) - _AROUND_PRODUCT
-            return interval, max(0.0, latency - interval - self.product_start)
+            return interval, max(0.0, latency - interval - self._product_start)
         shape = product.ctas, product.rows * product.ctas, product.columns, not product.a_in_shared
         interval = mma_interval(self.gpu, *shape)
         waiting = self.wake + self.test

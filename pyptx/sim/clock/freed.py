@@ -97,9 +97,6 @@ class _Freed(Figures):
         interval, _ = self._pace.product(product)
         return interval, 0.0 if self._at_once else super().product(product)[1]
 
-    def beside_another(self, product: Product) -> float:
-        return self._pace.beside_another(product)
-
 
 def _paced(gpu: Gpu, unit: str) -> Gpu:
     """Return the constants of the intervals of products without a unit."""

@@ -31,7 +31,7 @@ from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split
 from .accesses import ThreadAccesses
 from .counters import Counters
-from .figures import WARP_ROWS, Figures
+from .figures import WARP_ROWS, WARPGROUP, Figures
 from .flags import Flags
 from .products import Products
 from .stalls import Passage, StallLog
@@ -80,6 +80,7 @@ Costs = Callable[[CodeBlock], BlockCost]
 _QUIET = frozenset({"bulk_copy", "data_movement", "mbarrier", "tcgen05_mma", "tensor_copy", "wgmma"})
 _LOUD = frozenset({"wgmma.commit_group"})
 _CLUSTER_WAIT = "barrier.cluster.wait"
+_PRODUCT_FENCE = "wgmma.fence"
 #: For how long CTAs count as in step, in ns.
 _IN_STEP = 5000.0
 #: From how many CTAs on that ask for the same bytes one of them is taken for the first.
@@ -113,6 +114,12 @@ def _disturbs(block: CodeBlock) -> bool:
     """True if the block may end a wait of another warp that must be polled."""
     forms = [op.binding.form_id for _, op in block.ops if op.semantic.per != "value"]
     return any(form in _LOUD or chapter_of(form) not in _QUIET for form in forms)
+
+
+@cache
+def _fences_products(block: CodeBlock) -> bool:
+    """True if the block has a ``wgmma.fence``."""
+    return any(op.binding.form_id == _PRODUCT_FENCE for _, op in block.ops)
 
 
 @cache
@@ -403,10 +410,10 @@ class TimedMachine(Machine):
         """Call back when all that happens before ``time`` has happened."""
         heappush(self._events, (time, next(self._numbers), call))
 
-    def goes_on(self, s: Split, since: float) -> None:
+    def goes_on(self, s: Split, since: float, cause: Cause) -> None:
         """Let a warp go on that has waited ``since`` a time to issue a product."""
-        if s.op is not None:
-            self.stalls.held(s, s.op.name, s.location, Cause.MMA, since, self.now)
+        if s.op is not None and self.now > since:
+            self.stalls.held(s, s.op.name, s.location, cause, since, self.now)
         heappush(self._events, (self.now, next(self._numbers), s))
 
     def _note(self, access: Access) -> None:
@@ -454,6 +461,7 @@ class TimedMachine(Machine):
         begun = max(fetched, self._accesses.ready(s, block, self._through))
         issued = units.issue(
             s.warp,
+            (s.warp.cta.key, s.warp.index // WARPGROUP),
             s.warp.index % self.figures.schedulers,
             self._through,
             begun,
@@ -473,6 +481,8 @@ class TimedMachine(Machine):
         self._through = issued
         self._behind = cost.behind
         following = super().run_block(s, block)
+        if _fences_products(block):
+            self._products.fence(s.warp, self.block_began)
         self._note_cluster_phase(s)
         if self._counters.pending:
             self._counters.advance()
@@ -618,7 +628,8 @@ class TimedMachine(Machine):
         if isinstance(work, Product) and work.rows == WARP_ROWS and step.kind is StepKind.READ:
             units = self.units(self._place(step.operation.cta_key)[0])
             self._due[step] = time  # until its turn is known
-            self._products.issue(step, time, work, units)
+            behind = self._through - time if self._running is not None else 0.0
+            self._products.issue(step, time, behind, work, units)
         else:
             self.happens_at(step, self._duration(step, time))
 

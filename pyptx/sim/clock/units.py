@@ -9,6 +9,7 @@ from typing import Literal
 
 from ...core.records import dataclass
 from ..engine.work import LINE, Copy
+from .beside import Multiplying, Warpgroup
 from .figures import Figures
 from .icache import InstructionCache
 from .scheduler import ISSUE, Request, Scheduler
@@ -25,9 +26,11 @@ _QUEUED = 32
 
 #: Bytes of a sector of a line.
 SECTOR = 32
-#: How far back work of the tensor core and of memory counts, in cycles: about a round of products of all
-#: warpgroups, and of loads of all stages.
-_PRODUCTS, _LOADS = 1000.0, 4000.0
+#: How far back accesses of threads to shared memory and work of memory count, in cycles: about a round of
+#: products of all warpgroups, and of loads of all stages.
+_ACCESSES, _LOADS = 1000.0, 4000.0
+#: Rounds in which the time of a block beside products settles.
+_ROUNDS = 3
 #: From which share of the loads on, that other multiprocessors of a GPC do, too, all ask L2 at the same time.
 _SHARED = 0.3
 #: Most of the cycles of shared memory that operands can take from accesses of threads. Measured on an H200,
@@ -81,9 +84,9 @@ class Units:
         self._linked, self._answered = 1 - contention.merged, 1 - contention.coalesced
         self._carried = 1 - contention.merged * figures.merge
         self.schedulers = [Scheduler() for _ in range(figures.schedulers)]
-        self.tensor, self._operands, self.duty = Server(), 0.0, Duty(_PRODUCTS)
+        self.tensor, self._operands, self.multiplying = Server(), 0.0, Multiplying()
         #: What threads take of the cycles of shared memory.
-        self._taken = Duty(_PRODUCTS)
+        self._taken = Duty(_ACCESSES)
         self._ramp_end = figures.start + figures.ramp if contention.rested else 0.0
         limit = figures.ramp_limit(sharers)
         self._ramp = Share(limit, figures.credit, figures.start)
@@ -146,6 +149,7 @@ class Units:
     def issue(
         self,
         warp: object,
+        warpgroup: Warpgroup,
         partition: int,
         now: float,
         time: float,
@@ -155,13 +159,20 @@ class Units:
         dense: Mapping[str, float],
         pauses: float,
     ) -> float:
-        """Return when a ``warp`` that comes ``now`` and can issue at ``time`` is through a block of code.
+        """Return when a ``warp`` of a ``warpgroup`` that comes ``now`` is through a block of code.
+
+        It can issue at ``time``.
 
         Behind ``pauses`` of the issues another warp that is ready goes on.
         """
         beside, disturbed = self.figures.beside, 0.0
         if beside is not None:
-            cycles, pipes, disturbed = beside.stretched(self.duty.at(time), cycles, issues, pipes, dense)
+            alone, needed, took = cycles, pipes, max(cycles, issues, *pipes.values())
+            # The longer the block takes, the more of it comes behind the products that are known.
+            for _ in range(_ROUNDS):
+                duty = self.multiplying.expected(warpgroup, time, took)
+                cycles, pipes, disturbed = beside.stretched(duty, alone, issues, needed, dense)
+                took = max(cycles, issues, *pipes.values())
         request = Request(cycles, issues, pipes, issues / (pauses + 1), disturbed)
         return self.schedulers[partition].take(warp, now, time, request)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from ...core.records import dataclass
@@ -68,6 +69,9 @@ def statement_costs(
         costs = issue_costs(graph, pipes)
         for index, each in shares(graph, flow).items():
             block = graph.blocks[index].instructions
+            paid = [(cost, share.part) for cost, share in zip(costs[index], each, strict=True) if share]
+            pipes_of = _spread([(cost.spaced, cost.pipes, part) for cost, part in paid])
+            dense_of = _spread([(cost.spaced, cost.dense, part) for cost, part in paid])
             for instruction, cost, share in zip(block, costs[index], each, strict=True):
                 if share is None:
                     continue
@@ -77,7 +81,36 @@ def statement_costs(
                 total.issues += cost.issues * share.part
                 total.pauses += cost.pauses * share.part
                 total.lines.add(number * _APART + instruction.address // _LINE)
-                for sums, more in ((total.pipes, cost.pipes), (total.dense, cost.dense)):
-                    for name, cycles in more.items():
-                        sums[name] = sums.get(name, 0.0) + cycles * share.part
+                for sums, more in ((total.pipes, next(pipes_of)), (total.dense, next(dense_of))):
+                    for name, time in more.items():
+                        sums[name] = sums.get(name, 0.0) + time * share.part
     return found
+
+
+def _spread(costs: Sequence[tuple[float, Mapping[str, float], float]]) -> Iterator[Mapping[str, float]]:
+    """Yield what each instruction of a block of machine code pays of the pipes that all of them need.
+
+    ptxas mixes the instructions of several statements, and spaces those of one so that a pipe has time for
+    those of another. So instructions pay for the time of a pipe that they leave to others in the block, who
+    need more of it than their own cycles.
+
+    Args:
+        costs: for each instruction its cycles without waits for barriers, those of each pipe, and its part.
+    """
+    keep: dict[str, float] = {}
+    take: dict[str, float] = {}
+    for name in {name for _, pipes, _ in costs for name in pipes}:
+        missing = sum(max(0.0, pipes.get(name, 0.0) - cycles) * part for cycles, pipes, part in costs)
+        left = sum(max(0.0, cycles - pipes.get(name, 0.0)) * part for cycles, pipes, part in costs)
+        if missing > 0 and left > 0:
+            moved = min(missing, left)
+            keep[name], take[name] = 1 - moved / missing, moved / left
+    for cycles, pipes, _ in costs:
+        if not take:
+            yield pipes
+            continue
+        paid = dict(pipes)
+        for name, share in take.items():
+            time = pipes.get(name, 0.0)
+            paid[name] = cycles + (time - cycles) * (keep[name] if time > cycles else 1 - share)
+        yield paid

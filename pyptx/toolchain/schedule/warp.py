@@ -30,6 +30,8 @@ class IssueCost:
     Attributes:
         cycles: from when the warp could issue it, but for barriers and pipes, to when it can issue the next.
         stalled: of these, the ones behind the issue.
+        spaced: of these, all but waits for barriers: those that the control codes, or a busy pipe, put between
+            two instructions.
         issues: issue slots.
         pauses: after how many of these the scheduler takes another warp that is ready: the instruction
             yields, or its warp waits.
@@ -39,6 +41,7 @@ class IssueCost:
 
     cycles: float
     stalled: float
+    spaced: float
     issues: float
     pauses: float
     pipes: Mapping[str, float]
@@ -74,7 +77,7 @@ def issue_costs(graph: MachineGraph, pipes: Pipes) -> dict[int, tuple[IssueCost,
 
     def routine(first: int) -> IssueCost:
         if first not in routines:
-            routines[first] = IssueCost(0.0, 0.0, 0.0, 0.0, {}, {})  # a routine that calls itself
+            routines[first] = IssueCost(0.0, 0.0, 0.0, 0.0, 0.0, {}, {})  # a routine that calls itself
             routines[first] = _routine(graph, first, pipes, routine)
         return routines[first]
 
@@ -104,6 +107,7 @@ def _walk(
         issued = ready
         for barrier in control.waits:
             issued = max(issued, barriers.get(barrier, 0.0))
+        waited = issued - ready
         for pipe in occupied:
             issued = max(issued, busy.get(pipe, 0.0))
         dense: Mapping[str, float] = {
@@ -128,7 +132,8 @@ def _walk(
             following += called.cycles
             issues, pauses = issues + called.issues, pauses + called.pauses
             occupied, dense = _sum(occupied, called.pipes), _sum(dense, called.dense)
-        costs.append(IssueCost(following - ready, following - issued - 1.0, issues, pauses, occupied, dense))
+        cycles, stalled = following - ready, following - issued - 1.0
+        costs.append(IssueCost(cycles, stalled, cycles - waited, issues, pauses, occupied, dense))
         ready = following
     return tuple(costs), _Pending(
         {barrier: time - ready for barrier, time in barriers.items() if time > ready},
@@ -151,16 +156,17 @@ def _routine(graph: MachineGraph, first: int, pipes: Pipes, routine: Callable[[i
             if target not in best or longer < best[target][0]:
                 best[target] = longer, (*path, target)
                 pending.append(target)
-    cycles = issues = pauses = 0.0
+    cycles = spaced = issues = pauses = 0.0
     occupied: Mapping[str, float] = {}
     dense: Mapping[str, float] = {}
     state = _NOTHING
     for index in min(ends)[1] if ends else ():
         costs, state = _walk(graph.blocks[index], state, pipes, routine)
         for cost in costs:
-            cycles, issues, pauses = cycles + cost.cycles, issues + cost.issues, pauses + cost.pauses
+            cycles, spaced = cycles + cost.cycles, spaced + cost.spaced
+            issues, pauses = issues + cost.issues, pauses + cost.pauses
             occupied, dense = _sum(occupied, cost.pipes), _sum(dense, cost.dense)
-    return IssueCost(cycles, 0.0, issues, pauses, occupied, dense)
+    return IssueCost(cycles, 0.0, spaced, issues, pauses, occupied, dense)
 
 
 def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> Mapping[str, float]:

@@ -1,8 +1,9 @@
-"""Products of warpgroups in flight: places, turns, what A from registers takes, by arithmetic."""
+"""Products of warpgroups in flight: where warps meet, places and turns, by arithmetic."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from types import SimpleNamespace
@@ -14,6 +15,7 @@ from pyptx.sim.clock.figures import WARP_ROWS, WARPGROUP, Figures
 from pyptx.sim.clock.products import PLACES, Products
 from pyptx.sim.clock.units import Contention, Units
 from pyptx.sim.engine.work import Product
+from pyptx.timeline import Cause
 from pyptx.timing.constants import gpu
 from pyptx.timing.tensor import wgmma_interval
 
@@ -26,7 +28,7 @@ class Split:
     """A warp, as much of it as products ask for."""
 
     def __init__(self, warp: int) -> None:
-        self.warp = SimpleNamespace(cta=SimpleNamespace(key=CTA), index=warp)
+        self.warp: Any = SimpleNamespace(cta=SimpleNamespace(key=CTA), index=warp)
 
 
 class Events:
@@ -36,6 +38,8 @@ class Events:
         self.now = 0.0
         self.read: list[tuple[int, float]] = []
         self.resumed: list[tuple[int, float, float]] = []
+        self.causes: list[Cause] = []
+        self.asks: Callable[[Any, float], None] = lambda s, since: None
         self._queue: list[tuple[float, int, Callable[[], None]]] = []
         self._numbers = count()
 
@@ -46,8 +50,9 @@ class Events:
         if step.operation.issuer.warp % WARPGROUP == 0:
             self.read.append((step.operation.issuer.warp // WARPGROUP, due))
 
-    def goes_on(self, s: Any, since: float) -> None:
-        self.resumed.append((s.warp.index, since, self.now))
+    def goes_on(self, s: Any, since: float, cause: Cause) -> None:
+        self.causes.append(cause)
+        self.asks(s, since)
 
     def run(self) -> None:
         while self._queue:
@@ -62,25 +67,34 @@ class Bench:
         self.figures, self.events = Figures(H200, 1000.0), Events()
         self.units = Units(self.figures, Contention(sharers=1))
         self.products = Products(self.figures, self.events)
+        self.events.asks = self._asks
+
+    def fence(self, warp: int, time: float) -> None:
+        """Let a warp execute a ``wgmma.fence``."""
+        self.products.fence(Split(warp).warp, time)
+
+    def issue_quarter(
+        self, warp: int, time: float, *, behind: float = 0.0, in_registers: bool = False
+    ) -> None:
+        """Let a warp issue its part of a product of N = 128, in code that goes on ``behind`` it."""
+        product = Product(WARP_ROWS, COLUMNS, COLUMNS, 32, 1, not in_registers, 16)
+        operation: Any = SimpleNamespace(cta_key=CTA, issuer=SimpleNamespace(warp=warp))
+        step: Any = SimpleNamespace(operation=_hashable(operation))
+        self.products.issue(step, time, behind, product, self.units)
 
     def issue(self, warpgroup: int, time: float, *, in_registers: bool = False) -> None:
-        """Let the four warps of a warpgroup issue one product of N = 128."""
-        product = Product(WARP_ROWS, COLUMNS, COLUMNS, 32, 1, not in_registers, 16)
+        """Let the four warps of a warpgroup issue one product."""
         for warp in range(WARPGROUP * warpgroup, WARPGROUP * (warpgroup + 1)):
-            issuer = SimpleNamespace(warp=warp)
-            operation: Any = SimpleNamespace(cta_key=CTA, issuer=issuer)
-            step: Any = SimpleNamespace(operation=_hashable(operation))
-            self.products.issue(step, time, product, self.units)
+            self.issue_quarter(warp, time, in_registers=in_registers)
 
     def hold(self, warp: int, time: float) -> None:
         """Let a warp go on at ``time`` behind its products, if it may."""
         split: Any = Split(warp)
+        self.events.call_at(time, partial(self._asks, split, time))
 
-        def asks() -> None:
-            if not self.products.hold(split, self.units):
-                self.events.resumed.append((warp, time, time))
-
-        self.events.call_at(time, asks)
+    def _asks(self, split: Any, since: float) -> None:
+        if not self.products.hold(split, self.units):
+            self.events.resumed.append((split.warp.index, since, self.events.now))
 
 
 def _hashable(operation: SimpleNamespace) -> Any:
@@ -93,16 +107,65 @@ START = H200.value("wgmma.start_clk")
 T = 5000.0
 
 
-def test_a_warpgroup_waits_for_a_place_for_its_last_product() -> None:
+def test_the_first_warp_of_a_warpgroup_waits_for_a_place_for_its_last_product() -> None:
     bench, more = Bench(), 4
     for _ in range(PLACES + more):
         bench.issue(0, T)
-    bench.hold(2, T + 10)
+    bench.hold(0, T + 10)
+    bench.hold(2, T + 10)  # others do not wait
     bench.events.run()
     # The fourth product has left its place.
-    assert bench.events.resumed == [(2, T + 10, pytest.approx(T + START + more * INTERVAL))]
+    first = 0, T + 10, pytest.approx(T + START + more * INTERVAL)
+    assert bench.events.resumed == [(2, T + 10, T + 10), first]
+    assert bench.events.causes == [Cause.MMA]
     last = T + START + (PLACES + more) * INTERVAL
     assert bench.events.read[-1] == (0, pytest.approx(last))
+
+
+def test_a_product_has_its_place_from_its_issue_by_the_first_warp_on() -> None:
+    """On an H200 the other warps of a warpgroup issue 12 products without a wait (2026-11-29)."""
+    bench, late = Bench(), 500.0
+    for _ in range(PLACES + 1):
+        for warp in range(1, WARPGROUP):
+            bench.issue_quarter(warp, T)
+    bench.hold(1, T + 10)
+    for number in range(PLACES + 1):
+        bench.issue_quarter(0, T + late + number)
+    bench.hold(0, T + late + 10)
+    bench.events.run()
+    began = T + late + START
+    assert bench.events.resumed == [(1, T + 10, T + 10), (0, T + late + 10, pytest.approx(began + INTERVAL))]
+    assert bench.events.read[0] == (0, pytest.approx(began + INTERVAL))
+
+
+def test_warps_meet_at_their_first_product_behind_a_fence() -> None:
+    """On an H200 all warps issue it 9 cycles behind the fence of the last one (2026-11-29)."""
+    bench, late, behind = Bench(), 300.0, 5.0
+    for warp in (1, 2, 3):
+        bench.fence(warp, T)
+        bench.issue_quarter(warp, T + 6, behind=behind)
+        bench.hold(warp, T + 6 + behind)
+    bench.events.call_at(T + late, lambda: bench.fence(0, T + late))
+    bench.events.call_at(T + late + 6, lambda: bench.issue_quarter(0, T + late + 6, behind=behind))
+    bench.hold(0, T + late + 6 + behind)
+    bench.events.run()
+    issued = T + late + H200.value("wgmma.fence_clk")
+    assert {warp: time for warp, _, time in bench.events.resumed} == {
+        warp: pytest.approx(issued + behind) for warp in range(WARPGROUP)
+    }
+    assert bench.events.causes.count(Cause.WARPS) == WARPGROUP - 1
+    assert bench.events.read == [(0, pytest.approx(issued + START + INTERVAL))]
+
+
+def test_a_product_long_behind_its_fence_waits_for_no_warp() -> None:
+    bench, far = Bench(), 100.0
+    for warp in range(WARPGROUP):
+        bench.fence(warp, T)
+        bench.issue_quarter(warp, T + far)
+        bench.hold(warp, T + far)
+    bench.events.run()
+    assert bench.events.resumed == [(warp, T + far, T + far) for warp in range(WARPGROUP)]
+    assert bench.events.read == [(0, pytest.approx(T + far + START + INTERVAL))]
 
 
 def test_few_products_hold_up_no_warp() -> None:
@@ -144,14 +207,12 @@ def test_the_start_of_a_product_is_hidden_behind_others() -> None:
     assert [due for _, due in bench.events.read] == pytest.approx(expected)
 
 
-def test_a_from_registers_takes_time_only_where_no_other_warpgroup_multiplies() -> None:
-    own, beside = (wgmma_interval(H200, COLUMNS, True, beside_another=each) for each in (False, True))
-    assert own == beside + H200.value("wgmma.interval.rs_clk")
-    for warpgroups, interval in (((0, 0, 0), own), ((0, 1, 0), beside)):
-        bench = Bench()
-        for warpgroup in warpgroups:
-            bench.issue(warpgroup, T, in_registers=True)
-        bench.events.run()
-        first, second, last = (due for _, due in bench.events.read)
-        assert second - first == pytest.approx(interval)
-        assert last - second == pytest.approx(own)  # the last one is alone
+def test_a_from_registers_takes_no_time_and_begins_earlier() -> None:
+    start = H200.value("wgmma.start_rs_clk")
+    assert start < START
+    bench = Bench()
+    for _ in range(3):
+        bench.issue(0, T, in_registers=True)
+    bench.events.run()
+    expected = [T + start + number * INTERVAL for number in (1, 2, 3)]
+    assert [due for _, due in bench.events.read] == pytest.approx(expected)

@@ -29,7 +29,8 @@ CHANGED: dict[tuple[str, str], dict[str, float]] = {
         "wgmma.interval.per_n_clk": 1.25,
         "wgmma.interval.floor_ss_clk": 1.3,
         "wgmma.interval.floor_rs_clk": 1.4,
-        "wgmma.interval.rs_clk": 1.5,
+        "wgmma.start_clk": 1.4,
+        "wgmma.start_rs_clk": 1.4,
         "wgmma.latency.base_clk": 4.0,  # 30 cycles are few beside the instructions around a product
         "wgmma.latency.per_n_clk": 1.4,
         "hmma.flops_per_clk_16bit": 0.8,

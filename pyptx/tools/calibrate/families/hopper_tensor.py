@@ -1,7 +1,8 @@
 """The tensor core of Hopper: ``wgmma`` of one warpgroup, m64nNk16, on zeros.
 
 A section issues ``count`` products on one accumulator and waits for all. The time of one is its latency; what
-one more adds in a full pipe is the interval.
+one more adds in a full pipe is the interval. The product that finds no place is issued when the first one
+ends, which shows when that began.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import cache
 import numpy as np
 
 from ....core.types import b32, bf16
-from ....dsl import TileParam, ptx, reg
+from ....dsl import TileParam, ptx
 from ....entry import Kernel, kernel
 from ..bench import Bench, Microbenchmark, Readings
 from ..kernels import cleared, each_round, now, one_thread, read, readings, use
@@ -23,11 +24,19 @@ _TARGETS = ("sm_90a",)
 _FEW, _MANY = 8, 24
 #: Rows that all threads clear at once.
 _LEAST = 16
+#: Products of which the first has ended when the last is issued: one more than a tensor core takes. Those of
+#: N = 64 are issued before the first one ends.
+_PLACES_AND_ONE, _SHORT = 8, 64
 
 
 @cache
 def products(
-    target: str, rounds: int, n: int, count: int, in_registers: bool = False, waits: bool = True
+    target: str,
+    rounds: int,
+    n: int,
+    count: int,
+    in_registers: bool = False,
+    waits: bool = True,
 ) -> Kernel:
     """Build a kernel whose section is ``count`` products with N = ``n``.
 
@@ -54,9 +63,9 @@ def products(
         for register in acc:
             ptx.inst.mov.b32(register, 0)
         a = None if in_registers else ptx.wgmma.descriptor(tile_a)
-        words = reg.array(b32, 4)
-        for register in words:
-            ptx.inst.mov.b32(register, 0)
+        # Zeros that ptxas does not know: it would set constants again for each product.
+        zeros = ptx.load(b32, tile_a.addr, space="shared", vector=4)
+        words = list(zeros)
         first = one_thread()
         with each_round(rounds) as turn:
             ptx.bar.sync(0)
@@ -84,7 +93,6 @@ def _interval(bench: Bench, n: int, in_registers: bool = False) -> Readings:
 def _intervals(bench: Bench) -> dict[str, Readings]:
     return {
         "wgmma.interval.per_n_clk": (_interval(bench, 256) - _interval(bench, 128)) / 128,
-        "wgmma.interval.rs_clk": _interval(bench, 256, in_registers=True) - _interval(bench, 256),
         "wgmma.interval.floor_ss_clk": _interval(bench, 8),
         "wgmma.interval.floor_rs_clk": _interval(bench, 8, in_registers=True),
     }
@@ -107,12 +115,26 @@ def _issue(bench: Bench) -> dict[str, Readings]:
     }
 
 
+def _start(bench: Bench) -> dict[str, Readings]:
+    device = bench.device
+
+    def issued(count: int, in_registers: bool = False) -> Readings:
+        """Return the cycles to the issue of the last product."""
+        build = products(device.target, device.rounds, _SHORT, count, in_registers, waits=False)
+        return bench.cycles(build)
+
+    interval = _interval(bench, _SHORT)
+    return {
+        "wgmma.start_clk": issued(_PLACES_AND_ONE) - issued(1) - interval,
+        "wgmma.start_rs_clk": issued(_PLACES_AND_ONE, in_registers=True) - issued(1, True) - interval,
+    }
+
+
 BENCHMARKS = (
     Microbenchmark(
         "interval of wgmma",
         (
             "wgmma.interval.per_n_clk",
-            "wgmma.interval.rs_clk",
             "wgmma.interval.floor_ss_clk",
             "wgmma.interval.floor_rs_clk",
         ),
@@ -123,4 +145,5 @@ BENCHMARKS = (
         "latency of wgmma", ("wgmma.latency.base_clk", "wgmma.latency.per_n_clk"), _latency, _TARGETS
     ),
     Microbenchmark("issue of wgmma", ("wgmma.issue_clk",), _issue, _TARGETS),
+    Microbenchmark("start of wgmma", ("wgmma.start_clk", "wgmma.start_rs_clk"), _start, _TARGETS),
 )
