@@ -30,8 +30,8 @@ class IssueCost:
     Attributes:
         cycles: from when the warp could issue it, but for barriers and pipes, to when it can issue the next.
         stalled: of these, the ones behind the issue.
-        spaced: of these, all but waits for barriers: those that the control codes, or a busy pipe, put between
-            two instructions.
+        spaced: of these, all but waits for barriers: what control codes, or a busy pipe, put between two
+            instructions.
         issues: issue slots.
         pauses: after how many of these the scheduler takes another warp that is ready: the instruction
             yields, or its warp waits.
