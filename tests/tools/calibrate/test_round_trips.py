@@ -58,6 +58,7 @@ CHANGED: dict[tuple[str, str], dict[str, float]] = {
         "fence.gpu_clk": 1.3,
     },
     ("h200", "pipes"): {f"{pipe}.lanes_per_clk": 0.75 for pipe in ("mufu", "cvt", "fp64", "shfl")},
+    ("h200", "code"): {"icache.line_clk": 1.3, "icache.jump_clk": 1.4},
     ("h200", "accesses"): {
         "lds.latency_clk": 1.4,
         "ldg.latency_l1_clk": 1.4,
