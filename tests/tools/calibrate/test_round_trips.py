@@ -148,6 +148,7 @@ GAPS = {
     "wgmma.issue_clk": "code costs what ptxas's schedule says",
     "mma.issue_clk": "likewise",
     **{f"{pipe}.latency_clk": "ptxas's schedule has the latency" for pipe in ("fma", "alu", "mufu", "shfl")},
+    "tma.prefetch_map_ns": "the first use of a map takes no more than any other",
     "tmem.load_bytes_per_clk_sm": "four times that of a warp",
     "tmem.store_bytes_per_clk_sm": "four times that of a warp",
     "tmem.alloc_clk": "an allocation takes no time",

@@ -14,6 +14,7 @@ from . import (
     copies,
     hopper_tensor,
     launches,
+    maps,
     memory,
     pipes,
     synchronization,
@@ -27,7 +28,7 @@ __all__ = ["FAMILIES"]
 FAMILIES: dict[str, tuple[Microbenchmark, ...]] = {
     "chip": chip.BENCHMARKS,
     "tensor": (*hopper_tensor.BENCHMARKS, *blackwell_tensor.BENCHMARKS, *warp_tensor.BENCHMARKS),
-    "copies": copies.BENCHMARKS,
+    "copies": (*copies.BENCHMARKS, *maps.BENCHMARKS),
     "memory": memory.BENCHMARKS,
     "synchronization": synchronization.BENCHMARKS,
     "pipes": pipes.BENCHMARKS,
