@@ -124,6 +124,20 @@ class Bench:
         less, more = (self.cycles(build(count), *inputs) for count in (few, many))
         return (more - less) / (many - few)
 
+    def first_pass(self, kernel: Kernel, *inputs: Any, cold_code: bool = False) -> NDArray[np.float64]:
+        """Return what the first round takes beyond the later ones: a row for each launch.
+
+        With ``cold_code`` the first round runs code that no cache holds; else a launch before has left it.
+        """
+        if not cold_code:
+            self.device.run(kernel, inputs)
+        found = []
+        for _ in range(self.device.repeats):
+            output = self.device.run(kernel, inputs, cold_code=cold_code).output
+            rows = output.reshape(self.device.rounds, -1).astype(np.float64)
+            found.append(rows[0] - np.median(rows[1:], axis=0))
+        return np.array(found)
+
     def ns(self, kernel: Kernel, *inputs: Any, cold: bool = False) -> Readings:
         """Return the ns between events around each of several launches."""
         runs = range(self.device.repeats)

@@ -56,13 +56,16 @@ class Device(Protocol):
     def facts(self) -> Mapping[str, float]:
         """Return the constants that the driver tells, by name."""
 
-    def run(self, kernel: Kernel, inputs: Sequence[Any] = (), *, cold: bool = False) -> Launched:
+    def run(
+        self, kernel: Kernel, inputs: Sequence[Any] = (), *, cold: bool = False, cold_code: bool = False
+    ) -> Launched:
         """Run a kernel with one output of u64, or without one.
 
         Args:
             kernel: the kernel.
             inputs: its arrays. A tuple of integers is the shape of an array of zeros.
             cold: True if L2 must not hold the inputs.
+            cold_code: True if no cache may hold the kernel's code.
         """
 
     def stream(self, kernel: Kernel | None, count: int) -> float:

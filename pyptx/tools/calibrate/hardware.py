@@ -142,16 +142,19 @@ class GpuDevice:
 
     # --- launches ---------------------------------------------------------------------------------
 
-    def _loaded(self, kernel: Kernel) -> tuple[LoadedKernel, Specialization]:
+    def _loaded(self, kernel: Kernel, *, anew: bool = False) -> tuple[LoadedKernel, Specialization]:
+        """Return a kernel's module, which may have run before unless it is loaded ``anew``."""
         special = kernel.specialize()
-        loaded = self._kernels.get(kernel)
+        loaded = None if anew else self._kernels.get(kernel)
         if loaded is None:
-            loaded = self._kernels[kernel] = load(
+            loaded = load(
                 kernel.ptx(),
                 special.entry,
                 dynamic_smem=special.launch.dynamic_smem,
                 device_index=self._index,
             )
+            if not anew:
+                self._kernels[kernel] = loaded
         return loaded, special
 
     def _packed(
@@ -169,13 +172,16 @@ class GpuDevice:
                 found.append(pointer)
         return pack(found)
 
-    def run(self, kernel: Kernel, inputs: Sequence[Any] = (), *, cold: bool = False) -> Launched:
+    def run(
+        self, kernel: Kernel, inputs: Sequence[Any] = (), *, cold: bool = False, cold_code: bool = False
+    ) -> Launched:
         specs = [spec for spec in kernel.options.specs if isinstance(spec, Tile)]
         arrays = [
             self._array(place, spec, spec.shape({}) if place >= len(inputs) else inputs[place])
             for place, spec in enumerate(specs)
         ]
-        loaded, special = self._loaded(kernel)
+        # No cache has the code of a module that has just been loaded.
+        loaded, special = self._loaded(kernel, anew=cold_code)
         packed = self._packed(kernel, special, arrays)
         if cold:
             self._flush()

@@ -44,10 +44,20 @@ class PredictedDevice:
     def facts(self) -> Mapping[str, float]:
         return {name: self._gpu.value(name) for name in TOLD}
 
-    def run(self, kernel: Kernel, inputs: Sequence[Any] = (), *, cold: bool = False) -> Launched:
+    def run(
+        self, kernel: Kernel, inputs: Sequence[Any] = (), *, cold: bool = False, cold_code: bool = False
+    ) -> Launched:
         specs = kernel.options.specs[kernel.options.inputs :]
         outputs = [np.zeros(spec.shape({}), np.uint64) for spec in specs if isinstance(spec, Tile)]
-        found = kernel.predict(*inputs, gpu=self._gpu, clock=self._mhz, data="zeros", out=outputs or None)
+        found = kernel.predict(
+            *inputs,
+            gpu=self._gpu,
+            clock=self._mhz,
+            data="zeros",
+            out=outputs or None,
+            # Of all states before a launch, only this one has empty caches of instructions.
+            l2="cold" if cold_code else "rotating",
+        )
         if found.verdict is not Verdict.CLEAN:
             raise SpecError(
                 f"the timed machine does not run {kernel.options.entry}: {found.verdict}",

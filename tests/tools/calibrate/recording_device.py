@@ -29,7 +29,9 @@ class RecordingDevice:
     def facts(self) -> Mapping[str, float]:
         return {name: self._gpu.value(name) for name in TOLD}
 
-    def run(self, kernel: Any, inputs: Sequence[Any] = (), *, cold: bool = False) -> Launched:
+    def run(
+        self, kernel: Any, inputs: Sequence[Any] = (), *, cold: bool = False, cold_code: bool = False
+    ) -> Launched:
         self.kernels[kernel.options.entry] = kernel
         self._number += 1000
         specs = kernel.options.specs[kernel.options.inputs :]

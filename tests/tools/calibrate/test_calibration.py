@@ -33,10 +33,10 @@ class FailingDevice(RecordingDevice):
         super().__init__(H200)
         self.prefix = prefix
 
-    def run(self, kernel: Any, inputs: Any = (), *, cold: bool = False) -> Any:
+    def run(self, kernel: Any, inputs: Any = (), **how: bool) -> Any:
         if kernel.options.entry.startswith(self.prefix):
             raise LaunchError("the launch failed")
-        return super().run(kernel, inputs, cold=cold)
+        return super().run(kernel, inputs, **how)
 
 
 def test_an_interval_holds_four_of_five_repetitions() -> None:
@@ -49,8 +49,8 @@ def test_the_first_round_is_not_counted_and_readings_of_0_are_an_error() -> None
     class Some(RecordingDevice):
         rows = (9, 4, 6)
 
-        def run(self, kernel: Any, inputs: Any = (), *, cold: bool = False) -> Any:
-            found = super().run(kernel, inputs, cold=cold)
+        def run(self, kernel: Any, inputs: Any = (), **how: bool) -> Any:
+            found = super().run(kernel, inputs, **how)
             found.output[...] = np.array(self.rows, np.uint64)[:, None]
             return found
 
@@ -116,8 +116,8 @@ def test_a_value_that_no_constant_can_be_is_not_kept(tmp_path: Path) -> None:
     class Backward(RecordingDevice):
         """Longer launches take less time: all differences are negative."""
 
-        def run(self, kernel: Any, inputs: Any = (), *, cold: bool = False) -> Any:
-            found = super().run(kernel, inputs, cold=cold)
+        def run(self, kernel: Any, inputs: Any = (), **how: bool) -> Any:
+            found = super().run(kernel, inputs, **how)
             found.output[...] = 10**9 - self._number
             return found
 

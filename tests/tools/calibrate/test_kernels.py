@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 
 import pytest
@@ -13,6 +14,7 @@ from pyptx.tools.calibrate.families import (
     accesses,
     atomics,
     blackwell_tensor,
+    code,
     copies,
     hopper_tensor,
     pipes,
@@ -68,6 +70,7 @@ SECTIONS = [
     (tensor_memory.copies("sm_100a", 3, False, 6), "UTCCP", 6),
     (tensor_memory.copies("sm_100a", 3, True, 6), "UTCSHIFT", 6),
     (atomics.chain("sm_90a", 3, 6), "ATOMG", 6),
+    (code.straight("sm_90a", 3, 8), "FFMA", 64),
     (pipes.chains("sm_90a", 3, "shfl", 32, 1, 8), "SHFL", 16),
     (pipes.chains("sm_90a", 3, "cvt", 32, 1, 8), "F2FP", 16),
     (pipes.chains("sm_100a", 3, "fp64", 32, 1, 8), "DFMA", 16),
@@ -87,3 +90,12 @@ def test_ptxas_keeps_the_section_between_the_clocks(kernel: object, mnemonic: st
     outside = len(re.findall(rf"\b{re.escape(mnemonic)}", sass)) - inside
     # Setup and the barrier of a round lie outside, no part of the section.
     assert mnemonic in ("BAR.SYNC", "UCGABAR_WAIT", "MEMBAR", "STTM") or not outside
+
+
+def test_each_branch_of_cold_code_lies_in_one_line_with_its_comparison() -> None:
+    """A second line at each branch would be counted as a part of the jump."""
+    sass = code.branches("sm_90a", 3, 4).sass()
+    steps = r"/\*([0-9a-f]{4})\*/ +ISETP.*\n\s*/\*([0-9a-f]{4})\*/ +@P\d BRA"
+    found = [(int(first, 16), int(then, 16)) for first, then in re.findall(steps, sass)][:4]
+    assert len(found) == 4 and all(first // 128 == then // 128 for first, then in found)
+    assert {later[0] - earlier[0] for earlier, later in itertools.pairwise(found)} == {1024}

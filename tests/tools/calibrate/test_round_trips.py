@@ -59,6 +59,7 @@ CHANGED: dict[tuple[str, str], dict[str, float]] = {
         "fence.gpu_clk": 1.3,
     },
     ("h200", "pipes"): {f"{pipe}.lanes_per_clk": 0.75 for pipe in ("mufu", "cvt", "fp64", "shfl")},
+    ("h200", "code"): {"icache.line_clk": 1.3, "icache.jump_clk": 1.4},
     ("h200", "accesses"): {
         "lds.latency_clk": 1.4,
         "ldg.latency_l1_clk": 1.4,
@@ -148,6 +149,7 @@ GAPS = {
     "wgmma.issue_clk": "code costs what ptxas's schedule says",
     "mma.issue_clk": "likewise",
     **{f"{pipe}.latency_clk": "ptxas's schedule has the latency" for pipe in ("fma", "alu", "mufu", "shfl")},
+    "tma.prefetch_map_ns": "the first use of a map takes no more than any other",
     "tmem.load_bytes_per_clk_sm": "four times that of a warp",
     "tmem.store_bytes_per_clk_sm": "four times that of a warp",
     "tmem.alloc_clk": "an allocation takes no time",
