@@ -15,6 +15,7 @@ from . import (
     launches,
     memory,
     pipes,
+    power,
     synchronization,
     tensor_memory,
     warp_tensor,
@@ -34,4 +35,5 @@ FAMILIES: dict[str, tuple[Microbenchmark, ...]] = {
     "atomics": atomics.BENCHMARKS,
     "tensor_memory": tensor_memory.BENCHMARKS,
     "launches": launches.BENCHMARKS,
+    "power": power.BENCHMARKS,
 }
