@@ -17,7 +17,7 @@ from typing import Any
 
 from ...core.records import dataclass
 
-__all__ = ["Reading", "Readings", "energy_counter", "parse_smi", "reader", "watch"]
+__all__ = ["Reading", "Readings", "energy_counter", "parse_smi", "power_limit", "reader", "watch"]
 
 _QUERY = ("clocks.sm", "clocks.mem", "power.draw", "temperature.gpu")
 _SHOWN = (
@@ -96,6 +96,17 @@ def energy_counter(uuid: str) -> Callable[[], float | None] | None:
             return None
 
     return None if read() is None else read
+
+
+def power_limit(uuid: str) -> float | None:
+    """Return the W that the board may draw, as its settings are; None without NVML."""
+    nvml, handle = _handle(uuid)
+    if nvml is None:
+        return None
+    try:
+        return float(nvml.nvmlDeviceGetEnforcedPowerLimit(handle)) / 1000
+    except nvml.NVMLError:
+        return None
 
 
 def _nvml(uuid: str) -> Callable[[], Reading | None] | None:

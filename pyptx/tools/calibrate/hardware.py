@@ -1,11 +1,14 @@
 """The GPU in this machine, used through the driver alone.
 
-Owns :class:`GpuDevice`: memory, launches, events, graphs of launches in a row, and what the driver tells.
+Owns :class:`GpuDevice`: memory, launches, events, graphs of launches in a row, loads that last, and what the
+driver tells.
 """
 
 from __future__ import annotations
 
 import math
+import time
+import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -21,7 +24,8 @@ from ...runtime.driver import call, device_context, device_info, driver
 from ...runtime.launch import PackedArguments, allow_cluster, configuration, launch, pack
 from ...runtime.loader import LoadedKernel, load
 from ...runtime.tensor_maps import encode
-from .device import Launched
+from .board import Meter
+from .device import Burst, Launched, Load, Sustained
 from .kernels import readings, spin
 
 __all__ = ["GpuDevice"]
@@ -40,6 +44,14 @@ _ATTRIBUTES = {
     "l2.capacity_bytes": "L2_CACHE_SIZE",
 }
 _WARP = 32
+#: Sections of a launch of a load that lasts, a few ms; how long it runs, and how much of that is read, in s.
+_SECTIONS, _LASTING, _READ = 2000, 2.4, 1.0
+#: Launches must go on for so many s after the power has been read, else some of it is of an idle board.
+_BEYOND = 0.002
+#: Sections of a burst, about 20 ms, and the idle time before it in s.
+_BURST, _REST = 4500, 0.5
+#: Normally distributed numbers that fill an array, over and over, and where they begin.
+_NORMAL, _SEED = 1 << 20, 0
 
 
 class GpuDevice:
@@ -56,6 +68,7 @@ class GpuDevice:
     rounds, repeats = 16, 15
     #: A step of the timer: 32 ns on an H200; other GPUs may have steps of up to about a microsecond.
     timer_ns = 1024.0
+    passes = 16
 
     def __init__(self, index: int = 0) -> None:
         info = device_info(index)
@@ -79,6 +92,7 @@ class GpuDevice:
         self._memory: dict[int | str, tuple[int, int]] = {}
         self._kernels: dict[Kernel, LoadedKernel] = {}
         self._graphs: dict[tuple[Kernel, int], Any] = {}
+        self._metered: Meter | None = None
 
     def close(self) -> None:
         """Free the memory, the events and the stream."""
@@ -133,6 +147,18 @@ class GpuDevice:
         call("cuMemsetD8Async", pointer, 0, nbytes, self._queue)
         strides = contiguous_strides(shape, spec.dtype.nbytes)
         return ArrayInfo(spec.dtype, shape, strides, pointer, "cuda", self._index, nbytes, True, None)
+
+    def _normal(self, array: ArrayInfo) -> None:
+        """Fill an array with normally distributed bf16 numbers."""
+        numbers = np.random.default_rng(_SEED).standard_normal(_NORMAL, np.float32)
+        some = (numbers.view(np.uint32) >> 16).astype(np.uint16)  # bf16 is the upper half of f32
+        done = min(some.nbytes, array.nbytes)
+        call("cuMemcpyHtoD", array.pointer, some.ctypes.data, done)
+        while done < array.nbytes:
+            more = min(done, array.nbytes - done)
+            call("cuMemcpyDtoDAsync", array.pointer + done, array.pointer, more, self._queue)
+            done += more
+        call("cuStreamSynchronize", self._queue)
 
     def _flush(self) -> None:
         """Fill L2 with other bytes: the first half of a buffer is copied over the second."""
@@ -245,3 +271,77 @@ class GpuDevice:
             return each * device_info(self._index).sm_count
         found: int = call("cuOccupancyMaxActiveClusters", loaded.function, config)
         return found
+
+    # --- loads ------------------------------------------------------------------------------------
+
+    def _meter(self) -> Meter:
+        if self._metered is None:
+            found = call("cuDeviceGetUuid", self._device)
+            self._metered = Meter(f"GPU-{uuid.UUID(bytes=bytes(found.bytes))}")
+        return self._metered
+
+    def power_limit(self) -> float:
+        return self._meter().limit
+
+    def sustained(self, load: Load, data: str) -> Sustained:
+        meter = self._meter()
+        kernel = load(_SECTIONS)
+        inputs = self._inputs(kernel, data)
+        clocks, timers = self._launched(kernel, inputs)[0].T
+        count = math.ceil(_LASTING * 1e9 / (timers[-1] - timers[0]))
+        begin = time.monotonic()
+        outputs = self._enqueued(kernel, inputs, count)
+        time.sleep(max(0.0, begin + _LASTING - _READ - time.monotonic()))
+        # The counter's steps are far shorter than what is left behind this.
+        watts, read = meter.watts(0.7 * _READ), time.monotonic()
+        call("cuStreamSynchronize", self._queue)
+        if time.monotonic() - read < _BEYOND:
+            raise SpecError(f"{kernel.options.entry} ended before its power was read")
+        settled = self._finished(outputs)[count // 2 :].astype(np.int64)
+        clocks, timers = settled[:, :, 0], settled[:, :, 1]
+        cycles = float((clocks[:, -1] - clocks[:, 0]).mean())
+        alone = float((timers[:, -1] - timers[:, 0]).mean())
+        # With the gaps between launches, which the power has in it, too.
+        ns = float(timers[-1, -1] - timers[0, 0]) / len(settled)
+        return Sustained(cycles / alone * 1000, watts, cycles / _SECTIONS, ns / _SECTIONS)
+
+    def burst(self, load: Load, data: str) -> Burst:
+        kernel = load(_BURST)
+        inputs = self._inputs(kernel, data)
+        self._loaded(kernel)
+        time.sleep(_REST)
+        readings = self._launched(kernel, inputs)[0].astype(np.int64)
+        clocks, timers = (readings - readings[0]).astype(np.float64).T
+        return Burst(clocks, timers)
+
+    def _inputs(self, kernel: Kernel, data: str) -> list[ArrayInfo]:
+        """Return the arrays that a load reads."""
+        specs = [spec for spec in kernel.options.specs[: kernel.options.inputs] if isinstance(spec, Tile)]
+        arrays = [self._array(place, spec, spec.shape({})) for place, spec in enumerate(specs)]
+        if data != "zeros":
+            for each in arrays:
+                self._normal(each)
+        return arrays
+
+    def _enqueued(self, kernel: Kernel, inputs: Sequence[ArrayInfo], count: int) -> ArrayInfo:
+        """Enqueue launches in a row, each with an output of its own; return all of these."""
+        loaded, special = self._loaded(kernel)
+        (spec,) = (spec for spec in kernel.options.specs[kernel.options.inputs :] if isinstance(spec, Tile))
+        outputs = self._array("readings", spec, (count, *spec.shape({})))
+        each = outputs.nbytes // count
+        for number in range(count):
+            packed = pack([*(array.pointer for array in inputs), outputs.pointer + number * each])
+            launch(loaded, special.launch, packed, int(self._queue))
+        return outputs
+
+    def _finished(self, outputs: ArrayInfo) -> NDArray[np.uint64]:
+        """Return the outputs of launches that have been enqueued, when all have ended."""
+        call("cuStreamSynchronize", self._queue)
+        found = self._read(outputs)
+        if not found.all():
+            raise SpecError(f"{np.count_nonzero(found == 0)} readings of clocks are 0")
+        return found
+
+    def _launched(self, kernel: Kernel, inputs: Sequence[ArrayInfo]) -> NDArray[np.uint64]:
+        """Return the output of one launch."""
+        return self._finished(self._enqueued(kernel, inputs, 1))

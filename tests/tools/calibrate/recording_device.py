@@ -9,14 +9,14 @@ import numpy as np
 
 from pyptx import Tile
 from pyptx.timing.constants import Gpu
-from pyptx.tools.calibrate.device import Launched
+from pyptx.tools.calibrate.device import Burst, Launched, Load, Sustained
 from pyptx.tools.calibrate.families.chip import TOLD
 
 
 class RecordingDevice:
     """A device of a GPU's target, with numbers that rise from launch to launch."""
 
-    rounds, repeats, timer_ns = 3, 2, 32.0
+    rounds, repeats, timer_ns, passes = 3, 2, 32.0, 1
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu, self._number = gpu, 0
@@ -47,3 +47,20 @@ class RecordingDevice:
         self.kernels[kernel.options.entry] = kernel
         size = int(np.prod(kernel.specialize().launch.cluster))
         return sum(int(group) // size for group in self._gpu.series("gpc.sizes"))
+
+    def power_limit(self) -> float:
+        return 700.0
+
+    def sustained(self, load: Load, data: str) -> Sustained:
+        self._keep(load)
+        self._number += 1000
+        return Sustained(1500.0, 200 + self._number % 50_000 / 1000, 1e6, 1e6)
+
+    def burst(self, load: Load, data: str) -> Burst:
+        self._keep(load)
+        ns = np.linspace(0, 1e7, 100)
+        return Burst(1.5 * ns, ns)
+
+    def _keep(self, load: Load) -> None:
+        kernel = load(2)
+        self.kernels[kernel.options.entry] = kernel

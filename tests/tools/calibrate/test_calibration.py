@@ -150,6 +150,8 @@ def test_every_family_makes_a_valid_file(name: str, tmp_path: Path) -> None:
     }
     # Made-up readings give some values that no constant can be, and rates that another limit hides.
     limited = {"l2.bytes_per_ns", "hbm.write_bytes_per_ns", "hbm.mixed_bytes_per_ns"}
+    # Its bursts never slow down.
+    limited |= {"power.governor_ns", "power.burst_limit_w"}
     known = {*found.measured, *found.failed}
     assert measurable - {MHZ} - limited <= known <= measurable
     assert all("which no constant can be" in why for why in found.failed.values())

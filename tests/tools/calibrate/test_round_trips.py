@@ -76,6 +76,12 @@ CHANGED: dict[tuple[str, str], dict[str, float]] = {
         "launch.dependent_gap_ns": 1.3,
         "cta.turnaround_ns": 1.4,
     },
+    ("h200", "power"): {
+        "power.limit_w": 0.95,
+        "power.tensor_droop": 0.8,
+        "power.governor_ns": 1.4,
+        "power.burst_limit_w": 0.95,
+    },
     ("b200", "tensor"): {
         **{f"mma.interval.{form}.per_n_clk": 1.2 for form in _FORMS},
         "mma.interval.floor_clk": 1.4,
@@ -121,6 +127,7 @@ LONG: dict[tuple[str, str], dict[str, float]] = {
         "atom.same_address_clk": 1.4,
         "atom.sectors_per_clk": 0.7,
     },
+    ("h200", "power"): {"power.simt_w": 0.7, "power.zeros_share": 1.2, "power.sustained_droop": 0.9},
     ("h200", "memory"): {
         "l2.fabric_bytes_per_ns": 0.8,
         "l2.bytes_per_ns": 0.7,
@@ -155,6 +162,10 @@ GAPS = {
     "tmem.alloc_clk": "an allocation takes no time",
     "tmem.cp_clk": "copies to tensor memory have a latency and no rate",
     "tmem.shift_clk": "a shift takes no time",
+    "power.base_w": "streams issue some instructions, which the machine counts and the load does not",
+    "power.l2_pj_per_byte": "likewise, and so few W",
+    "power.hbm_pj_per_byte": "likewise, within 4%",
+    "power.mma_w": "what base_w is off goes into it",
     MHZ: "no constant: tested apart",
     "gpc.sizes": "tested apart",
     **{name: "the driver tells it" for name in TOLD},

@@ -17,6 +17,7 @@ from . import (
     maps,
     memory,
     pipes,
+    power,
     synchronization,
     tensor_memory,
     warp_tensor,
@@ -37,4 +38,5 @@ FAMILIES: dict[str, tuple[Microbenchmark, ...]] = {
     "atomics": atomics.BENCHMARKS,
     "tensor_memory": tensor_memory.BENCHMARKS,
     "launches": launches.BENCHMARKS,
+    "power": power.BENCHMARKS,
 }
