@@ -43,7 +43,7 @@ def test_the_decay_of_a_burst() -> None:
 
 
 def test_a_load_that_is_faster_than_the_hardware_is_an_error() -> None:
-    """ptxas once dropped three of four batches of products: 64 of 128 cycles took 2152."""
+    """ptxas once dropped three of four batches: 64 products of 128 cycles took 2152."""
     work = Work(lambda sections: None, "normal", tensor=8192.0)
     with pytest.raises(SpecError, match="3.81 times as fast"):
         work.activity(Sustained(1700.0, 500.0, 2152.0, 1300.0))

@@ -29,8 +29,6 @@ CHANGED: dict[tuple[str, str], dict[str, float]] = {
         "wgmma.interval.per_n_clk": 1.25,
         "wgmma.interval.floor_ss_clk": 1.3,
         "wgmma.interval.floor_rs_clk": 1.4,
-        "wgmma.start_clk": 1.4,
-        "wgmma.start_rs_clk": 1.4,
         "wgmma.latency.base_clk": 4.0,  # 30 cycles are few beside the instructions around a product
         "wgmma.latency.per_n_clk": 1.4,
         "hmma.flops_per_clk_16bit": 0.8,
@@ -127,6 +125,7 @@ LONG: dict[tuple[str, str], dict[str, float]] = {
         "atom.same_address_clk": 1.4,
         "atom.sectors_per_clk": 0.7,
     },
+    ("h200", "tensor"): {"wgmma.start_clk": 1.4, "wgmma.start_rs_clk": 1.4},
     ("h200", "power"): {"power.simt_w": 0.7, "power.zeros_share": 1.2, "power.sustained_droop": 0.9},
     ("h200", "memory"): {
         "l2.fabric_bytes_per_ns": 0.8,
