@@ -13,6 +13,9 @@ from pyptx.entry import Kernel
 from pyptx.tools.calibrate.kernels import cleared
 
 ROUNDS = 8
+#: Cycles of the two instructions by which ptxas sets A of a product in registers to zero again. On the chip all
+#: stand in front of the fence; here each stands at its product, beside products that run.
+ZEROS = 4
 
 
 def rows(least: int, groups: int) -> tuple[int, int]:
@@ -90,11 +93,11 @@ MIXED = [(64, False, 8), (128, True, 4)]
         (REGISTERS, 2, 0, 1024, 535),
         (REGISTERS, 3, 0, 1533, 1044),
         (MIXED, 2, 0, 1028, 631),
-        # They come while the other computes: A from registers takes its 4 cycles.
+        # They come while the other computes: what stands in front of the fence shows.
         (SHARED, 2, 400, 744, 72),
-        (REGISTERS, 2, 400, 1077, 175),
+        (REGISTERS, 2, 400, 1077 - 8 * ZEROS, 175 - 8 * ZEROS),
         (REGISTERS, 3, 400, 1536, 620),
-        (MIXED, 2, 800, 1434, 223),
+        (MIXED, 2, 800, 1434 - 4 * ZEROS, 223 - 4 * ZEROS),
     ],
 )
 def test_rounds_of_warpgroups(
