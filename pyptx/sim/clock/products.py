@@ -212,6 +212,8 @@ class Products:
 
         It waits for other warps at the first product behind a fence, and for a place at each.
         """
+        if not self._lines and not self._early:
+            return False
         warp = s.warp.cta.key, s.warp.index
         if warp in self._early:
             self._early[warp] = s, self._agenda.now

@@ -161,9 +161,7 @@ class Units:
     ) -> float:
         """Return when a ``warp`` of a ``warpgroup`` that comes ``now`` is through a block of code.
 
-        It can issue at ``time``.
-
-        Behind ``pauses`` of the issues another warp that is ready goes on.
+        It can issue at ``time``. Behind ``pauses`` of the issues another warp that is ready goes on.
         """
         beside, disturbed = self.figures.beside, 0.0
         if beside is not None:
@@ -172,7 +170,9 @@ class Units:
             for _ in range(_ROUNDS):
                 duty = self.multiplying.expected(warpgroup, time, took)
                 cycles, pipes, disturbed = beside.stretched(duty, alone, issues, needed, dense)
-                took = max(cycles, issues, *pipes.values())
+                before, took = took, max(cycles, issues, *pipes.values())
+                if took == before:
+                    break
         request = Request(cycles, issues, pipes, issues / (pauses + 1), disturbed)
         return self.schedulers[partition].take(warp, now, time, request)
 
