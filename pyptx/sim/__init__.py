@@ -12,6 +12,7 @@ from .api.launch import LoadedModule, load
 from .api.recorder import Recorder, read_recording
 from .api.report import Report
 from .api.stream import Stream
+from .api.unknown import UnknownArray, unknown
 from .debugger.stepper import Debugger
 from .debugger.stop import Stop
 from .engine.stream import Observer
@@ -24,8 +25,10 @@ __all__ = [
     "Report",
     "Stop",
     "Stream",
+    "UnknownArray",
     "Waiver",
     "assert_clean",
     "load",
     "read_recording",
+    "unknown",
 ]

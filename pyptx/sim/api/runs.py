@@ -50,6 +50,7 @@ from .options import LaunchOptions
 from .reference import Expected, wrong_results
 from .report import Report
 from .timeline import TimelineRecorder
+from .unknown import refuse_unknown
 from .waiving import apply_waivers
 
 if TYPE_CHECKING:
@@ -81,7 +82,13 @@ class Request:
 
 
 def run(requests: Sequence[Request], options: LaunchOptions) -> list[Report]:
-    """Run one or more launches of one stream to their end, and return a report for each."""
+    """Run one or more launches of one stream to their end, and return a report for each.
+
+    Raises:
+        SpecError: the contents of an array are not known, or an argument or option does not fit.
+    """
+    for request in requests:
+        refuse_unknown(request.args)
     reports = _run_all(requests, options)
     functions = [function for request in requests for function in request.module.module.functions]
     apply_waivers(reports, [*options.waivers, *(waiver for f in functions for waiver in f.waivers)])
