@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Literal
 from ..core.errors import AssembleError, TargetError, ToolNotFoundError
 from ..core.records import dataclass
 from ..flow import accesses
-from ..ir import Instruction
+from ..ir import Instruction, Module
+from ..sim import LoadedModule
 from ..sim.code.function import CodeBlock
 from ..timing.constants import Gpu
 from ..timing.expansions import expansion
 from ..timing.opcodes import Pipes
-from .specialize import Specialization
 
 if TYPE_CHECKING:
     from ..toolchain.schedule.costs import StatementCost
@@ -46,13 +46,18 @@ class _Cost:
 class BlockCosts:
     """The cost of each block of a kernel's code. Calling it returns the cost of a block.
 
+    Args:
+        loaded: the module, which keeps its machine code for each architecture.
+        entry: name of the kernel.
+        gpu: the constants.
+
     Attributes:
         schedule: where the costs come from.
         reason: why they do not come from ptxas; empty if they do.
         registers: 32-bit registers of a thread, as ptxas chose them; None without ptxas.
     """
 
-    def __init__(self, special: Specialization, gpu: Gpu) -> None:
+    def __init__(self, loaded: LoadedModule, entry: str, gpu: Gpu) -> None:
         self._pipes = Pipes(gpu)
         self._known: dict[CodeBlock, _Cost] = {}
         self.schedule: Schedule = "ptxas"
@@ -60,9 +65,9 @@ class BlockCosts:
         self.registers: int | None = None
         self._statements: dict[tuple[str, int], StatementCost] = {}
         try:
-            code, registers = _assembled(special, gpu)
-            self._statements = _scheduled(special, code, self._pipes)
-            self.registers = registers.get(special.entry)
+            code, registers = _assembled(loaded, entry, gpu)
+            self._statements = _scheduled(loaded.module, code, self._pipes)
+            self.registers = registers.get(entry)
         except (AssembleError, TargetError, ToolNotFoundError) as error:
             self.schedule, self.reason = "default", str(error).partition("\n")[0]
 
@@ -124,22 +129,20 @@ class BlockCosts:
         return found
 
 
-def _assembled(special: Specialization, gpu: Gpu) -> tuple[StatementCode, dict[str, int]]:
+def _assembled(loaded: LoadedModule, entry: str, gpu: Gpu) -> tuple[StatementCode, dict[str, int]]:
     """Return the machine code of each function, and the registers of each."""
     from ..toolchain.cubin import registers_of
     from ..toolchain.schedule.statements import code_of, statement_cubin
 
     key = "statements", gpu.target
-    found = special.loaded.get(key)
+    found: tuple[StatementCode, dict[str, int]] | None = loaded.kept.get(key)
     if found is None:
-        cubin = statement_cubin(special.module, gpu.target, special.entry)
-        found = special.loaded[key] = code_of(cubin), registers_of(cubin)
+        cubin = statement_cubin(loaded.module, gpu.target, entry)
+        found = loaded.kept[key] = code_of(cubin), registers_of(cubin)
     return found
 
 
-def _scheduled(
-    special: Specialization, code: StatementCode, pipes: Pipes
-) -> dict[tuple[str, int], StatementCost]:
+def _scheduled(module: Module, code: StatementCode, pipes: Pipes) -> dict[tuple[str, int], StatementCost]:
     from ..toolchain.schedule.costs import statement_costs
 
-    return statement_costs(code, special.module, pipes)
+    return statement_costs(code, module, pipes)

@@ -562,9 +562,9 @@ class Kernel:
         The timed machine runs some clusters event by event; they stand for all.
 
         Args:
-            arrays: the inputs: arrays, or shapes as tuples of integers, whose contents are then unknown (if
-                they decide where threads go, the verdict is ``incomplete``); numbers for scalars. Without
-                any, the dims give the shapes.
+            arrays: the inputs: arrays, or shapes as tuples of integers, whose contents are then unknown, as
+                those of :func:`pyptx.sim.unknown` are (if they decide where threads go, the verdict is
+                ``incomplete``); numbers for scalars. Without any, the dims give the shapes.
             gpu: ``"b200"``, ``"h200"``, the path of a file of constants that ``pyptx calibrate`` wrote, or a
                 :class:`~pyptx.timing.constants.Gpu`. By default the GPU of the kernel's target: an H200 for
                 sm_90a, a B200 for sm_100a and for other targets.
@@ -588,22 +588,13 @@ class Kernel:
             SpecError: the arguments do not fit the specs, `data` is none of these, or the GPU does not run
                 the kernel's target.
         """
-        from .prediction import predict_launch, with_contents
+        from .kernel_prediction import predict_launch, with_arrays
+        from .prediction import Conditions
 
-        given, unknown = with_contents(self.options, arrays, self.split(keywords)[0])
+        given = with_arrays(self.options, arrays, self.split(keywords)[0])
         special, arguments = self._bind(given, out, keywords)
-        return predict_launch(
-            special,
-            self.options,
-            arguments,
-            gpu,
-            clock,
-            timeout,
-            unknown,
-            data=data,
-            l2=l2,
-            contents=contents,
-        )
+        conditions = Conditions(gpu, clock, timeout, data, l2, contents)
+        return predict_launch(special, self.options, arguments, conditions)
 
     def __call__(self, *arrays: Any, out: Any = None, stream: Any = None, **keywords: Any) -> Any:
         """Run the kernel: with CUDA tensors on their GPU, with numpy arrays or CPU tensors in the simulator.

@@ -1,28 +1,26 @@
 """Predicts how long a launch takes on a GPU, from the timed machine.
 
-Owns :class:`Prediction` and :func:`predict`. ``pyptx.sim.api.timing`` times a launch at one frequency; here
-the frequency comes from the protocol of a measurement, and the result is put into the words of an author:
-microseconds, TFLOP/s, what bounds the kernel, and the lines where it waits.
+Owns :class:`Prediction` and :func:`predict_request`. ``pyptx.sim.api.timing`` times a launch at one
+frequency; here the frequency comes from the protocol of a measurement, and the result is put into the words
+of an author: microseconds, TFLOP/s, what bounds the kernel, and the lines where it waits.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import field, replace
 from difflib import get_close_matches
-from itertools import zip_longest
 from os import PathLike
-from typing import Any, Literal, get_args
-
-import numpy as np
+from typing import Literal, get_args
 
 from ..core.arrays import describe
 from ..core.errors import SpecError
 from ..core.findings import Finding, Verdict
 from ..core.records import dataclass
-from ..dsl import Tile
+from ..sim.api.runs import Request
 from ..sim.api.timeline import DEFAULT_EVENTS
 from ..sim.api.timing import LaunchTimer, Timing
+from ..sim.api.unknown import arrays_in, unknown_addresses
 from ..sim.clock.freed import UNITS as _FREED
 from ..sim.clock.stalls import Stall, WarpGroup, grouped, merged
 from ..sim.clock.units import L2State
@@ -32,20 +30,17 @@ from ..timing.constants import Gpu, gpu_for
 from ..timing.constants import gpu as gpu_of
 from ..timing.scores import score_of
 from ..timing.tensor import tensor_pace, with_pace
-from .arguments import KernelArguments
 from .block_costs import BlockCosts, Schedule
 from .bounds import Estimate, bound_of, interval_of, stratum_of
-from .execute import request_of
 from .prediction_text import described, markdown, times
-from .specialize import KernelOptions, Specialization
 
 __all__ = [
     "UNITS",
+    "Conditions",
     "Contents",
     "Prediction",
     "Protocol",
-    "predict_launch",
-    "with_contents",
+    "predict_request",
 ]
 
 #: How a measurement runs the kernel: single launches with idle time between them, launches back to back for
@@ -64,6 +59,31 @@ _ROUNDS, _CLOSE = 4, 0.01
 
 #: What :meth:`Prediction.without` removes, and what a launch is like without it.
 UNITS: Mapping[str, str] = {**_FREED, "tail": "all places of the chip have as much work as the mean"}
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """How a launch is measured that a prediction stands for; :meth:`.Kernel.predict` describes each field."""
+
+    gpu: str | PathLike[str] | Gpu | None = None
+    clock: Protocol = "sustained"
+    timeout: float | None = None
+    data: str | float = "normal"
+    l2: L2State = "rotating"
+    contents: Contents = "unknown"
+
+    def constants(self, target: str) -> Gpu:
+        """Return the constants of the GPU, by default of the one that runs kernels of the target.
+
+        Raises:
+            SpecError: there is no such GPU, or a field has a value that it cannot have.
+        """
+        given = (("l2", self.l2, L2State), ("contents", self.contents, Contents))
+        for name, value, known in given:
+            if value not in get_args(known):
+                expected = ", ".join(map(repr, get_args(known)))
+                raise SpecError(f"{name} = {value!r}: expected one of {expected}")
+        return with_pace(_chosen(self.gpu, target), Activity(data=self.data).toggling)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -278,49 +298,6 @@ def _sums(rows: Iterable[tuple[str, float]]) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
-def with_contents(
-    options: KernelOptions, given: Sequence[Any], dims: Mapping[str, int]
-) -> tuple[list[Any], frozenset[int]]:
-    """Return the inputs with an array of zeros for each shape; without inputs, for the shapes of the dims.
-
-    The second result has the addresses of these arrays.
-
-    Raises:
-        SpecError: a shape with other than positive integers; without inputs, a kernel that takes numbers, or
-            dims that are not given.
-    """
-    found: list[Any] = []
-    unknown: list[int] = []
-    if not given:
-        given = _shapes_of(options, dims)
-    for value, name, spec in zip_longest(given, options.names[: len(given)], options.specs[: len(given)]):
-        if isinstance(value, tuple) and isinstance(spec, Tile):
-            if not all(isinstance(n, int) and n > 0 for n in value):
-                raise SpecError(f"{name} = {value!r}: expected an array, or a shape of positive integers")
-            value = np.zeros(value, spec.dtype.dtype)
-            unknown.append(value.ctypes.data)
-        found.append(value)
-    return found, frozenset(unknown)
-
-
-def _shapes_of(options: KernelOptions, dims: Mapping[str, int]) -> list[tuple[int, ...]]:
-    """Return the shapes of a kernel's inputs from its dims."""
-    specs = options.specs[: options.inputs]
-    numbers = [name for name, spec in zip(options.names, specs, strict=False) if not isinstance(spec, Tile)]
-    if numbers:
-        raise SpecError(
-            f"{options.entry} takes numbers ({', '.join(numbers)}), which no dim gives",
-            hint="give all inputs in order: arrays or shapes, and numbers",
-        )
-    missing = [name for name in options.dims if name not in dims]
-    if missing:
-        raise SpecError(
-            f"{options.entry} has dims that were not given: {', '.join(missing)}",
-            hint=f"give {missing[0]}=..., or the shapes of the inputs",
-        )
-    return [spec.shape(dict(dims)) for spec in specs if isinstance(spec, Tile)]
-
-
 def _rested(clock: Protocol) -> bool:
     """True if the chip is idle before a launch of a measurement."""
     return clock != "sustained"
@@ -343,37 +320,35 @@ def _chosen(gpu: str | PathLike[str] | Gpu | None, target: str) -> Gpu:
     return gpu_of(gpu if isinstance(gpu, Gpu) else str(gpu))
 
 
-def predict_launch(
-    special: Specialization,
-    options: KernelOptions,
-    arguments: KernelArguments,
-    gpu: str | PathLike[str] | Gpu | None,
-    clock: Protocol,
-    timeout: float | None,
-    unknown: frozenset[int],
-    *,
-    data: str | float = "normal",
-    l2: L2State = "rotating",
-    contents: Contents = "unknown",
+def predict_request(
+    request: Request, conditions: Conditions, zeroed: frozenset[int] = frozenset()
 ) -> Prediction:
-    """Return the prediction of a launch. Arguments and errors are those of :meth:`.Kernel.predict`."""
-    for name, given, known in (("l2", l2, L2State), ("contents", contents, Contents)):
-        if given not in get_args(known):
-            raise SpecError(f"{name} = {given!r}: expected one of {', '.join(map(repr, get_args(known)))}")
-    assumed = contents == "zeros" and bool(unknown)
-    constants = with_pace(_chosen(gpu, special.module.target), Activity(data=data).toggling)
-    request, zeroed = request_of(special, options, arguments, poison=False)
-    costs = BlockCosts(special, constants)
+    """Return the prediction of a checked launch.
+
+    Args:
+        request: the launch, whose arrays may be :class:`~pyptx.sim.UnknownArray`.
+        conditions: how it is measured.
+        zeroed: positions of arrays that are zero when the launch begins and that its CTAs work with.
+
+    Raises:
+        SpecError: the arguments do not fit the entry, the conditions are wrong, or the GPU does not run the
+            target.
+    """
+    constants = conditions.constants(request.module.module.target)
+    clock, data = conditions.clock, conditions.data
+    # A flag there depends on CTAs that are not simulated, as unknown contents do.
+    spaces = frozenset(describe(each).pointer for each in arrays_in(request.args[n] for n in zeroed))
+    unknown = unknown_addresses(request.args) - spaces
+    costs = BlockCosts(request.module, request.function.name, constants)
     timer = LaunchTimer(
         request,
         constants,
         costs,
         unknown=unknown,
-        assumed=assumed,
-        # A flag there depends on CTAs that are not simulated, as unknown contents do.
-        zeroed=frozenset(describe(request.args[place]).pointer for place in zeroed),
-        timeout=timeout,
-        l2=l2,
+        assumed=conditions.contents == "zeros" and bool(unknown),
+        zeroed=spaces,
+        timeout=conditions.timeout,
+        l2=conditions.l2,
         registers=costs.registers,
     )
     mhz = constants.value(_FASTEST) if isinstance(clock, str) else _locked(float(clock), constants)

@@ -66,6 +66,8 @@ class LoadedModule:
         self._bind = BoundInstructions()
         self._image: ModuleImage | None = None
         self._programs: dict[tuple[str, bool, bool, Values], EntryProgram] = {}
+        #: What users of the module keep with it, such as machine code by architecture.
+        self.kept: dict[Any, Any] = {}
 
     def __reduce__(self) -> tuple[Any, ...]:
         stored = {} if self._image is None else {each.name: each.data.copy() for each in self._image.stored}
