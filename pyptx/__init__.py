@@ -17,6 +17,7 @@ __version__ = version.VERSION
 _HOME = {
     "kernel": "entry",
     "Kernel": "entry",
+    "predict": "entry.text_prediction",
     "Program": "dsl",
     "Tile": "dsl",
     "Scalar": "dsl",
@@ -189,6 +190,7 @@ if TYPE_CHECKING:
         smem,
     )
     from .entry import Kernel, kernel
+    from .entry.text_prediction import predict
     from .layout import (
         InstructionDescriptor,
         OperandTile,
@@ -269,6 +271,7 @@ __all__ = [
     "lint",
     "ncu_run",
     "pred",
+    "predict",
     "ptx",
     "reg",
     "s8",
