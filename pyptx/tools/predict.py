@@ -1,4 +1,8 @@
-"""``pyptx predict``: how long a kernel takes on a GPU that need not be here."""
+"""``pyptx predict``: how long a kernel takes on a GPU that need not be here.
+
+Owns the command, and what it prints of a prediction: a kernel's of a Python file, or that of a launch of a
+PTX text (:mod:`.predict_text`).
+"""
 
 from __future__ import annotations
 
@@ -17,6 +21,8 @@ from ..sim.clock.freed import PIPES
 from ..sim.clock.stalls import Stall
 from ..sim.clock.units import L2State
 from .load import load_target, parse_words
+from .predict_text import TextLaunch
+from .sim.target import is_python
 from .timeline import check_timeline_name, write_timeline
 from .user_output import user_output_to_stderr
 
@@ -44,7 +50,10 @@ def predicted(
     """Return the prediction of a kernel that the command line names."""
     loaded = load_target(target, words)
     if not isinstance(loaded.what, Kernel):
-        raise click.UsageError(f"{target} is a program, which has no launch: name a kernel")
+        raise click.UsageError(
+            f"{target} is a program, which has no launch: name a kernel, or give the text a launch: "
+            f"pyptx emit {target} | pyptx predict - --grid 1 --block 128 --arg ..."
+        )
     keywords: dict[str, Any] = {**loaded.keywords, **parse_words(dims)[1]}
     with user_output_to_stderr():
         return loaded.what.predict(gpu=gpu, clock=clock_of(clock), l2=l2, **keywords)  # type: ignore[arg-type]
@@ -123,7 +132,7 @@ def _removed_text(prediction: Prediction, found: Mapping[str, Prediction]) -> It
 
 
 @click.command()
-@click.argument("target", metavar="FILE.py[:NAME]")
+@click.argument("target", metavar="FILE.ptx|-|FILE.py[:NAME]")
 @click.argument("words", nargs=-1, metavar="[VALUE | NAME=VALUE]...")
 @click.option("--gpu", help="b200, h200, or a file of constants. By default the GPU of the kernel's target.")
 @click.option("--clock", default="sustained", show_default=True, help="burst, sustained, or MHz.")
@@ -136,6 +145,33 @@ def _removed_text(prediction: Prediction, found: Mapping[str, Prediction]) -> It
     "flush by writes has left; or nothing.",
 )
 @click.option("--dim", "dims", multiple=True, metavar="NAME=VALUE", help="A dim that a function leaves open.")
+@click.option("--entry", help="PTX text: the kernel, if there are several, as for `pyptx sim`.")
+@click.option("--grid", metavar="X[,Y[,Z]]", help="PTX text: CTAs of the grid.")
+@click.option("--block", metavar="X[,Y[,Z]]", help="PTX text: threads of a CTA. Default: its .reqntid.")
+@click.option("--cluster", metavar="X[,Y[,Z]]", help="PTX text: CTAs of a cluster.")
+@click.option("--smem", type=click.IntRange(0), metavar="BYTES", help="PTX text: dynamic shared memory.")
+@click.option(
+    "--arg",
+    "args",
+    multiple=True,
+    metavar="[NAME=]VALUE",
+    help="PTX text: an argument, in the order of the parameters, as for `pyptx sim`; and "
+    "unknown:bf16[64,64], an array of which only the shape is known, which takes no memory.",
+)
+@click.option(
+    "--array",
+    "arrays",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="PTX text: an array that only tensor maps use.",
+)
+@click.option(
+    "--zeroed",
+    multiple=True,
+    metavar="NAME",
+    help="PTX text: an array that is zero when the launch begins, such as a counter from which CTAs take "
+    "their work, or flags for which they wait.",
+)
 @click.option(
     "--what-if",
     "units",
@@ -161,19 +197,40 @@ def command(
     timeline: Path | None,
     overwrite: bool,
     as_json: bool,
+    **launch: Any,
 ) -> None:
     """Predict how long a kernel takes on a GPU.
 
-    NAME, VALUE and NAME=VALUE are those of `pyptx emit`. The contents of arrays are zeros.
+    For a kernel of a Python file, NAME, VALUE and NAME=VALUE are those of `pyptx emit`. The contents of
+    arrays are unknown.
 
     \b
         pyptx predict examples/blackwell/gemm_highperf_blackwell.py:build_gemm_persistent 4096 4096 4096
+
+    A file of PTX text from any compiler (- is standard input) needs its launch, in the notation of
+    `pyptx sim`:
+
+    \b
+        pyptx predict saxpy.ptx --gpu h200 --grid 4096 --block 256 \\
+            --arg unknown:f32[1048576] --arg unknown:f32[1048576] --arg 1048576 --arg 2.5
 
     Exit status: 1 without a prediction, 2 if the command line is wrong.
     """
     if timeline is not None:
         check_timeline_name(timeline, overwrite)
-    prediction = predicted(target, words, gpu, clock, dims, l2)
+    text = TextLaunch(**launch)
+    if is_python(target):
+        for option in text.given():
+            raise click.UsageError(
+                f"{target} is a Python file, whose kernels have a launch: leave {option} out"
+            )
+        prediction = predicted(target, words, gpu, clock, dims, l2)
+    else:
+        for given in (*words, *(f"--dim {dim}" for dim in dims)):
+            raise click.UsageError(
+                f"{target} is PTX text, which has no dims and constants: leave {given} out"
+            )
+        prediction = text.predicted(target, gpu=gpu, clock=clock_of(clock), l2=l2)
     if timeline is not None:
         write_timeline(prediction.timeline(), timeline)
     clean = prediction.verdict is Verdict.CLEAN

@@ -1,4 +1,4 @@
-"""``pyptx predict`` and ``pyptx compare``: figures, JSON, ranking, exit statuses."""
+"""``pyptx predict`` and ``pyptx compare``: figures, JSON, launches of texts, ranking, exit statuses."""
 
 from __future__ import annotations
 
@@ -8,9 +8,13 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
+from examples.blackwell.gemm_tiles import build_gemm_tiles
+from pyptx import SpecError, predict, sim
 from pyptx.timeline import Timeline
 from pyptx.tools.cli import cli, main
 from tests.examples.loading import EXAMPLES
+from tests.sim.clock.test_counters import counting
+from tests.sim.compiled.sources import TEXTS
 
 TILES = str(EXAMPLES / "blackwell/gemm_tiles.py")
 
@@ -121,3 +125,88 @@ def test_an_error_that_no_line_of_the_user_led_to_names_none(
         main()
     said = capsys.readouterr().err
     assert "no constants of a GPU 'b9'" in said and "at:" not in said
+
+
+SAXPY = str(TEXTS / "sm_90a/exchanges.ptx"), "--entry", "saxpy"
+LAUNCH = "--grid", "256", "--block", "256", "--clock", "1700"
+ARGS = "--arg", "2.5", "--arg", "unknown:f32[65536]", "--arg", "y=empty:f32[65536]", "--arg", "65536"
+
+
+def test_a_launch_of_a_text() -> None:
+    shown = run("predict", *SAXPY, *LAUNCH, *ARGS, "--what-if", "bound")
+    assert shown.exit_code == 0 and shown.stdout.startswith("saxpy on NVIDIA H200 SXM at 1700 MHz")
+    assert "exchanges.ptx:" in shown.stdout and "without a limit of:" in shown.stdout
+    figures = json.loads(run("predict", *SAXPY, *LAUNCH, *ARGS, "--json").stdout)
+    count = 65536
+    expected = predict(
+        (TEXTS / "sm_90a/exchanges.ptx").read_text(),
+        "saxpy",
+        grid=256,
+        block=256,
+        args=[2.5, sim.unknown(count, "f32"), sim.unknown(count, "f32"), count],
+        clock=1700.0,
+    )
+    assert figures["verdict"] == "clean" and figures["cycles"] == expected.cycles
+
+
+def test_tensor_maps_and_a_counter_of_a_text(tmp_path: Path) -> None:
+    tiles = tmp_path / "tiles.ptx"
+    text = build_gemm_tiles(256, 256, 256).ptx()
+    tiles.write_text(text)
+    maps = [f"map:{name},box={box},swizzle=128B" for name, box in (("a", "128x64"), ("b", "128x64"))]
+    maps.append("map:d,box=128x32,swizzle=64B")
+    arrays = ["a=unknown:f16[256,256]", "b=unknown:f16[256,256]", "d=unknown:f16[256,256]"]
+    given = [word for each in maps for word in ("--arg", each)]
+    given += [word for each in arrays for word in ("--array", each)]
+    launch = "--grid", "2", "--cluster", "2", "--clock", "1300", "--smem"
+    smem = str(build_gemm_tiles(256, 256, 256).specialize().launch.dynamic_smem)
+    figures = json.loads(run("predict", str(tiles), *launch, smem, *given, "--json").stdout)
+    target = f"{TILES}:build_gemm_tiles", "256", "256", "256", "--clock", "1300"
+    assert figures["cycles"] == json.loads(run("predict", *target, "--json").stdout)["cycles"]
+
+    counter = tmp_path / "counter.ptx"
+    counter.write_text(counting("add").ptx())
+    launch = "--grid", "132", "--clock", "1700", "--arg", "empty:u32[132,3]", "--arg", "queue=zeros:u32[1]"
+    figures = json.loads(run("predict", str(counter), *launch, "--zeroed", "queue", "--json").stdout)
+    assert figures["cycles"] == counting("add").predict(clock=1700.0).cycles
+
+
+def test_a_timeline_of_a_text_from_standard_input(tmp_path: Path) -> None:
+    file = tmp_path / "run.json"
+    text = (TEXTS / "sm_90a/exchanges.ptx").read_text()
+    arguments = "predict", "-", *SAXPY[1:], *LAUNCH, *ARGS, "--timeline", str(file)
+    shown = CliRunner().invoke(cli, arguments, input=text)
+    assert shown.exit_code == 0, shown.output
+    assert Timeline.read(file).unit == "ns"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((f"{TILES}:build_gemm_tiles", "--grid", "4"), "whose kernels have a launch: leave --grid out"),
+        ((f"{TILES}:build_gemm_tiles", "--smem", "0"), "whose kernels have a launch: leave --smem out"),
+        ((f"{TILES}:build_gemm_tiles", "--arg", "7"), "whose kernels have a launch: leave --arg out"),
+        ((*SAXPY, *LAUNCH, *ARGS, "--dim", "N=3"), "has no dims and constants: leave --dim N=3 out"),
+        ((SAXPY[0], "N=3"), "has no dims and constants: leave N=3 out"),
+        (("none.ptx", *LAUNCH), "cannot read none.ptx: No such file or directory"),
+        ((SAXPY[0], "--entry", "taxpy", *LAUNCH, *ARGS), "no entry 'taxpy'"),
+        (
+            (*SAXPY, "--grid", "4", *ARGS),
+            "the launch of saxpy is not complete: give, for example, --block 128",
+        ),
+        ((*SAXPY, *LAUNCH, *ARGS[:4]), "2 arguments given, saxpy has 4 parameters"),
+        ((*SAXPY, *LAUNCH, *ARGS, "--zeroed", "z"), "--zeroed z: no array has this name; the arrays are: "),
+        ((*SAXPY, *LAUNCH, *ARGS[:2], "--arg", "unknown:f32"), "expected a type and a shape after unknown:"),
+        ((*SAXPY, *LAUNCH[:4], *ARGS, "--clock", "fast"), "--clock 'fast': expected burst, sustained or a"),
+    ],
+)
+def test_a_command_line_that_does_not_fit_the_file(arguments: tuple[str, ...], said: str) -> None:
+    shown = run("predict", *arguments)
+    assert shown.exit_code == 2
+    assert said in " ".join(shown.output.split())
+
+
+def test_a_text_for_another_gpu() -> None:
+    error = run("predict", *SAXPY, *LAUNCH, *ARGS, "--gpu", "b200").exception
+    assert isinstance(error, SpecError)
+    assert error.message == "the kernel is for sm_90a, but the NVIDIA B200 is sm_100a"

@@ -19,6 +19,7 @@ from ...core.arrays import dtype_of
 from ...core.errors import SpecError
 from ...core.records import dataclass
 from ...core.types import ScalarType
+from ...sim import unknown
 from ..diff.run import random_array
 
 __all__ = [
@@ -38,12 +39,12 @@ __all__ = [
 ]
 
 #: The ways to fill an array that does not come from a file.
-FILLS = ("zeros", "full", "arange", "random", "empty")
+FILLS = ("zeros", "full", "arange", "random", "empty", "unknown")
 
 _EXPECTED = (
     "expected a number (7, u32:7, f32:1.5), a file (x.npy, x.npy:y.npy, bf16:x.npy), an array "
-    "(zeros:f32[64], full:f32[64]=1.5, arange:s32[64], random:f32[64]@1, empty:f32[64]), the name of an "
-    "array, or map:NAME,box=64x32"
+    "(zeros:f32[64], full:f32[64]=1.5, arange:s32[64], random:f32[64]@1, empty:f32[64], and for predictions "
+    "unknown:f32[64]), the name of an array, or map:NAME,box=64x32"
 )
 
 
@@ -107,7 +108,7 @@ class FilledArray:
     Attributes:
         fill: one of :data:`FILLS`. The elements of ``empty`` count as never written. ``random`` draws floats
             from a normal distribution and integers from the range of the type, or both uniformly within
-            ``bounds``.
+            ``bounds``. ``unknown`` has a type and a shape only, for predictions.
         value: the value of the elements for ``full``.
         seed: the seed for ``random``; None means the argument's position.
         bounds: the least and the largest element for ``random``.
@@ -133,6 +134,8 @@ class FilledArray:
         if self.fill == "random":
             rng = np.random.default_rng(index if self.seed is None else self.seed)
             return random_array(self.type, self.shape, rng, self.bounds)
+        if self.fill == "unknown":
+            return unknown(self.shape, self.type)
         array = np.zeros(self.shape, dtype)
         if self.fill == "arange":
             array[...] = np.arange(array.size).reshape(self.shape).astype(dtype)

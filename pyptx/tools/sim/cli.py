@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from contextlib import contextmanager
 from multiprocessing import get_context
@@ -17,13 +17,13 @@ from ...core.findings import Verdict
 from ...sim import LoadedModule, Report, Stream
 from ..finding_rows import parse_waiver
 from ..timeline import check_timeline_name, write_timeline
-from .arguments import parse_named
+from .arguments import NamedArgument, parse_named
 from .bind import LaunchArray, bind
 from .config import LaunchConfig, read_config
 from .show import array_objects, progress_line, report_object, show_arrays, show_report
 from .target import LaunchableKernel, find_target
 
-__all__ = ["command", "parse_extent", "run_launches"]
+__all__ = ["command", "extents_of", "parse_extent", "parse_array", "run_launches"]
 
 _STATUS = {Verdict.CLEAN: 0, Verdict.REVIEW: 0, Verdict.ERROR: 1, Verdict.INCOMPLETE: 2}
 #: Exit status if the command line is wrong.
@@ -210,7 +210,7 @@ def command(
     if launch_config.file is None:
         raise click.UsageError("no FILE was given: expected PTX text, - for standard input, or FILE.py:NAME")
     launch_config.replace_args([parse_named(text) for text in args])
-    launch_config.arrays += [_named_array(text) for text in arrays]
+    launch_config.arrays += [parse_array(text) for text in arrays]
     for text in outs:
         name, equals, path = text.partition("=")
         if not equals or not path:
@@ -249,7 +249,8 @@ def command(
     raise SystemExit(max(_STATUS[report.verdict] for report in reports))
 
 
-def _named_array(text: str) -> Any:
+def parse_array(text: str) -> NamedArgument:
+    """Return the array of an option ``--array NAME=VALUE``. Raises click's UsageError for other text."""
     named = parse_named(text)
     if named.name is None:
         raise click.UsageError(f"--array {text}: expected NAME=VALUE, such as a=zeros:f32[64]")
@@ -291,7 +292,7 @@ def run_launches(
                 "standard input can be read only once: for several launches, give a file name instead of '-'"
             )
         target = find_target(source.file, words, launch.settings.get("entry"), check=check)
-        extents = _extents(target, launch.settings)
+        extents = extents_of(target, launch.settings)
         # The option --out may name an array of any launch, so it is applied with the last one.
         outs = launch_config.outs if number == len(launches) - 1 else {}
         bound = bind(
@@ -351,8 +352,16 @@ def _sanitize(settings: dict[str, Any]) -> bool | str:
     return "strict"
 
 
-def _extents(target: LaunchableKernel, settings: dict[str, Any]) -> dict[str, Any]:
-    """Return grid, block, cluster and dynamic shared memory: the kernel's own, or those of the options."""
+def extents_of(target: LaunchableKernel, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Return grid, block, cluster and dynamic shared memory: the kernel's own, or those of the options.
+
+    Args:
+        target: the kernel.
+        settings: the options that were given, by their names on the command line.
+
+    Raises:
+        SpecError: the launch is not complete, or the kernel defines an extent itself.
+    """
     if target.launch is not None:
         known = target.launch
         given = [key for key in ("grid", "block", "cluster", "smem") if key in settings]

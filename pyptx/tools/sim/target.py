@@ -26,7 +26,7 @@ from ..load import load_target
 from ..user_output import user_output_to_stderr
 from .arguments import ArgumentSource, FilledArray
 
-__all__ = ["LaunchableKernel", "KernelParameter", "find_target"]
+__all__ = ["LaunchableKernel", "KernelParameter", "find_target", "is_python"]
 
 _STDIN = "<stdin>"
 
@@ -74,6 +74,11 @@ class LaunchableKernel:
     places: tuple[int, ...]
 
 
+def is_python(file: str) -> bool:
+    """True if ``file`` is ``FILE.py[:NAME]``, not a file of PTX text."""
+    return file.endswith(".py") or ".py:" in file
+
+
 def find_target(
     file: str, words: tuple[str, ...], entry: str | None, *, check: bool = True
 ) -> LaunchableKernel:
@@ -87,7 +92,7 @@ def find_target(
         ParseError: the text is not PTX.
         UsageError: click's error, for values that do not fit.
     """
-    if not file.endswith(".py") and ".py:" not in file:
+    if not is_python(file):
         if words:
             raise SpecError(f"{file} is PTX text: only kernels of Python files take NAME=VALUE arguments")
         return _of_module(_parsed(file), entry, check)
