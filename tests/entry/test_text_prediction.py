@@ -193,6 +193,35 @@ def test_contents_of_arrays_that_the_kernel_fills_are_unknown() -> None:
     assert follow(np.zeros(4, np.uint32), uninitialized=[0]).verdict == "incomplete"
 
 
+TURN = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .global .u32 rounds = 5;
+.visible .entry turn(.param .u64 out) {
+    .reg .b64 %p<2>; .reg .b32 %v; .reg .pred %q;
+    ld.param.u64 %p0, [out];
+    mov.u64 %p1, rounds;
+LOOP:
+    st.global.u32 [%p0], 1;
+    atom.global.add.u32 %v, [%p1], -1;
+    setp.gt.s32 %q, %v, 1;
+    @%q bra LOOP;
+    ret;
+}
+"""
+
+
+def test_variables_are_as_before_in_each_run_and_afterwards() -> None:
+    loaded = sim.load(TURN)
+    out = np.zeros(4, np.uint32)
+    found = [predict(loaded, grid=1, block=1, args=[out], clock=1700.0).cycles for _ in range(2)]
+    assert found[0] == found[1]
+    assert loaded.variable("rounds").view(np.uint32) == 5
+    loaded.variable("rounds").view(np.uint32)[...] = 50
+    assert predict(loaded, grid=1, block=1, args=[out], clock=1700.0).cycles > found[0] + 45 * 100
+
+
 def test_a_kernel_takes_arrays_of_unknown_contents_as_shapes() -> None:
     count = 4096
     given, shapes = [sim.unknown(count, "f32")] * 2, [(count,)] * 2

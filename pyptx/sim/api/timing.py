@@ -157,6 +157,8 @@ class LaunchTimer:
         if program is None:
             return
         self._program = program
+        # Runs must not see what the runs before have left in variables, and callers none of them.
+        self._variables = [(each.data, each.data.copy()) for each in program.image.stored]
         _check_target(program.target, gpu)
         figures = Figures(gpu, gpu.value("sm.clock_max_mhz"))
         first = self._machine(figures, Contention(sharers=1), _PROBED)
@@ -201,6 +203,8 @@ class LaunchTimer:
         machine.grids[0].waiting = clusters
         with fewer_collections():
             machine.run()
+        for data, before in self._variables:
+            data[...] = before
 
     def _machine(
         self,
