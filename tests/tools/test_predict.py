@@ -206,6 +206,18 @@ def test_a_command_line_that_does_not_fit_the_file(arguments: tuple[str, ...], s
     assert said in " ".join(shown.output.split())
 
 
+def test_bytes_of_a_struct_must_be_known(tmp_path: Path) -> None:
+    file = tmp_path / "struct.ptx"
+    file.write_text(
+        ".version 8.0\n.target sm_90a\n.address_size 64\n"
+        ".visible .entry k(.param .align 8 .b8 pair[24]) { ret; }\n"
+    )
+    launch = "predict", str(file), "--grid", "1", "--block", "32", "--arg"
+    shown = run(*launch, "unknown:u8[24]")
+    assert shown.exit_code == 2 and "takes 24 bytes by value, got bytes that are not known" in shown.output
+    assert run(*launch, "zeros:u8[24]").exit_code == 0
+
+
 def test_a_text_for_another_gpu() -> None:
     error = run("predict", *SAXPY, *LAUNCH, *ARGS, "--gpu", "b200").exception
     assert isinstance(error, SpecError)

@@ -208,6 +208,10 @@ def _elements(given: FileArray | FilledArray, index: int) -> NDArray[Any]:
 
 def _by_value(parameter: KernelParameter, given: ArgumentSource, index: int) -> bytes:
     assert isinstance(given, (FileArray, FilledArray))
+    if isinstance(given, FilledArray) and given.fill == "unknown":
+        raise SpecError(
+            f"{_described(parameter)}, got bytes that are not known", hint="give a .npy or .bin file"
+        )
     raw = given.make(index).tobytes()
     if len(raw) != parameter.nbytes:
         raise SpecError(f"{_described(parameter)}, got {len(raw)} bytes")
