@@ -171,6 +171,7 @@ def test_tensor_maps_and_a_counter_of_a_text(tmp_path: Path) -> None:
     assert figures["cycles"] == counting("add").predict(clock=1700.0).cycles
 
 
+@pytest.mark.full
 def test_a_timeline_of_a_text_from_standard_input(tmp_path: Path) -> None:
     file = tmp_path / "run.json"
     text = (TEXTS / "sm_90a/exchanges.ptx").read_text()

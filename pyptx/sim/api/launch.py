@@ -55,7 +55,10 @@ def load(module: Module | str, *, check: bool = True) -> LoadedModule:
 
 
 class LoadedModule:
-    """A module in the simulator. Blocks of code are translated once and used by all launches."""
+    """A module in the simulator. Blocks of code are translated once and used by all launches.
+
+    ``pyptx.predict`` takes one, too, and predicts how long a launch takes on a GPU.
+    """
 
     def __init__(self, module: Module, *, check: bool = True) -> None:
         self.module = module
