@@ -95,6 +95,8 @@ class Units:
         self._queues = [deque[float](maxlen=_QUEUED) for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
         self.copies, self.shared, self.link, self.lookups = Server(), Server(), Server(), Server()
+        #: When each tensor map that was needed is here, by its address.
+        self._maps: dict[int, float] = {}
         #: When the last load was served, without its latency, and by which unit at last.
         self.served = 0.0, ""
         # Those of a GPC that load the same get it at the same time and go on in step: all ask together again.
@@ -191,12 +193,26 @@ class Units:
         split = max(0.0, copy.lines - rows)
         return max(figures.copy_issue, (rows + split * (figures.split_row - 1)) * figures.copy_row)
 
+    def fetch_map(self, time: float, address: int) -> float:
+        """Return when a tensor map is here that is needed at ``time``, perhaps not for the first time."""
+        return self._maps.setdefault(address, time + self.figures.map_fetch)
+
+    def _late_map(self, time: float, copy: Copy) -> float:
+        """Return how long a copy waits for its tensor map, beyond the wait for those before it.
+
+        The copy engine serves others meanwhile.
+        """
+        if copy.tensor_map is None:
+            return 0.0
+        return max(0.0, self.fetch_map(time, copy.tensor_map) - max(time, self.copies.free))
+
     def load(self, time: float, copy: Copy, asked: float | None = None) -> float:
         """Return when the bytes of a load are in the multiprocessor that issued it.
 
         Memory has been asked for them since ``asked``, perhaps by another CTA, or is asked now.
         """
         figures = self.figures
+        late = self._late_map(time, copy)
         linked, answered = copy.nbytes * self._linked, copy.nbytes * self._answered
         carried = copy.nbytes * self._carried
         passed = [
@@ -213,7 +229,7 @@ class Units:
                 spread = figures.memory_spread * math.log2(max(1.0, copy.lines, copy.nbytes / LINE))
                 latency = max(latency, figures.memory_latency + spread - known)
         self.served = max(passed)
-        return self.served[0] + latency - figures.wake
+        return self.served[0] + late + latency - figures.wake
 
     def _read_l2(self, time: float, nbytes: float) -> float:
         """Return when L2 has read bytes, where all other multiprocessors ask for some at the same time."""
@@ -233,12 +249,13 @@ class Units:
     def read_source(self, time: float, copy: Copy, *, adds: bool = False) -> float:
         """Return when a store, or a reduction that ``adds``, has read its bytes from shared memory."""
         figures = self.figures
+        late = self._late_map(time, copy)
         entered = copy.nbytes * (figures.add_cost if adds else 1.0)
         passed = copy.nbytes / (figures.reduce if adds else figures.store)
         taken = max(self._rows(copy), passed, entered / self._accepted) + figures.store_issue
         read = max(self.copies.serve(time, taken), self.entry.serve(time, entered))
         self.copies.free = read
-        return read + figures.store_read
+        return read + late + figures.store_read
 
     def store(self, time: float, copy: Copy) -> float:
         """Return when the wait for a store ends whose bytes have been read. Memory takes them later."""
