@@ -56,6 +56,7 @@ class Contention:
         l2: what L2 holds before the launch (:data:`L2State`).
         kept: share of its arrays that L2 holds before the launch.
         equal: how many CTAs of a wave ask for the same bytes, on average.
+        spanned: bytes of all arrays of the launch.
     """
 
     sharers: int
@@ -66,6 +67,7 @@ class Contention:
     l2: L2State = "rotating"
     kept: float = 0.0
     equal: float = 1.0
+    spanned: float = 0.0
 
 
 class Units:
@@ -95,6 +97,8 @@ class Units:
         self._queues = [deque[float](maxlen=_QUEUED) for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
         self.copies, self.shared, self.link, self.lookups = Server(), Server(), Server(), Server()
+        #: What a load takes longer since some miss the TLBs.
+        self._translation = figures.translation(contention.spanned)
         #: When each tensor map that was needed is here, by its address.
         self._maps: dict[int, float] = {}
         #: When the last load was served, without its latency, and by which unit at last.
@@ -229,7 +233,7 @@ class Units:
                 spread = figures.memory_spread * math.log2(max(1.0, copy.lines, copy.nbytes / LINE))
                 latency = max(latency, figures.memory_latency + spread - known)
         self.served = max(passed)
-        return self.served[0] + late + latency - figures.wake
+        return self.served[0] + late + self._translation + latency - figures.wake
 
     def _read_l2(self, time: float, nbytes: float) -> float:
         """Return when L2 has read bytes, where all other multiprocessors ask for some at the same time."""
@@ -347,8 +351,9 @@ class Units:
         read = self._read_l2(time, nbytes * self._answered)
         arrived = max(linked, read, self.fabric.serve(time, nbytes + self._filled(nbytes)))
         if not self._missing or not fresh:
-            return arrived + figures.load_l2_latency
-        return max(arrived, self._fetch(time, nbytes * self._missing)) + figures.load_memory_latency
+            return arrived + self._translation + figures.load_l2_latency
+        arrived = max(arrived, self._fetch(time, nbytes * self._missing))
+        return arrived + self._translation + figures.load_memory_latency
 
     def add(self, time: float, sectors: int, word: int) -> float:
         """Return when L2 has taken a warp's atomic on so many sectors, ``word`` among them.

@@ -69,6 +69,9 @@ class GpuDevice:
     #: A step of the timer: 32 ns on an H200; other GPUs may have steps of up to about a microsecond.
     timer_ns = 1024.0
     passes = 16
+    memory = 48 << 30
+    #: So many pages has the longest chain.
+    visits = 1 << 14
 
     def __init__(self, index: int = 0) -> None:
         info = device_info(index)
