@@ -24,6 +24,7 @@ from ...runtime.driver import call, device_context, device_info, driver
 from ...runtime.launch import PackedArguments, allow_cluster, configuration, launch, pack
 from ...runtime.loader import LoadedKernel, load
 from ...runtime.tensor_maps import encode
+from ...runtime.unloading import unload_unused
 from .board import Meter
 from .device import Burst, Launched, Load, Sustained
 from .kernels import readings, spin
@@ -218,6 +219,9 @@ class GpuDevice:
         call("cuEventRecord", self._start, self._queue)
         launch(loaded, special.launch, packed, int(self._queue))
         ns = self._ended()
+        if cold_code:
+            del loaded  # nothing else has the module
+            unload_unused()
         outputs = arrays[len(inputs) :]
         return Launched(self._read(outputs[0]) if outputs else np.zeros(0, np.uint64), ns)
 
