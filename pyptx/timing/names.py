@@ -96,6 +96,8 @@ COMMON: dict[str, tuple[str, str]] = {
     "tma.latency_hbm_ns": ("ns", "the same where it misses L2"),
     "tma.store_latency_ns": ("ns", "TMA store, from the end of its reads to the end of wait_group"),
     "tma.prefetch_map_ns": ("ns", "what the first use of a tensor map adds"),
+    "tlb.reach_bytes": ("B", "span of memory up to which the TLBs translate all addresses"),
+    "tlb.miss_ns": ("ns", "what a load takes longer whose address they do not translate"),
     "l2.capacity_bytes": ("B", "L2, nominal"),
     "l2.soft_capacity_bytes": ("B", "working set from which on misses grow"),
     "l2.dirty_share": ("1", "share of L2's lines that a flush by writes leaves to be written to memory"),

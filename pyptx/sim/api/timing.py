@@ -237,6 +237,7 @@ class LaunchTimer:
             l2=self._l2,
             kept=self._expected.kept,
             equal=self._equal,
+            spanned=sum(self._sizes.values()),
         )
 
     def _traffic(

@@ -44,6 +44,8 @@ class Figures:
         l2_latency, memory_latency: from the issue of a load to its signal, without its rows.
         memory_queue: what a load of memory takes longer where memory is always busy; ``memory_spread``:
             for each doubling of its lines, the last of which counts.
+        map_fetch: until a multiprocessor has a tensor map that it uses for the first time.
+        tlb_reach: bytes of memory up to which no load misses the TLBs; ``tlb_miss``: what a miss adds.
         store_latency: from the end of a store's reads to the end of the wait for it.
         l2: bytes that L2 reads, for all that ask for them together once; ``l2_write``: that it
             writes, of memory and of stores.
@@ -101,6 +103,8 @@ class Figures:
         )
         self.memory_spread = value("hbm.spread_ns") * ghz
         self.store_latency = value("tma.store_latency_ns") * ghz
+        self.map_fetch = value("tma.prefetch_map_ns") * ghz
+        self.tlb_reach, self.tlb_miss = value("tlb.reach_bytes"), value("tlb.miss_ns") * ghz
         self.l2, self.l2_write = value("l2.bytes_per_ns") / ghz, value("l2.write_bytes_per_ns") / ghz
         self.l2_burst = value("l2.burst_share")
         self.add_cost = value("l2.write_bytes_per_ns") / value("l2.reduce_bytes_per_ns")
@@ -163,6 +167,11 @@ class Figures:
     def barrier(self, warps: int) -> float:
         """Return what a barrier of a CTA takes from the last arrival on, with so many warps."""
         return self.barrier_base + self.barrier_warp * warps
+
+    def translation(self, spanned: float) -> float:
+        """Return what a load takes longer, on average, in a launch whose arrays span so many bytes."""
+        missing = 1 - self.tlb_reach / spanned if spanned > self.tlb_reach else 0.0
+        return missing * self.tlb_miss
 
     def ramp_limit(self, busy: int) -> float:
         """Return the share of its rate that a tensor core reaches after idle time, with so many SMs busy."""

@@ -90,7 +90,7 @@ class _Freed(Figures):
         self.memory_spread = self.atomic_latency = self.peer_latency = self.peer_way = 0.0
         self.wake = self.arrive = self.test = self.cluster_barrier = 0.0
         self.barrier_base = self.barrier_warp = 0.0
-        self.cancel = self.allocate = self.tensor_latency = 0.0
+        self.cancel = self.allocate = self.tensor_latency = self.map_fetch = self.tlb_miss = 0.0
         self.code_line = self.code_jump = 0.0
 
     def product(self, product: Product) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, Observer
 from ..engine.waits import Awaited, BarrierPhase, Condition, Wait
 from ..engine.work import LINE, Copy, Product
-from ..machine.machine import Machine
+from ..machine.machine import CTA, Machine
 from ..machine.schedule import Policy
 from ..memory.access import Access, AccessKind, StateSpace
 from ..threads.limits import Limits
@@ -293,6 +293,10 @@ class TimedMachine(Machine):
             self.now += cycles
         else:
             self._through += cycles
+
+    def fetch_map(self, cta: CTA, address: int) -> None:
+        """Bring a tensor map to a multiprocessor from the issue of the running instruction on."""
+        self.units(cta.multiprocessor).fetch_map(self._issue_time(), address)
 
     # --- the units --------------------------------------------------------------------------------
 

@@ -56,6 +56,7 @@ class Contention:
         l2: what L2 holds before the launch (:data:`L2State`).
         kept: share of its arrays that L2 holds before the launch.
         equal: how many CTAs of a wave ask for the same bytes, on average.
+        spanned: bytes of all arrays of the launch.
     """
 
     sharers: int
@@ -66,6 +67,7 @@ class Contention:
     l2: L2State = "rotating"
     kept: float = 0.0
     equal: float = 1.0
+    spanned: float = 0.0
 
 
 class Units:
@@ -95,6 +97,10 @@ class Units:
         self._queues = [deque[float](maxlen=_QUEUED) for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
         self.copies, self.shared, self.link, self.lookups = Server(), Server(), Server(), Server()
+        #: What a load takes longer since some miss the TLBs.
+        self._translation = figures.translation(contention.spanned)
+        #: When each tensor map that was needed is here, by its address.
+        self._maps: dict[int, float] = {}
         #: When the last load was served, without its latency, and by which unit at last.
         self.served = 0.0, ""
         # Those of a GPC that load the same get it at the same time and go on in step: all ask together again.
@@ -191,12 +197,26 @@ class Units:
         split = max(0.0, copy.lines - rows)
         return max(figures.copy_issue, (rows + split * (figures.split_row - 1)) * figures.copy_row)
 
+    def fetch_map(self, time: float, address: int) -> float:
+        """Return when a tensor map is here that is needed at ``time``, perhaps not for the first time."""
+        return self._maps.setdefault(address, time + self.figures.map_fetch)
+
+    def _late_map(self, time: float, copy: Copy) -> float:
+        """Return how long a copy waits for its tensor map, beyond the wait for those before it.
+
+        The copy engine serves others meanwhile.
+        """
+        if copy.tensor_map is None:
+            return 0.0
+        return max(0.0, self.fetch_map(time, copy.tensor_map) - max(time, self.copies.free))
+
     def load(self, time: float, copy: Copy, asked: float | None = None) -> float:
         """Return when the bytes of a load are in the multiprocessor that issued it.
 
         Memory has been asked for them since ``asked``, perhaps by another CTA, or is asked now.
         """
         figures = self.figures
+        late = self._late_map(time, copy)
         linked, answered = copy.nbytes * self._linked, copy.nbytes * self._answered
         carried = copy.nbytes * self._carried
         passed = [
@@ -213,7 +233,7 @@ class Units:
                 spread = figures.memory_spread * math.log2(max(1.0, copy.lines, copy.nbytes / LINE))
                 latency = max(latency, figures.memory_latency + spread - known)
         self.served = max(passed)
-        return self.served[0] + latency - figures.wake
+        return self.served[0] + late + self._translation + latency - figures.wake
 
     def _read_l2(self, time: float, nbytes: float) -> float:
         """Return when L2 has read bytes, where all other multiprocessors ask for some at the same time."""
@@ -233,12 +253,13 @@ class Units:
     def read_source(self, time: float, copy: Copy, *, adds: bool = False) -> float:
         """Return when a store, or a reduction that ``adds``, has read its bytes from shared memory."""
         figures = self.figures
+        late = self._late_map(time, copy)
         entered = copy.nbytes * (figures.add_cost if adds else 1.0)
         passed = copy.nbytes / (figures.reduce if adds else figures.store)
         taken = max(self._rows(copy), passed, entered / self._accepted) + figures.store_issue
         read = max(self.copies.serve(time, taken), self.entry.serve(time, entered))
         self.copies.free = read
-        return read + figures.store_read
+        return read + late + figures.store_read
 
     def store(self, time: float, copy: Copy) -> float:
         """Return when the wait for a store ends whose bytes have been read. Memory takes them later."""
@@ -330,8 +351,9 @@ class Units:
         read = self._read_l2(time, nbytes * self._answered)
         arrived = max(linked, read, self.fabric.serve(time, nbytes + self._filled(nbytes)))
         if not self._missing or not fresh:
-            return arrived + figures.load_l2_latency
-        return max(arrived, self._fetch(time, nbytes * self._missing)) + figures.load_memory_latency
+            return arrived + self._translation + figures.load_l2_latency
+        arrived = max(arrived, self._fetch(time, nbytes * self._missing))
+        return arrived + self._translation + figures.load_memory_latency
 
     def add(self, time: float, sectors: int, word: int) -> float:
         """Return when L2 has taken a warp's atomic on so many sectors, ``word`` among them.

@@ -74,11 +74,12 @@ class BoxCopy:
         """Read the elements at ``address`` of shared memory. Elements that a store drops may be unwritten."""
         return read_shared(cta, address, self.nbytes, self._row, self.decoded.swizzle, actor, self._kept())
 
-    def asked(self, coordinates: tuple[int, ...], *, targets: tuple[int, ...], loads: bool) -> Copy:
-        """Return what the copy asks of the copy engine."""
+    def asked(self, tensor: tuple[int, tuple[int, ...]], *, targets: tuple[int, ...], loads: bool) -> Copy:
+        """Return what the copy, through the map at an address and to coordinates, asks of the copy engine."""
+        address, coordinates = tensor
         source = self.decoded.address, (self.decoded.box, coordinates)
         lines = sum(part.lines for part in self._parts)
-        return Copy(self.nbytes, self.nbytes // self._row, source, targets, loads, lines)
+        return Copy(self.nbytes, self.nbytes // self._row, source, targets, loads, lines, address)
 
     def _kept(self) -> NDArray[np.bool_] | None:
         """Return flags of the bytes of shared memory that a store uses; None if it uses all."""

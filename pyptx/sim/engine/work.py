@@ -61,6 +61,7 @@ class Copy:
         targets: ranks of the CTAs of the cluster whose shared memory gets the bytes; empty for a store.
         loads: whether the bytes come from global memory.
         lines: lines of global memory that the copy touches, each as often as rows of the box lie in it.
+        tensor_map: generic address of the tensor map; None for bytes without one.
     """
 
     nbytes: int
@@ -69,6 +70,7 @@ class Copy:
     targets: tuple[int, ...]
     loads: bool
     lines: int = 0
+    tensor_map: int | None = None
 
 
 def lines_of(address: int, nbytes: int) -> int:

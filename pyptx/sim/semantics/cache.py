@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from ..code.semantic import Op, executes
 from ..memory.access import AccessKind
+from ..memory.address_space import CONST_WINDOW, PARAM_WINDOW
 from ..threads.warp import Split
 
 Array = NDArray[Any]
@@ -39,7 +40,6 @@ _LOST = 10
         "prefetch.evict",
         "prefetch.valid_addr",
         "prefetchu",
-        "prefetch.tensormap",
         "applypriority",
     ),
     per="warp",
@@ -48,6 +48,18 @@ _LOST = 10
 def hint(s: Split, op: Op, lanes: Array, address: Any, size: Any = None) -> None:
     """Do nothing: a hint to the cache changes nothing that a thread can observe."""
     return None
+
+
+#: Generic addresses at which the spaces begin that a map may be in.
+_WINDOWS = {"param": PARAM_WINDOW, "const": CONST_WINDOW}
+
+
+@executes("prefetch.tensormap", per="warp")
+def prefetch_map(s: Split, op: Op, lanes: Array, address: Array) -> None:
+    """Bring tensor maps into the cache, which only a machine that keeps time has."""
+    window = _WINDOWS.get(op.chosen.get("space", ""), 0)
+    for each in np.unique(address).tolist():
+        s.warp.cta.machine.fetch_map(s.warp.cta, window + each)
 
 
 @executes("discard", per="warp", team=True)

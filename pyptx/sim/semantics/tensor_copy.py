@@ -36,7 +36,7 @@ def _load(
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=True)
     copy = tensor_copy(cta, tensor, _mode(op), offsets, operation)
     copies = targets(s, op, dst, mbar, mask)
-    operation.work = copy.asked(tensor[1], targets=ranks_of(copies), loads=True)
+    operation.work = copy.asked(tensor, targets=ranks_of(copies), loads=True)
     signaled(
         s,
         op,
@@ -101,7 +101,7 @@ def _store(
     operation = cta.machine.operation(s, Engine.TMA, takes_padding=combine is None)
     operation.reduction = reduction
     copy = tensor_copy(cta, tensor, _mode(op), (), operation)
-    operation.work = copy.asked(tensor[1], targets=(), loads=False)
+    operation.work = copy.asked(tensor, targets=(), loads=False)
     if min(tensor[1]) < 0:
         # Measured on an H200: elements past the end are dropped; a start before 0 is an illegal instruction.
         raise cta.machine.fault(
@@ -170,4 +170,5 @@ def reduce_box(s: Split, op: Op, lane: int, tensor: Tensor, src: int, policy: in
 def prefetch_box(s: Split, op: Op, lane: int, tensor: Tensor, *rest: Any) -> None:
     """Check the tensor map: a prefetch changes nothing that a thread can observe."""
     mode = _mode(op)
+    s.warp.cta.machine.fetch_map(s.warp.cta, tensor[0])
     tensor_copy(s.warp.cta, tensor, mode, tuple(rest[0]) if mode.im2col else (), s)

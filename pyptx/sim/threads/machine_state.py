@@ -271,6 +271,12 @@ class MachineState:
         """Advance the clocks by the time that a thread slept."""
         self._slept += nanoseconds
 
+    def fetch_map(self, cta: CTA, address: int) -> None:
+        """Bring the tensor map at a generic address into the cache of a CTA's multiprocessor.
+
+        No thread can observe it. A machine that keeps time notes when the map comes.
+        """
+
     # --- engines --------------------------------------------------------------------------------
 
     def issue(self, cta: CTA, steps: list[Step]) -> None:

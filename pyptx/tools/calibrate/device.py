@@ -75,6 +75,8 @@ class Device(Protocol):
         repeats: launches of a kernel that is timed from outside.
         timer_ns: steps of ``%globaltimer``, in ns.
         passes: passes of a load's section of code, so many that reading the clocks hardly counts.
+        memory: bytes that the arrays of a kernel may take, at most.
+        visits: loads of a chain through the pages of memory, a power of two.
     """
 
     title: str
@@ -84,6 +86,8 @@ class Device(Protocol):
     repeats: int
     timer_ns: float
     passes: int
+    memory: int
+    visits: int
 
     def usable(self) -> bool:
         """Return False if an error has made the device unusable for this process."""

@@ -24,6 +24,7 @@ from ...runtime.driver import call, device_context, device_info, driver
 from ...runtime.launch import PackedArguments, allow_cluster, configuration, launch, pack
 from ...runtime.loader import LoadedKernel, load
 from ...runtime.tensor_maps import encode
+from ...runtime.unloading import unload_unused
 from .board import Meter
 from .device import Burst, Launched, Load, Sustained
 from .kernels import readings, spin
@@ -69,6 +70,9 @@ class GpuDevice:
     #: A step of the timer: 32 ns on an H200; other GPUs may have steps of up to about a microsecond.
     timer_ns = 1024.0
     passes = 16
+    memory = 48 << 30
+    #: So many pages has the longest chain.
+    visits = 1 << 14
 
     def __init__(self, index: int = 0) -> None:
         info = device_info(index)
@@ -215,6 +219,9 @@ class GpuDevice:
         call("cuEventRecord", self._start, self._queue)
         launch(loaded, special.launch, packed, int(self._queue))
         ns = self._ended()
+        if cold_code:
+            del loaded  # nothing else has the module
+            unload_unused()
         outputs = arrays[len(inputs) :]
         return Launched(self._read(outputs[0]) if outputs else np.zeros(0, np.uint64), ns)
 

@@ -45,6 +45,8 @@ class PredictedDevice:
     """
 
     rounds, repeats, timer_ns, passes = 3, 1, 1.0, 2
+    #: Arrays are in the host's memory, of which only what kernels touch is taken.
+    memory, visits = 4 << 30, 32
 
     def __init__(self, gpu: Gpu, mhz: float | None = None) -> None:
         self._gpu = gpu

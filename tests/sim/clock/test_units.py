@@ -66,6 +66,21 @@ def test_a_load_of_memory_takes_longer_where_memory_is_busy() -> None:
     assert busy == pytest.approx(latency + H200.value("hbm.queue_ns") * ghz / 2, rel=0.1)
 
 
+@pytest.mark.parametrize(("spanned", "share"), [(0.0, 0.0), (1.0, 0.0), (2.0, 0.5), (4.0, 0.75)])
+def test_loads_miss_the_tlbs_by_what_a_launch_spans_beyond_their_reach(spanned: float, share: float) -> None:
+    within = Units(FIGURES, Contention(sharers=1, missing=1.0))
+    beyond = Units(
+        FIGURES, Contention(sharers=1, missing=1.0, spanned=spanned * H200.value("tlb.reach_bytes"))
+    )
+    start, added = FIGURES.start, share * H200.value("tlb.miss_ns") * MHZ / 1000
+    assert beyond.load(start, load(128)) - within.load(start, load(128)) == pytest.approx(added)
+    for fresh in (True, False):
+        there, here = (
+            units.access_global(start + 5000, 32, loads=True, fresh=fresh) for units in (beyond, within)
+        )
+        assert there - here == pytest.approx(added)
+
+
 def test_the_last_of_many_lines_counts() -> None:
     units, start = Units(FIGURES, Contention(sharers=1, missing=1.0)), FIGURES.start
     one = units.load(start, load(128)) - start

@@ -17,6 +17,7 @@ class RecordingDevice:
     """A device of a GPU's target, with numbers that rise from launch to launch."""
 
     rounds, repeats, timer_ns, passes = 3, 2, 32.0, 1
+    memory, visits = 1 << 26, 8
 
     def __init__(self, gpu: Gpu) -> None:
         self._gpu, self._number = gpu, 0

@@ -14,7 +14,8 @@ from typing import Literal
 from ....core.types import bf16, f32, u8, u32, u64
 from ....dsl import Buffer, Reg, Tile, TileParam, ptx, reg, smem
 from ....entry import Kernel, kernel
-from ..kernels import each_round, initialized, one_lane, one_thread, readings, use, wait
+from ..kernels import each_round, one_lane, one_thread, readings, use
+from .pieces import TURN, Pieces, place_of
 
 __all__ = [
     "FMAS",
@@ -36,10 +37,9 @@ ROWS, _K, _STAGES, _SPAN = 64, 16, 4, 64
 WARPGROUP, _WARP = 128, 32
 #: Bytes that a thread moves at once into shared memory.
 _WIDE = 16
-#: Bulk copies in flight of a CTA, bytes of each, turns in a section, and the bytes of a section.
-_DEPTH, _PIECE, _TURNS = 8, 16384, 2
-_TURN = _DEPTH * _PIECE
-STREAMED = _TURNS * _TURN
+#: Turns of a stream in a section, and the bytes of a section.
+_TURNS = 2
+STREAMED = _TURNS * TURN
 #: Sections after which a stream begins anew. All CTAs read far more meanwhile than L2 holds.
 _AGAIN = 32
 #: x x + c wanders without an end, with all bits of its mantissa.
@@ -110,7 +110,7 @@ def streamed(target: str, ctas: int, level: Literal["l2", "hbm"], sections: int)
     lost them.
     """
     again = min(sections, _AGAIN) if level == "hbm" else 1
-    region = STREAMED * again if level == "hbm" else _TURN
+    region = STREAMED * again if level == "hbm" else TURN
 
     @kernel(
         in_specs=(Tile(region * ctas, u8),),
@@ -122,38 +122,21 @@ def streamed(target: str, ctas: int, level: Literal["l2", "hbm"], sections: int)
         name=f"stream_{level}_{ctas}_{sections}",
     )
     def section(A: TileParam, Out: TileParam) -> None:
-        stages = smem.alloc(_PIECE, u8, align=128, stages=_DEPTH)
-        full = initialized(_DEPTH)
-        parity = reg.scalar(u32, init=0)
-        begin, place = reg.scalar(u64), reg.scalar(u64)
-        ptx.inst.mad.wide.u32(begin, ptx.special.ctaid.x(), region, A.ptr)
+        pieces = Pieces()
+        parity, place = reg.scalar(u32, init=0), reg.scalar(u64)
+        begin = place_of(A.ptr, region)
         ptx.inst.mov.u64(place, begin)
         with one_lane():
-            _begin(stages, full, place)
+            pieces.load(place)
             with _sections(Out, sections) as turn:
                 if level == "hbm":
                     ptx.inst.mad.wide.u32(place, turn % again, STREAMED, begin)
                 for number in range(_TURNS):
-                    for slot, barrier in enumerate(full):
-                        wait(barrier, parity)
-                        far = number * _TURN if level == "hbm" else 0
-                        _piece(stages[slot], barrier, place, far + slot * _PIECE)
+                    pieces.load(place, parity, offset=number * TURN if level == "hbm" else 0)
                     parity ^= 1
-            for barrier in full:
-                wait(barrier, parity)
+            pieces.finish(parity)
 
     return section
-
-
-def _begin(stages: Buffer, full: list[Buffer], place: Reg) -> None:
-    """Load a first piece into each slot."""
-    for slot, barrier in enumerate(full):
-        _piece(stages[slot], barrier, place, slot * _PIECE)
-
-
-def _piece(slot: Buffer, barrier: Buffer, place: Reg, offset: int) -> None:
-    ptx.mbarrier.arrive_expect_tx(barrier, _PIECE)
-    ptx.cp.async_.bulk.load(slot, ptx.addr(place, offset), _PIECE, barrier)
 
 
 @cache

@@ -17,15 +17,11 @@ from ....dsl import Buffer, Reg, Tile, TileParam, ptx, reg, smem
 from ....entry import Kernel, kernel
 from ..bench import Bench, Microbenchmark, Readings
 from ..kernels import cleared, initialized, one_lane, wait
+from .pieces import DEPTH, PIECE, TURN, Pieces, place_of
 
 __all__ = ["BENCHMARKS", "copied", "loaded", "stored"]
 
 _THREADS = 32
-#: Copies in flight of a multiprocessor, and bytes of each. They take more than half of its shared memory, so
-#: that it runs one CTA.
-_DEPTH, _PIECE = 8, 16384
-_TURN = _DEPTH * _PIECE
-
 #: A rate is another one than the limit if it is below this share of it.
 _CLEARLY = 0.98
 #: CTAs of a cluster that load for each other.
@@ -35,17 +31,10 @@ _CLUSTER = 4
 Pattern = Literal["stream", "again"]
 
 
-def _place(base: Reg, nbytes: int) -> Reg:
-    """Return the address of the CTA's part of an array. Records two instructions."""
-    place = reg.scalar(u64)
-    ptx.inst.mad.wide.u32(place, ptx.special.ctaid.x(), nbytes, base)
-    return place
-
-
 @cache
 def loaded(target: str, ctas: int, pattern: Pattern, turns: int) -> Kernel:
     """Build a kernel of which every CTA loads ``turns`` times as many pieces as are in flight."""
-    region = _TURN * (turns if pattern == "stream" else 1)
+    region = TURN * (turns if pattern == "stream" else 1)
 
     @kernel(
         in_specs=(Tile(region * ctas, u8),),
@@ -56,39 +45,17 @@ def loaded(target: str, ctas: int, pattern: Pattern, turns: int) -> Kernel:
         name=f"load_{pattern}_{turns}",
     )
     def section(A: TileParam) -> None:
-        stages = smem.alloc(_PIECE, u8, align=128, stages=_DEPTH)
-        full = initialized(_DEPTH)
+        pieces = Pieces()
         with one_lane():
-            place = _place(A.ptr, region)
-            _load(stages, full, place)
+            place = place_of(A.ptr, region)
+            pieces.load(place)
             with ptx.for_(1, turns) as turn:
                 if pattern == "stream":
-                    place += _TURN
-                _load(stages, full, place, turn)
-            for barrier in full:
-                wait(barrier, (turns - 1) & 1)
+                    place += TURN
+                pieces.load(place, (turn - 1) & 1)
+            pieces.finish((turns - 1) & 1)
 
     return section
-
-
-def _load(
-    stages: Buffer,
-    full: list[Buffer],
-    place: Reg,
-    turn: Reg | None = None,
-    done: Callable[[int], None] | None = None,
-) -> None:
-    """Load a piece into each slot; ``turn`` is the number of the turn, whose slots were loaded before.
-
-    ``done`` is called for each slot when its piece of the turn before is there.
-    """
-    for slot, barrier in enumerate(full):
-        if turn is not None:
-            wait(barrier, (turn - 1) & 1)
-        if done is not None:
-            done(slot)
-        ptx.mbarrier.arrive_expect_tx(barrier, _PIECE)
-        ptx.cp.async_.bulk.load(stages[slot], ptx.addr(place, slot * _PIECE), _PIECE, barrier)
 
 
 @cache
@@ -97,10 +64,10 @@ def multicast(target: str, clusters: int, turns: int) -> Kernel:
 
     Pieces are the same in all turns. A CTA loads into a slot when all four have got what was there.
     """
-    part = _PIECE // _CLUSTER
+    part = PIECE // _CLUSTER
 
     @kernel(
-        in_specs=(Tile(clusters * _TURN, u8),),
+        in_specs=(Tile(clusters * TURN, u8),),
         grid=clusters * _CLUSTER,
         cluster=_CLUSTER,
         block=_THREADS,
@@ -109,29 +76,29 @@ def multicast(target: str, clusters: int, turns: int) -> Kernel:
         name=f"multicast_stream_{turns}",
     )
     def section(A: TileParam) -> None:
-        stages = smem.alloc((_CLUSTER, part), u8, align=128, stages=_DEPTH)
-        full, empty = initialized(_DEPTH), initialized(_DEPTH, _CLUSTER)
+        stages = smem.alloc((_CLUSTER, part), u8, align=128, stages=DEPTH)
+        full, empty = initialized(DEPTH), initialized(DEPTH, _CLUSTER)
         rank = ptx.cluster.rank()
         ptx.cluster.sync(aligned=True)
         with one_lane():
             place = reg.scalar(u64)
-            ptx.inst.mad.wide.u32(place, ptx.special.clusterid.x(), _TURN, A.ptr)
+            ptx.inst.mad.wide.u32(place, ptx.special.clusterid.x(), TURN, A.ptr)
             ptx.inst.mad.wide.u32(place, rank, part, place)
 
             def load(slot: int) -> None:
-                ptx.mbarrier.arrive_expect_tx(full[slot], _PIECE)
+                ptx.mbarrier.arrive_expect_tx(full[slot], PIECE)
                 ptx.cp.async_.bulk.load(
                     stages[slot].addr + rank * part,
-                    ptx.addr(place, slot * _PIECE),
+                    ptx.addr(place, slot * PIECE),
                     part,
                     full[slot],
                     multicast=(1 << _CLUSTER) - 1,
                 )
 
-            for slot in range(_DEPTH):
+            for slot in range(DEPTH):
                 load(slot)
             with ptx.for_(1, turns) as turn:
-                for slot in range(_DEPTH):
+                for slot in range(DEPTH):
                     wait(full[slot], (turn - 1) & 1)
                     for peer in range(_CLUSTER):
                         ptx.mbarrier.arrive(ptx.cluster.map(empty[slot], peer), space="cluster")
@@ -139,8 +106,8 @@ def multicast(target: str, clusters: int, turns: int) -> Kernel:
                     if slot:
                         wait(empty[slot - 1], (turn - 1) & 1)
                         load(slot - 1)
-                wait(empty[_DEPTH - 1], (turn - 1) & 1)
-                load(_DEPTH - 1)
+                wait(empty[DEPTH - 1], (turn - 1) & 1)
+                load(DEPTH - 1)
             for barrier in full:
                 wait(barrier, (turns - 1) & 1)
         ptx.cluster.sync(aligned=True)
@@ -151,7 +118,7 @@ def multicast(target: str, clusters: int, turns: int) -> Kernel:
 @cache
 def stored(target: str, ctas: int, turns: int) -> Kernel:
     """Build a kernel of which every CTA stores ``turns`` times as many pieces as are in flight."""
-    region = _TURN * turns
+    region = TURN * turns
 
     @kernel(
         in_specs=(Tile(region * ctas, u8),),
@@ -162,29 +129,29 @@ def stored(target: str, ctas: int, turns: int) -> Kernel:
         name=f"store_stream_{turns}",
     )
     def section(A: TileParam) -> None:
-        smem.alloc(_PIECE, u8, align=128, stages=_DEPTH)
-        piece = cleared((_PIECE,), u8, _THREADS, swizzle="none")
+        smem.alloc(PIECE, u8, align=128, stages=DEPTH)
+        piece = cleared((PIECE,), u8, _THREADS, swizzle="none")
         with one_lane():
-            place = _place(A.ptr, region)
+            place = place_of(A.ptr, region)
             with ptx.for_(0, turns):
-                for slot in range(_DEPTH):
+                for slot in range(DEPTH):
                     _store(place, slot, piece)
-                    ptx.cp.async_.bulk.wait_group(_DEPTH - 1)
-                place += _TURN
+                    ptx.cp.async_.bulk.wait_group(DEPTH - 1)
+                place += TURN
             ptx.cp.async_.bulk.wait_group(0)
 
     return section
 
 
 def _store(place: Reg, slot: int, piece: Buffer) -> None:
-    ptx.cp.async_.bulk.store(ptx.addr(place, slot * _PIECE), piece, _PIECE)
+    ptx.cp.async_.bulk.store(ptx.addr(place, slot * PIECE), piece, PIECE)
     ptx.cp.async_.bulk.commit_group()
 
 
 @cache
 def copied(target: str, ctas: int, turns: int) -> Kernel:
     """Build a kernel of which every CTA loads and stores ``turns`` times as many pieces as are in flight."""
-    region = _TURN * turns
+    region = TURN * turns
 
     @kernel(
         in_specs=(Tile(region * ctas, u8), Tile(region * ctas, u8)),
@@ -195,23 +162,20 @@ def copied(target: str, ctas: int, turns: int) -> Kernel:
         name=f"copy_stream_{turns}",
     )
     def section(A: TileParam, B: TileParam) -> None:
-        stages = smem.alloc(_PIECE, u8, align=128, stages=_DEPTH)
-        full = initialized(_DEPTH)
+        pieces = Pieces()
         with one_lane():
-            source, to = _place(A.ptr, region), _place(B.ptr, region)
+            source, to = place_of(A.ptr, region), place_of(B.ptr, region)
 
             def forward(slot: int) -> None:
-                _store(to, slot, stages[slot])
+                _store(to, slot, pieces.stages[slot])
                 ptx.cp.async_.bulk.wait_group(0, read=True)
 
-            _load(stages, full, source)
+            pieces.load(source)
             with ptx.for_(1, turns) as turn:
-                source += _TURN
-                _load(stages, full, source, turn, forward)
-                to += _TURN
-            for slot, barrier in enumerate(full):
-                wait(barrier, (turns - 1) & 1)
-                forward(slot)
+                source += TURN
+                pieces.load(source, (turn - 1) & 1, done=forward)
+                to += TURN
+            pieces.finish((turns - 1) & 1, forward)
             ptx.cp.async_.bulk.wait_group(0)
 
     return section
@@ -228,10 +192,10 @@ def _rate(
     """Return the bytes that all CTAs move in a ns, between a launch with few and one with many turns."""
     ctas = int(bench.value("sm.count"))
     times = [
-        bench.ns(build(turns), *[(_TURN * ctas * (turns if pattern == "stream" else 1),)] * arrays, cold=True)
+        bench.ns(build(turns), *[(TURN * ctas * (turns if pattern == "stream" else 1),)] * arrays, cold=True)
         for turns in (few, many)
     ]
-    return _TURN * (many - few) * ctas * arrays / (times[1] - times[0])
+    return TURN * (many - few) * ctas * arrays / (times[1] - times[0])
 
 
 def _cached(bench: Bench) -> dict[str, Readings]:
@@ -243,8 +207,8 @@ def _cached(bench: Bench) -> dict[str, Readings]:
     target, ctas = bench.device.target, int(bench.value("sm.count"))
     clusters = bench.device.fitting(multicast(target, 1, 2))
     few, many = 24, 192
-    less, more = (bench.ns(multicast(target, clusters, n), (clusters * _TURN,)) for n in (few, many))
-    arrived = _TURN * (many - few) * clusters * _CLUSTER / (more - less)
+    less, more = (bench.ns(multicast(target, clusters, n), (clusters * TURN,)) for n in (few, many))
+    arrived = TURN * (many - few) * clusters * _CLUSTER / (more - less)
     read = _rate(bench, partial(loaded, target, ctas, "again"), few, many, 1, "again")
     found = {"l2.fabric_bytes_per_ns": arrived}
     return {**found, "l2.bytes_per_ns": read} if np.median(read) < _CLEARLY * np.median(arrived) else found
