@@ -36,7 +36,7 @@ Schedule = Literal["ptxas", "default"]
 class _Cost:
     cycles: float = 0.0
     issues: float = 0.0
-    pauses: float = 0.0
+    runs: float = 0.0
     pipes: dict[str, float] = field(default_factory=dict)
     dense: dict[str, float] = field(default_factory=dict)
     behind: dict[int, float] = field(default_factory=dict)
@@ -88,7 +88,7 @@ class BlockCosts:
             if cost is not None:
                 found.cycles += cost.cycles
                 found.issues += cost.issues
-                found.pauses += cost.pauses
+                found.runs += cost.runs
                 for sums, more in ((found.pipes, cost.pipes), (found.dense, cost.dense)):
                     for name, cycles in more.items():
                         sums[name] = sums.get(name, 0.0) + cycles
@@ -124,7 +124,7 @@ class BlockCosts:
             found.cycles = max(found.cycles, done)
             issued[number] = done
         found.cycles = max(found.cycles, found.issues, *found.pipes.values())
-        found.pauses, found.dense = found.issues, found.pipes
+        found.runs, found.dense = found.issues, found.pipes
         found.behind = {number: found.cycles - time for number, time in issued.items()}
         return found
 

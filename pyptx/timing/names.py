@@ -25,6 +25,8 @@ COMMON: dict[str, tuple[str, str]] = {
     "sm.setmaxnreg_clk": ("clk", "one setmaxnreg"),
     "icache.line_clk": ("clk", "line of 128 bytes of code that no cache holds, behind one that is there"),
     "icache.jump_clk": ("clk", "line of code elsewhere"),
+    "icache.line_busy_clk": ("clk", "icache.line_clk where all multiprocessors fetch at once"),
+    "icache.jump_busy_clk": ("clk", "icache.jump_clk where all multiprocessors fetch at once"),
     "gpc.sizes": ("1", "SMs of each GPC; a cluster lies in one"),
     "tensor.flops_per_clk_16bit": ("FLOP/clk/SM", "dense bf16 and f16"),
     "tensor.flops_per_clk_8bit": ("FLOP/clk/SM", "dense 8-bit floats"),
@@ -223,6 +225,10 @@ WGMMA: dict[str, tuple[str, str]] = {
     "wgmma.fma_share": ("1", "what products that run all the time take of the pipe of f32 multiply-adds"),
     "wgmma.alu_share": ("1", "the same of the pipes of integer instructions and conversions"),
     "wgmma.mufu_share": ("1", "the same of the pipe of ex2, rcp and their like"),
+    "wgmma.alone_clk": (
+        "clk",
+        "what a warp alone loses to each instruction beside products, but for multiply-adds and these",
+    ),
     "wgmma.others_clk": ("clk", "what any other instruction takes of the pipe of these, beside products"),
     "wgmma.issue_clk": ("clk", "between two wgmma that a warpgroup issues"),
 }

@@ -19,7 +19,10 @@ from functools import cache
 from ..core.records import dataclass
 from .constants import Gpu
 
-__all__ = ["OpcodeClass", "Pipes", "class_of", "is_known"]
+__all__ = ["FMA", "OpcodeClass", "Pipes", "class_of", "is_known"]
+
+#: The pipe of multiply-adds.
+FMA = "fma"
 
 #: Lanes of a warp.
 _LANES = 32

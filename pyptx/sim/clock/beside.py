@@ -1,8 +1,9 @@
 """What products of ``wgmma`` take from the code of threads: both use the registers of the multiprocessor.
 
 Owns for which share of its time a block of code runs beside products, and what pipes take then. Sums of a
-``wgmma`` lie in registers, so that while it runs every pipe of threads' code takes longer, and MUFU loses
-some time to each other instruction. Nothing of this holds on GPUs whose tensor core has its own memory.
+``wgmma`` lie in registers, so that while it runs the pipes of threads' code take longer, and MUFU loses some
+time to each other instruction. Multiply-adds that follow each other at once lose nothing. Nothing of this
+holds on GPUs whose tensor core has its own memory.
 """
 
 from __future__ import annotations
@@ -11,12 +12,12 @@ from collections.abc import Mapping
 
 from ...core.records import dataclass
 from ...timing.constants import Gpu
-from ...timing.opcodes import Pipes
+from ...timing.opcodes import FMA, Pipes
 from .servers import Duty
 
 __all__ = ["MUFU", "Beside", "Multiplying", "Warpgroup"]
 
-#: The pipe that loses time to all other instructions.
+#: The pipe that loses time to other instructions.
 MUFU = "mufu"
 #: How far back products of other warpgroups count, in cycles: about a round of those of all.
 _ROUND = 1000.0
@@ -68,12 +69,15 @@ class Beside:
     Attributes:
         taken: for each pipe, the share that products which run all the time take.
         others: cycles of MUFU that each instruction of another pipe takes.
-        mufu: cycles of MUFU for an instruction of its own.
+        mufu, fma: cycles of both pipes for an instruction of their own.
+        alone: cycles that a warp alone loses to each instruction that is neither.
     """
 
     taken: Mapping[str, float]
     others: float
     mufu: float
+    fma: float
+    alone: float
 
     @classmethod
     def of(cls, gpu: Gpu) -> Beside | None:
@@ -82,8 +86,10 @@ class Beside:
             return None
         value = gpu.value
         alu = value("wgmma.alu_share")
-        taken = {"fma": value("wgmma.fma_share"), "alu": alu, "cvt": alu, MUFU: value("wgmma.mufu_share")}
-        return cls(taken, value("wgmma.others_clk"), Pipes(gpu).occupied("MUFU")[MUFU])
+        taken = {FMA: value("wgmma.fma_share"), "alu": alu, "cvt": alu, MUFU: value("wgmma.mufu_share")}
+        pipes = Pipes(gpu)
+        occupied = pipes.occupied("MUFU")[MUFU], pipes.occupied("FFMA")[FMA]
+        return cls(taken, value("wgmma.others_clk"), *occupied, value("wgmma.alone_clk"))
 
     def stretched(
         self,
@@ -96,14 +102,20 @@ class Beside:
         """Return what a block takes beside products that run a share of the time, its ``duty``.
 
         Its cycles alone, those of its pipes, and those of MUFU that other warps lose to it, if it needs none.
-        Alone it loses only where instructions are ``dense`` in a pipe: others wait for something else anyway.
+        Alone it loses where instructions are ``dense`` in MUFU, and to each that is of no such pipe.
         """
         if duty <= 0:
             return cycles, pipes, 0.0
         left = {name: 1 - share * duty for name, share in self.taken.items()}
         found = {name: time / left.get(name, 1.0) for name, time in pipes.items()}
-        longer = max((time / left.get(name, 1.0) - time for name, time in dense.items()), default=0.0)
+        in_a_row = min(dense.get(FMA, 0.0), pipes.get(FMA, 0.0))
+        if in_a_row:
+            found[FMA] = in_a_row + (pipes[FMA] - in_a_row) / left[FMA]
+        exponentials = pipes.get(MUFU, 0.0) / self.mufu
+        longer = dense.get(MUFU, 0.0) * (1 / left[MUFU] - 1)
+        longer += max(0.0, issues - exponentials - pipes.get(FMA, 0.0) / self.fma) * self.alone * duty
+        others = max(0.0, issues - exponentials - in_a_row / self.fma) * self.others * duty
         if MUFU not in pipes:
-            return cycles + longer, found, issues * self.others * duty
-        found[MUFU] += max(0.0, issues - pipes[MUFU] / self.mufu) * self.others * duty
+            return cycles + longer, found, others
+        found[MUFU] += others
         return cycles + longer, found, 0.0

@@ -141,7 +141,9 @@ class Figures:
         self.peer_latency = value("dsmem.latency_clk")
         self.peer_word = BANKS * WORD / value("dsmem.load_bytes_per_clk")
         self.peer_way = max(0.0, value("mbarrier.peer_wake_clk") - value("mbarrier.wake_clk"))
-        self.code_line, self.code_jump = value("icache.line_clk"), value("icache.jump_clk")
+        self._code = tuple(
+            (value(f"icache.{name}_clk"), value(f"icache.{name}_busy_clk")) for name in ("line", "jump")
+        )
         self.start = value("launch.ns") * ghz
         self.finish = value("launch.event_ns") * ghz
         self.turnaround = value("cta.turnaround_ns") * ghz
@@ -172,6 +174,15 @@ class Figures:
         """Return what a load takes longer, on average, in a launch whose arrays span so many bytes."""
         missing = 1 - self.tlb_reach / spanned if spanned > self.tlb_reach else 0.0
         return missing * self.tlb_miss
+
+    def code(self, busy: int) -> tuple[float, float]:
+        """Return how long a line of code takes that no cache holds, with so many SMs busy.
+
+        Behind a line that is there, and elsewhere.
+        """
+        share = (busy - 1) / (self.sms - 1)
+        line, jump = (alone + (crowded - alone) * share for alone, crowded in self._code)
+        return line, jump
 
     def ramp_limit(self, busy: int) -> float:
         """Return the share of its rate that a tensor core reaches after idle time, with so many SMs busy."""

@@ -113,7 +113,7 @@ def _paced(gpu: Gpu, unit: str) -> Gpu:
 class _Cost:
     cycles: float
     issues: float
-    pauses: float
+    runs: float
     pipes: Mapping[str, float]
     dense: Mapping[str, float]
     behind: Mapping[int, float]
@@ -135,7 +135,7 @@ def costs_without(costs: Costs, unit: str | None) -> Costs:
             {name: cycles for name, cycles in each.items() if name != unit}
             for each in (found.pipes, found.dense)
         )
-        return _Cost(found.cycles, found.issues, found.pauses, pipes, dense, found.behind, found.lines)
+        return _Cost(found.cycles, found.issues, found.runs, pipes, dense, found.behind, found.lines)
 
     return cost
 

@@ -53,8 +53,8 @@ class BlockCost(Protocol):
         """Issue slots of the scheduler."""
 
     @property
-    def pauses(self) -> float:
-        """Behind how many of these another warp that is ready goes on."""
+    def runs(self) -> float:
+        """The sum over these of how many are issued in a row before another warp that is ready goes on."""
 
     @property
     def pipes(self) -> Mapping[str, float]:
@@ -473,7 +473,7 @@ class TimedMachine(Machine):
             cost.issues,
             cost.pipes,
             cost.dense,
-            cost.pauses,
+            cost.runs,
         )
         if begun > self._through:
             cause = Cause.CODE if fetched == begun else Cause.MEMORY

@@ -129,7 +129,7 @@ class Units:
         #: The code that has been fetched; None if the last launch has left all of it.
         self.code: InstructionCache | None = None
         if contention.l2 == "cold":
-            self.code = InstructionCache(figures.code_line, figures.code_jump)
+            self.code = InstructionCache(*figures.code(sharers))
 
     def busy(self) -> dict[str, float]:
         """Return for how many cycles each unit has worked; of equal units, the busiest one."""
@@ -163,11 +163,12 @@ class Units:
         issues: float,
         pipes: Mapping[str, float],
         dense: Mapping[str, float],
-        pauses: float,
+        runs: float,
     ) -> float:
         """Return when a ``warp`` of a ``warpgroup`` that comes ``now`` is through a block of code.
 
-        It can issue at ``time``. Behind ``pauses`` of the issues another warp that is ready goes on.
+        It can issue at ``time``. ``runs`` is the sum over its issue slots of how many of them it keeps in a
+        row before another warp that is ready goes on.
         """
         beside, disturbed = self.figures.beside, 0.0
         if beside is not None:
@@ -179,7 +180,7 @@ class Units:
                 before, took = took, max(cycles, issues, *pipes.values())
                 if took == before:
                     break
-        request = Request(cycles, issues, pipes, issues / (pauses + 1), disturbed)
+        request = Request(cycles, issues, pipes, runs / max(1.0, issues), disturbed)
         return self.schedulers[partition].take(warp, now, time, request)
 
     def multiply_from(self, time: float, duration: float) -> float:

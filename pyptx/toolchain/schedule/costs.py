@@ -31,7 +31,8 @@ class StatementCost:
         cycles: cycles of the warp alone.
         stalled: of these, the ones behind the issue of its last instruction.
         issues: machine instructions that are issued.
-        pauses: of these, behind how many another warp that is ready goes on.
+        runs: the sum over these of how many are issued in a row, with that one, before another warp that is
+            ready goes on.
         pipes: cycles of each pipe of the warp's sub-partition.
         dense: of these, the ones that follow the instruction before in the pipe at once.
         lines: the numbers of the lines of code that its instructions lie in, of all of the kernel's code.
@@ -40,7 +41,7 @@ class StatementCost:
     cycles: float = 0.0
     stalled: float = 0.0
     issues: float = 0.0
-    pauses: float = 0.0
+    runs: float = 0.0
     pipes: dict[str, float] = field(default_factory=dict)
     dense: dict[str, float] = field(default_factory=dict)
     lines: set[int] = field(default_factory=set)
@@ -79,7 +80,7 @@ def statement_costs(
                 total.cycles += cost.cycles * share.part
                 total.stalled = cost.stalled * share.part
                 total.issues += cost.issues * share.part
-                total.pauses += cost.pauses * share.part
+                total.runs += cost.issues * cost.run * share.part
                 total.lines.add(number * _APART + instruction.address // _LINE)
                 for sums, more in ((total.pipes, next(pipes_of)), (total.dense, next(dense_of))):
                     for name, time in more.items():

@@ -9,7 +9,8 @@ the head of a loop, what the loop's own end left counts, not the way into the lo
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from ...core.records import dataclass
 from ...timing.opcodes import Pipes, class_of
@@ -33,8 +34,8 @@ class IssueCost:
         spaced: of these, all but waits for barriers: what control codes, or a busy pipe, put between two
             instructions.
         issues: issue slots.
-        pauses: after how many of these the scheduler takes another warp that is ready: the instruction
-            yields, or its warp waits.
+        run: issue slots of the row of instructions that it lies in, behind which the scheduler takes another
+            warp that is ready: the last one yields, or its warp waits.
         pipes: cycles of each pipe.
         dense: of these, the ones that begin as soon as the pipe has taken the instruction before.
     """
@@ -43,7 +44,7 @@ class IssueCost:
     stalled: float
     spaced: float
     issues: float
-    pauses: float
+    run: float
     pipes: Mapping[str, float]
     dense: Mapping[str, float]
 
@@ -99,7 +100,8 @@ def _walk(
     """Return the costs of a block's instructions, and what is pending behind it."""
     barriers, busy = dict(entered.barriers), dict(entered.pipes)
     calls = dict(block.calls)
-    costs = []
+    costs: list[IssueCost] = []
+    ends: list[bool] = []
     ready = 0.0
     for position, instruction in enumerate(block.instructions):
         control, opcode = instruction.control, instruction.opcode
@@ -126,19 +128,39 @@ def _walk(
                 done = max(done, barriers.get(_STORES, 0.0))
             barriers[control.read_barrier] = max(done, barriers.get(control.read_barrier, 0.0))
         following = issued + max(1.0, control.stall, pipes.held(opcode))
-        issues, pauses = 1.0, float(control.yields or following > issued + 1 or issued > ready)
+        if issued > ready and ends:
+            ends[-1] = True
+        ends.append(control.yields or following > issued + 1)
+        issues, run = 1.0, 1.0
         if position in calls:
             called = routine(calls[position])
             following += called.cycles
-            issues, pauses = issues + called.issues, pauses + called.pauses
+            issues, run = issues + called.issues, called.run
             occupied, dense = _sum(occupied, called.pipes), _sum(dense, called.dense)
         cycles, stalled = following - ready, following - issued - 1.0
-        costs.append(IssueCost(cycles, stalled, cycles - waited, issues, pauses, occupied, dense))
+        costs.append(IssueCost(cycles, stalled, cycles - waited, issues, run, occupied, dense))
         ready = following
-    return tuple(costs), _Pending(
+    return _in_rows(costs, ends), _Pending(
         {barrier: time - ready for barrier, time in barriers.items() if time > ready},
         {pipe: time - ready for pipe, time in busy.items() if time > ready},
     )
+
+
+def _in_rows(costs: Sequence[IssueCost], ends: Sequence[bool]) -> tuple[IssueCost, ...]:
+    """Return the costs with the rows of instructions, of which some are the last."""
+    found: list[IssueCost] = []
+    row: list[IssueCost] = []
+    for cost, end in zip(costs, ends, strict=True):
+        row.append(cost)
+        if end:
+            found += _in_row(row)
+            row = []
+    return tuple(found + _in_row(row))
+
+
+def _in_row(row: Sequence[IssueCost]) -> list[IssueCost]:
+    """Return the costs of instructions that no other warp comes between."""
+    return [replace(cost, run=max(cost.run, float(len(row)))) for cost in row]
 
 
 def _routine(graph: MachineGraph, first: int, pipes: Pipes, routine: Callable[[int], IssueCost]) -> IssueCost:
@@ -156,7 +178,7 @@ def _routine(graph: MachineGraph, first: int, pipes: Pipes, routine: Callable[[i
             if target not in best or longer < best[target][0]:
                 best[target] = longer, (*path, target)
                 pending.append(target)
-    cycles = spaced = issues = pauses = 0.0
+    cycles = spaced = issues = runs = 0.0
     occupied: Mapping[str, float] = {}
     dense: Mapping[str, float] = {}
     state = _NOTHING
@@ -164,9 +186,9 @@ def _routine(graph: MachineGraph, first: int, pipes: Pipes, routine: Callable[[i
         costs, state = _walk(graph.blocks[index], state, pipes, routine)
         for cost in costs:
             cycles, spaced = cycles + cost.cycles, spaced + cost.spaced
-            issues, pauses = issues + cost.issues, pauses + cost.pauses
+            issues, runs = issues + cost.issues, runs + cost.issues * cost.run
             occupied, dense = _sum(occupied, cost.pipes), _sum(dense, cost.dense)
-    return IssueCost(cycles, 0.0, spaced, issues, pauses, occupied, dense)
+    return IssueCost(cycles, 0.0, spaced, issues, runs / max(1.0, issues), occupied, dense)
 
 
 def _sum(a: Mapping[str, float], b: Mapping[str, float]) -> Mapping[str, float]:

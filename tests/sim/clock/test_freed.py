@@ -19,7 +19,7 @@ PRODUCT = Product(rows=128, columns=64, columns_read=32, depth=32, ctas=2, a_in_
 COST = SimpleNamespace(
     cycles=9.0,
     issues=4.0,
-    pauses=0.0,
+    runs=0.0,
     pipes={"fma": 2.0, "mufu": 8.0},
     dense={"fma": 1.0, "mufu": 8.0},
     behind={0: 3.0},
