@@ -211,8 +211,8 @@ def launches() -> list[Made]:
         matmul_tma(4096, 4096, 4096),
         matmul_tma(6144, 2048, 4096),
         matmul_tma(8192, 8192, 4096, persistent=True),
-        attention(4, 32, 4096, 64, causal=False),
-        attention(4, 16, 4096, 128, causal=True),
+        attention(2, 16, 2048, 64, causal=False),
+        attention(2, 16, 2048, 128, causal=True),
     ]
 
 
