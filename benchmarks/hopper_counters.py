@@ -24,7 +24,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from _kept import keep, kept
 from _measured import COUNTED
-from _rows import OURS
+from _rows import OURS, Row
 from hopper import BY_NAME, ROWS, chosen
 
 from pyptx.tools.ncu.program import find_ncu
@@ -44,12 +44,12 @@ METRICS = {
 }
 
 
-def work(names: list[str], ours_only: bool) -> None:
+def work(rows: Sequence[Row], ours_only: bool) -> None:
     """Launch each function of the rows once unprofiled and once profiled; print what the profile holds."""
     import torch
 
-    for name in names:
-        row = BY_NAME[name]
+    for row in rows:
+        name = row.name
         functions = {OURS: row.ours()} | ({} if ours_only else dict(row.rivals(torch)))
         arguments = row.inputs(torch, 0)
         for title, function in functions.items():
@@ -101,6 +101,17 @@ def counted(text: str) -> list[dict[str, object]]:
     return found
 
 
+def profiled(program: Sequence[str], cache: str) -> list[dict[str, object]]:
+    """Run a program that calls :func:`work` under ncu, and return what it has counted."""
+    command = [str(find_ncu()), "--csv", "--page", "raw", "--print-units", "base", "--nvtx"]
+    command += ["--nvtx-include", "regex:.*\\|.*/", "--clock-control", "none", "--cache-control", cache]
+    command += ["--metrics", ",".join(METRICS.values()), *program]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
+    if '"ID"' not in done.stdout:
+        sys.exit(f"ncu ended with status {done.returncode} and measured nothing:\n{done.stdout[-2000:]}")
+    return counted(done.stdout)
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("rows", nargs="*", metavar="ROW|GROUP")
@@ -114,23 +125,10 @@ def main() -> None:
         print(page(list(kept(options.out))))
         return
     if options.work:
-        work(options.rows, options.ours)
+        work([BY_NAME[name] for name in options.rows], options.ours)
         return
-    command = [str(find_ncu()), "--csv", "--page", "raw", "--print-units", "base", "--nvtx"]
-    command += [
-        "--nvtx-include",
-        "regex:.*\\|.*/",
-        "--clock-control",
-        "none",
-        "--cache-control",
-        options.cache,
-    ]
-    command += ["--metrics", ",".join(METRICS.values()), sys.executable, __file__, "--work"]
-    command += ["--ours"] * options.ours + [row.name for row in chosen(options.rows)]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=False)
-    if '"ID"' not in done.stdout:
-        sys.exit(f"ncu ended with status {done.returncode} and measured nothing:\n{done.stdout[-2000:]}")
-    lines = counted(done.stdout)
+    program = [sys.executable, __file__, "--work", *["--ours"] * options.ours]
+    lines = profiled([*program, *(row.name for row in chosen(options.rows))], options.cache)
     for line in lines:
         print(json.dumps(line))
     if options.out:

@@ -31,6 +31,7 @@ from _unseen import UNSEEN
 from hopper_counters import launched
 from predict_h200 import added_us, closed, l2_of, shape_of
 
+from pyptx.entry.prediction import Prediction
 from pyptx.timing.closed_form import roofline
 
 KINDS = ("cycles", "burst", "sustained")
@@ -52,17 +53,24 @@ def predict(row: Row, kind: str, timeout: float) -> dict[str, Any]:
     line = {"row": row.name, "kind": kind, "text": text_of(made, False)}
     if str(found.verdict) != "clean":
         return {**line, "fault": ", ".join(sorted({finding.rule.name for finding in found.findings}))}
+    bits, shape = 8 if "fp8" in row.group else 16, shape_of(row)
+    form = None if shape is None else closed(row, shape, bits, found.mhz)
+    return {**line, **in_words(found, kind, row, bits, form)}
+
+
+def in_words(found: Prediction, kind: str, row: Row, bits: int, form: float | None = None) -> dict[str, Any]:
+    """Return a prediction as its line has it: with what a profiler or a protocol adds, beside the roofline.
+
+    ``form`` is the closed form's us.
+    """
     low, high = (end / found.microseconds for end in found.interval)
     if kind == "cycles":
         value = found.cycles + H200.value("launch.profiled_ns") * found.mhz / 1000
     else:
         value = found.microseconds + added_us(kind, 1)
-    bits, shape = 8 if "fp8" in row.group else 16, shape_of(row)
     top = roofline(H200, row.flops or 0.0, bytes_of(row), found.mhz, bits).ns / 1000
-    form = None if shape is None else closed(row, shape, bits, found.mhz)
     scale = found.mhz if kind == "cycles" else 1.0
     return {
-        **line,
         "value": round(value, 2),
         "low": round(value * low, 2),
         "high": round(value * high, 2),

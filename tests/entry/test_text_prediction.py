@@ -267,3 +267,35 @@ def test_an_error_names_the_line_of_the_caller() -> None:
     with pytest.raises(SpecError) as raised:
         predict(FOLLOW, "follow", grid=1, block=32, args=[])
     assert raised.value.location is not None and raised.value.location.file == __file__
+
+
+#: Reads a register that nothing wrote, and ends before its copy has read shared memory.
+CARELESS = """
+.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry careless(.param .u64 out) {
+    .reg .b64 %p0; .reg .b32 %v<3>; .reg .pred %q;
+    .shared .align 16 .b8 tile[16];
+    ld.param.u64 %p0, [out];
+    mov.u32 %v0, tile;
+    mov.u32 %v2, %tid.x;
+    setp.ne.u32 %q, %v2, 0;
+    @%q bra END;
+    st.shared.v4.u32 [%v0], {%v1, %v1, %v1, %v1};
+    fence.proxy.async.shared::cta;
+    cp.async.bulk.global.shared::cta.bulk_group [%p0], [%v0], 16;
+    cp.async.bulk.commit_group;
+END:
+    ret;
+}
+"""
+
+
+def test_what_a_gpu_forgives_leaves_a_prediction() -> None:
+    launch: dict[str, Any] = {"grid": 1, "block": 32}
+    report = sim.load(CARELESS).launch(**launch, args=[np.zeros(4, np.uint32)])
+    assert report.verdict == "error"
+    assert {finding.rule.name for finding in report.findings} >= {"exit-in-flight", "undefined-register"}
+    found = predict(CARELESS, **launch, args=[sim.unknown(4, "u32")], gpu="h200", clock="burst")
+    assert found.verdict == "clean" and found.microseconds > 1

@@ -83,7 +83,7 @@ class Timing:
         busy: share of the time in which each unit of the busiest multiprocessor worked.
         stalls: where each warp of a position waited, longest first.
         lives: for how many cycles each of them lived, in all clusters that ran.
-        findings: why the run ended early, if it did.
+        findings: why the run ended early, if it did. What a kernel does wrong and a GPU forgives is not here.
     """
 
     cycles: float
@@ -299,7 +299,7 @@ class LaunchTimer:
             timed.shares(timed.end),
             timed.stalls.stalls(),
             timed.stalls.lives,
-            tuple(timed.grids[0].account.findings),
+            () if timed.ended_by is None else (timed.ended_by,),
         )
 
     def timeline(self, mhz: float, events: int = DEFAULT_EVENTS, *, rested: bool = True) -> Timeline:

@@ -70,6 +70,8 @@ class Machine(MachineState):
         self.retries = Retries(self)
         #: True if the run ended because no thread could run any more.
         self.stuck = False
+        #: The finding that ended the run, if one did; others let it go on.
+        self.ended_by: Finding | None = None
         self._turns = 0
 
     def issued(self, steps: list[Step]) -> None:
@@ -96,6 +98,7 @@ class Machine(MachineState):
                 while self.turn():
                     pass
         except Fault as fault:
+            self.ended_by = fault.finding
             self.report(fault.finding)
         self.charge(self.account)
         self.origins.report_unused()
@@ -145,7 +148,8 @@ class Machine(MachineState):
         elif not progress and self.residency.live:
             self.charge(self.residency.open[0].account)
             self.stuck = True
-            self.report(deadlock(self))
+            self.ended_by = deadlock(self)
+            self.report(self.ended_by)
             return False
         return progress or bool(self.ready)
 

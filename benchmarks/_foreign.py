@@ -1,0 +1,300 @@
+"""Launches of kernels of other projects, from their PTX alone: in the simulator, predicted, on a GPU.
+
+A folder has the texts and ``launches.json``, which :func:`compile_all` writes: for each launch its grid,
+block, cluster and shared memory, its arrays, and its arguments in the order of the parameters.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from _rows import Row
+
+from pyptx import TensorMap, sim
+from pyptx.core.types import TYPES
+from pyptx.ir import Launch
+from pyptx.runtime.launch import PackedArguments, launch, pack
+from pyptx.runtime.loader import LoadedKernel, load
+from pyptx.runtime.tensor_maps import encode
+
+__all__ = ["FILE", "Foreign", "compile_all", "read", "row_of"]
+
+FILE = "launches.json"
+#: Options of a tensor map that the file of launches may have.
+_OPTIONS = ("box", "swizzle", "shape", "strides", "l2_promotion")
+
+
+@dataclass(frozen=True, eq=False)
+class Foreign:
+    """One launch of a kernel that another project wrote.
+
+    Attributes:
+        given: what the file of launches has.
+        text: the PTX.
+    """
+
+    given: Mapping[str, Any]
+    text: str
+    _packed: dict[tuple[int, ...], tuple[PackedArguments, list[Any]]] = field(default_factory=dict)
+
+    @property
+    def name(self) -> str:
+        return str(self.given["name"])
+
+    @cached_property
+    def entry(self) -> str:
+        """The entry's whole name, of which the file of launches may have only a part."""
+        found = [name for name in re.findall(r"\.entry\s+([\w$]+)", self.text) if self.given["entry"] in name]
+        assert len(found) == 1, f"{self.name}: {self.given['entry']!r} names {found}"
+        return str(found[0])
+
+    @property
+    def extents(self) -> dict[str, tuple[int, ...]]:
+        """Grid, block and cluster."""
+        return {name: tuple(self.given[name]) for name in ("grid", "block", "cluster")}
+
+    @property
+    def inputs(self) -> dict[str, Mapping[str, Any]]:
+        """The arrays that the kernel reads, by name."""
+        return {name: each for name, each in self.given["arrays"].items() if each["role"] == "in"}
+
+    @property
+    def outputs(self) -> dict[str, Mapping[str, Any]]:
+        """The arrays that the kernel writes, by name."""
+        return {name: each for name, each in self.given["arrays"].items() if each["role"] == "out"}
+
+    @property
+    def nbytes(self) -> float:
+        """Bytes of all arrays: what a launch reads and writes at least."""
+        return float(
+            sum(np.prod(each["shape"]) * TYPES[each["type"]].nbytes for each in self.given["arrays"].values())
+        )
+
+    def ptx(self) -> str:
+        """Return the text, as a kernel of ours does."""
+        return self.text
+
+    def values(self, arrays: Mapping[str, Any]) -> list[Any]:
+        """Return the arguments for arrays by name: arrays, :class:`TensorMap` s and numbers."""
+        found: list[Any] = []
+        for each in self.given["args"]:
+            if "number" in each:
+                found.append(each["number"])
+            elif "array" in each:
+                found.append(arrays[each["array"]])
+            else:
+                options = {name: each[name] for name in _OPTIONS if name in each}
+                found.append(TensorMap.tiled(arrays[each["map"]], **options))
+        return found
+
+    def contents(self, seed: int = 0) -> dict[str, np.ndarray[Any, Any]]:
+        """Return the arrays in the host's memory: inputs normally distributed, outputs zero."""
+        draw = np.random.default_rng(seed)
+        found = {}
+        for name, each in self.given["arrays"].items():
+            shape, dtype = tuple(each["shape"]), TYPES[each["type"]].dtype
+            if "data" in each:
+                found[name] = np.asarray(each["data"], dtype).reshape(shape)
+            elif each["role"] == "in":
+                found[name] = draw.standard_normal(shape, np.float32).astype(dtype)
+            else:
+                found[name] = np.zeros(shape, dtype)
+        return found
+
+    @cached_property
+    def module(self) -> sim.LoadedModule:
+        """The text in the simulator."""
+        return sim.load(self.text)
+
+    def shapes(self) -> dict[str, Any]:
+        """Return the arrays for a prediction: shapes alone, and the data that the file has."""
+        return {
+            name: np.asarray(each["data"], TYPES[each["type"]].dtype).reshape(each["shape"])
+            if "data" in each
+            else sim.unknown(each["shape"], each["type"])
+            for name, each in self.given["arrays"].items()
+        }
+
+    # --- on a GPU ---------------------------------------------------------------------------------
+
+    @cached_property
+    def loaded(self) -> LoadedKernel:
+        """The kernel on the first GPU."""
+        return load(self.text, self.entry, dynamic_smem=self.given["smem"], device_index=0)
+
+    def tensors(self, torch: Any, copy: int) -> list[Any]:
+        """Return the inputs on the GPU: the data that the file has, or normal numbers."""
+        draw = torch.Generator("cuda").manual_seed(copy)
+        found = []
+        for each in self.inputs.values():
+            if "data" in each:
+                data = torch.tensor(each["data"], dtype=_dtype(torch, each), device="cuda")
+                found.append(data.reshape(each["shape"]))
+            else:
+                found.append(
+                    torch.randn(
+                        each["shape"],
+                        generator=draw,
+                        device="cuda",
+                        dtype=_dtype(torch, each),
+                    )
+                )
+        return found
+
+    def __call__(self, *tensors: Any) -> Any:
+        """Launch on torch's current stream, and return the outputs, which are allocated."""
+        import torch
+
+        arrays = dict(zip(self.inputs, tensors, strict=True))
+        for name, each in self.outputs.items():
+            arrays[name] = torch.empty(each["shape"], dtype=_dtype(torch, each), device="cuda")
+        key = tuple(array.data_ptr() for array in arrays.values())
+        if key not in self._packed:
+            self._packed[key] = self._pack(torch, arrays)
+        packed, _ = self._packed[key]
+        launch(self.loaded, Launch(**self.extents, dynamic_smem=self.given["smem"]), packed)
+        found = [arrays[name] for name in self.outputs]
+        return found[0] if len(found) == 1 else found
+
+    def _pack(self, torch: Any, arrays: Mapping[str, Any]) -> tuple[PackedArguments, list[Any]]:
+        """Return the arguments in the driver's format, and what must live as long."""
+        found: list[Any] = []
+        alive: list[Any] = []
+        for each, value in zip(self.given["args"], self.values(arrays), strict=True):
+            if "number" in each:
+                found.append((value, TYPES[each["type"]]))
+            elif "array" in each:
+                found.append(value.data_ptr())
+            else:
+                encoded = encode(value, value.address)
+                if each.get("pointer"):
+                    alive.append(self._map_on_gpu(torch, each["map"], encoded))
+                    found.append(alive[-1].data_ptr())
+                else:
+                    found.append(encoded)
+        return pack(found), alive
+
+    @cached_property
+    def _maps(self) -> dict[tuple[str, bytes], Any]:
+        return {}
+
+    def _map_on_gpu(self, torch: Any, name: str, encoded: Any) -> Any:
+        """Return a map's bytes in the memory of the GPU; made once, since a captured launch cannot copy."""
+        image = ctypes.string_at(encoded.getPtr(), 128)
+        if (name, image) not in self._maps:
+            held = torch.frombuffer(bytearray(image), dtype=torch.uint8)
+            self._maps[name, image] = held.to("cuda")
+        return self._maps[name, image]
+
+
+def _dtype(torch: Any, array: Mapping[str, Any]) -> Any:
+    names = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "s32": "int32"}
+    return getattr(torch, names[array["type"]])
+
+
+# --- what the kernels compute ---------------------------------------------------------------------
+
+
+def _layer_norm(x: Any, w: Any, b: Any) -> list[Any]:
+    wide = x.float()
+    mean, variance = wide.mean(1), wide.var(1, correction=0)
+    rstd = (variance + 1e-5).rsqrt()
+    y = (wide - mean[:, None]) * rstd[:, None] * w.float() + b.float()
+    return [y.to(x.dtype), mean, rstd]
+
+
+def _attention(q: Any, k: Any, v: Any, *, scale: float, heads: int, causal: bool) -> list[Any]:
+    """Return the logarithm (to base 2) of each row's sum, and the output, as Triton's tutorial does."""
+    import torch
+
+    sums, outputs = [], []
+    for one, two, three in zip(*(each.reshape(heads, -1, each.shape[1]) for each in (q, k, v)), strict=True):
+        scores = (one.float() @ two.float().T) * scale
+        if causal:
+            scores += torch.full_like(scores, -1e6).triu(1)
+        sums.append(torch.logsumexp(scores, 1) * 1.4426950408889634)
+        outputs.append((torch.softmax(scores, 1) @ three.float()).to(q.dtype))
+    return [torch.stack(sums), torch.cat(outputs)]
+
+
+def _sum(x: Any, y: Any) -> Any:
+    return x + y
+
+
+#: Of the inputs, in their order, by the word that the file of launches has.
+REFERENCES: Mapping[str, Callable[..., Any]] = {
+    "sum": _sum,
+    "softmax": lambda x: x.softmax(1),
+    "layer norm": _layer_norm,
+    "product": lambda a, b: a @ b,
+    "product of transposed": lambda a, b: a @ b.T,
+    # fast.cu's C by columns; its last kernels also read a list of tiles.
+    "product by columns": lambda a, b, tiles=None: b @ a.T,
+    "attention": lambda q, k, v, **given: _attention(q, k, v, causal=False, **given),
+    "causal attention": lambda q, k, v, **given: _attention(q, k, v, causal=True, **given),
+}
+
+
+def row_of(foreign: Foreign) -> Row:
+    """Return a launch as a row that is measured as those of ``hopper.py``."""
+    given = foreign.given
+    parameters = given.get("parameters", {})
+    return Row(
+        foreign.name,
+        "foreign",
+        ours=lambda: foreign,
+        rivals=lambda torch: {},
+        inputs=foreign.tensors,
+        reference=lambda *tensors: REFERENCES[given["reference"]](*tensors, **parameters),
+        rtol=given["rtol"],
+        atol=given["atol"],
+        flops=given.get("flops"),
+        bytes=foreign.nbytes,
+    )
+
+
+# --- the folder -----------------------------------------------------------------------------------
+
+
+def read(folder: Path, key: str = "launches") -> list[Foreign]:
+    """Return the launches of a folder: ``launches``, or the small ones of ``checks``."""
+    lines = json.loads((folder / FILE).read_text(encoding="utf-8"))[key]
+    return [Foreign(line, (folder / f"{line['text']}.ptx").read_text(encoding="utf-8")) for line in lines]
+
+
+def compile_all(sources: Path, out: Path, cuda: Path | None, sizes: Mapping[int, Sequence[Any]]) -> None:
+    """Write the texts and the file of launches to a folder.
+
+    Args:
+        sources: a folder with ``fast.cu`` and ``triton/python/tutorials``.
+        cuda: the CUDA toolkit; the wheels' by default.
+        sizes: M, N, K of the launches of each kernel of fast.cu; the last is for the simulator alone.
+    """
+    import _foreign_fastcu
+    import _foreign_triton
+
+    out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[dict[str, Any]]] = {"launches": [], "checks": []}
+    for name, text in _foreign_fastcu.compiled(sources, cuda):
+        (out / f"{name}.ptx").write_text(text, encoding="utf-8")
+        number = int(name.removeprefix("fastcu_"))
+        *real, small = (_foreign_fastcu.launch(number, *size) for size in sizes[number])
+        found["launches"] += real
+        found["checks"].append(small)
+    scratch = out / "tutorials"
+    scratch.mkdir(exist_ok=True)
+    for check, line, text in _foreign_triton.compiled(sources, cuda, scratch):
+        name = re.sub(r"\W+", "_", line["name"])
+        (out / f"{name}.ptx").write_text(text, encoding="utf-8")
+        found["checks" if check else "launches"].append({**line, "text": name})
+    (out / FILE).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    for key, lines in found.items():
+        print(f"{len(lines)} {key}")
