@@ -15,21 +15,28 @@ from _rows import Row
 __all__ = ["UNSEEN"]
 
 #: Matrices of the operations on rows, and which operations and types.
-SHAPES = ((5000, 6144), (16384, 4096))
-OPERATIONS = ("rmsnorm bf16", "layernorm f32", "softmax bf16", "swiglu f32", "softmax backward bf16")
+SHAPES = ((3000, 10240), (12288, 5120))
+OPERATIONS = ("rmsnorm f32", "layernorm bf16", "softmax f32", "swiglu bf16", "swiglu backward bf16")
 
 
 def _rows() -> Iterator[Row]:
-    for M, N, K in ((5120, 5120, 5120), (3072, 8192, 6144), (2048, 12288, 1536)):
+    for M, N, K in ((4608, 4608, 4608), (7168, 5120, 3072), (1536, 10240, 5120)):
         yield gemm_row("gemm", M, N, K, None)
-    yield gemm_row("gemm-zeros", 6144, 6144, 6144, None, zeros=True)
-    yield fp8_row(6144, 6144, 6144)
-    for M, N, K in ((2048, 4096, 4096), (256, 7168, 4096)):
+    yield gemm_row("gemm-zeros", 5120, 5120, 5120, None, zeros=True)
+    yield fp8_row(7168, 4096, 8192)
+    for M, N, K in ((3072, 6144, 5120), (512, 4096, 9216)):
         yield blocks_row(Problem("normal", M, N, K))
-    for S, D, causal in ((3072, 64, False), (3072, 128, True), (6144, 128, False), (3072, 256, False)):
+    for S, D, causal in (
+        (2560, 64, False),
+        (6144, 64, True),
+        (2560, 128, False),
+        (6144, 128, True),
+        (1536, 256, True),
+        (5120, 256, False),
+    ):
         yield attention_row(S, D, causal)
-    for S, causal in ((3072, False), (5120, True)):
-        yield narrow_row(S, 128, causal)
+    for S, D, causal in ((2560, 128, True), (6144, 128, False), (3072, 256, False)):
+        yield narrow_row(S, D, causal)
     for row in rows_of(SHAPES):
         if row.name.rpartition(" ")[0] in OPERATIONS:
             yield row
