@@ -11,8 +11,8 @@
 ``--compile`` needs no GPU: a C++ compiler, Triton 3.6, and the CUDA wheels of ``rivals/build.py``. SOURCES
 has two projects: ``fast.cu`` (pranjalssh/fast.cu), and ``triton`` (triton-lang/triton at 3.6), of which only
 ``python/tutorials`` is read. NAME is a part of the names of launches. Cycles are those of one launch behind
-empty caches at the clock that the law gives a burst, with what a profiler adds. Nothing of this is
-committed but the digest of the predictions.
+empty caches at the clock that the law gives a burst, with what a profiler adds. The texts are not
+committed; ``foreign_predictions.jsonl`` has the predictions of the launches that were measured.
 """
 
 from __future__ import annotations
