@@ -41,6 +41,7 @@ class _Cost:
     dense: dict[str, float] = field(default_factory=dict)
     behind: dict[int, float] = field(default_factory=dict)
     lines: tuple[int, ...] = ()
+    serialized: bool = False
 
 
 class BlockCosts:
@@ -64,9 +65,10 @@ class BlockCosts:
         self.reason = ""
         self.registers: int | None = None
         self._statements: dict[tuple[str, int], StatementCost] = {}
+        self._serialized: frozenset[str] = frozenset()
         try:
             code, registers = _assembled(loaded, entry, gpu)
-            self._statements = _scheduled(loaded.module, code, self._pipes)
+            self._statements, self._serialized = _scheduled(loaded.module, code, self._pipes)
             self.registers = registers.get(entry)
         except (AssembleError, TargetError, ToolNotFoundError) as error:
             self.schedule, self.reason = "default", str(error).partition("\n")[0]
@@ -96,6 +98,7 @@ class BlockCosts:
                 issued[number] = found.cycles - cost.stalled
         found.behind = {number: found.cycles - time for number, time in issued.items()}
         found.lines = tuple(sorted(lines))
+        found.serialized = block.code.function.name in self._serialized
         return found
 
     def _default(self, block: CodeBlock) -> _Cost:
@@ -142,7 +145,11 @@ def _assembled(loaded: LoadedModule, entry: str, gpu: Gpu) -> tuple[StatementCod
     return found
 
 
-def _scheduled(module: Module, code: StatementCode, pipes: Pipes) -> dict[tuple[str, int], StatementCost]:
+def _scheduled(
+    module: Module, code: StatementCode, pipes: Pipes
+) -> tuple[dict[tuple[str, int], StatementCost], frozenset[str]]:
+    """Return the cost of each statement, and the functions whose products ptxas serialized."""
     from ..toolchain.schedule.costs import statement_costs
+    from ..toolchain.schedule.products import serialized_functions
 
-    return statement_costs(code, module, pipes)
+    return statement_costs(code, module, pipes), serialized_functions(code, module)

@@ -17,7 +17,7 @@ from examples.hopper import attention, gemm_highperf_hopper, rmsnorm, vector_add
 from examples.hopper import gemm as hopper_gemm
 from examples.hopper.ladder import step3_wgmma
 from examples.hopper.tma_copy import tma_copy
-from pyptx import SpecError, Tile, b64, f32, kernel, ptx, reg, smem, u32
+from pyptx import SpecError, Tile, b64, f32, kernel, ptx, reg, smem, u16, u32
 from pyptx.entry.prediction import UNITS
 from pyptx.sim.api import timing
 from pyptx.sim.clock.freed import PIPES
@@ -124,6 +124,20 @@ def test_the_rest_of_a_periodic_launch_follows_from_its_beginning(monkeypatch: p
     assert short.cycles == pytest.approx(whole.cycles, rel=0.02)
     assert short.timing.flops == pytest.approx(2 * 4096 * 4096 * 512, rel=0.05)
     assert whole.timing.flops == 2 * 4096 * 4096 * 512
+
+
+def test_stores_that_fill_sectors_part_by_part_store_each_byte_once() -> None:
+    """Each warp stores 16 bytes of four sectors, and then the other 16."""
+
+    @kernel(out_specs=(Tile(64, u16),), grid=1, block=32, arch="sm_90a")
+    def halves(Out):
+        lane, at = ptx.special.laneid(), reg.scalar(u32)
+        ptx.inst.mad.lo.u32(at, lane >> 3, 16, lane & 7)
+        for half in range(2):
+            ptx.inst.st.global_.u16(Out.at(at + 8 * half), 1)
+
+    found = halves.predict(gpu="h200", clock=1700.0)
+    assert found.timing.stored == 64 * 2
 
 
 @pytest.mark.slow

@@ -124,7 +124,8 @@ class ThreadAccesses:
                     arrives = max(arrives, looked_up + units.figures.load_l1_latency)
                     continue
                 done = units.access_global(looked_up, nbytes, loads=reads, fresh=fresh)
-                self._moved(s.warp.cta.key, _copy_of(access, nbytes))
+                # Stores fill sectors part by part, and memory takes them whole.
+                self._moved(s.warp.cta.key, _copy_of(access, nbytes if reads else _bytes(access)))
             if access.kind is not AccessKind.WRITE:
                 arrives = max(arrives, done)
         if arrives:
@@ -217,6 +218,11 @@ def _touched(access: Access, size: int) -> NDArray[np.int64]:
     first = (base + footprint.starts) // size
     last = (base + footprint.starts + footprint.size - 1) // size
     return np.union1d(first, last)
+
+
+def _bytes(access: Access) -> int:
+    """Return how many bytes an access moves. Its pieces are equal or apart."""
+    return len(np.unique(access.footprint.starts)) * access.footprint.size
 
 
 def _filled(access: Access) -> int:

@@ -118,6 +118,7 @@ class _Cost:
     dense: Mapping[str, float]
     behind: Mapping[int, float]
     lines: Sequence[int]
+    serialized: bool = False
 
 
 def costs_without(costs: Costs, unit: str | None) -> Costs:
@@ -135,7 +136,8 @@ def costs_without(costs: Costs, unit: str | None) -> Costs:
             {name: cycles for name, cycles in each.items() if name != unit}
             for each in (found.pipes, found.dense)
         )
-        return _Cost(found.cycles, found.issues, found.runs, pipes, dense, found.behind, found.lines)
+        issued = found.cycles, found.issues, found.runs
+        return _Cost(*issued, pipes, dense, found.behind, found.lines, found.serialized)
 
     return cost
 

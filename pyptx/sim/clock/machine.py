@@ -72,6 +72,10 @@ class BlockCost(Protocol):
     def lines(self) -> Sequence[int]:
         """The numbers of the lines of machine code that the block lies in, in their order."""
 
+    @property
+    def serialized(self) -> bool:
+        """Whether each product of ``wgmma`` in it waits for the one before, and its warp for each."""
+
 
 #: The cost of a block of code.
 Costs = Callable[[CodeBlock], BlockCost]
@@ -210,6 +214,7 @@ class TimedMachine(Machine):
         self._newest = self.now
         #: For each statement of the running block, how long before its end it is issued.
         self._behind: Mapping[int, float] = {}
+        self._serialized = False
         #: Extra time after which a split that is woken goes on.
         self._latency = 0.0
         #: True if the last event may have ended a wait that must be polled.
@@ -483,7 +488,7 @@ class TimedMachine(Machine):
         if self.block_began > begun:
             self._hold(s, block, Cause.ISSUE, begun, self.block_began)
         self._through = issued
-        self._behind = cost.behind
+        self._behind, self._serialized = cost.behind, cost.serialized
         following = super().run_block(s, block)
         if _fences_products(block):
             self._products.fence(s.warp, self.block_began)
@@ -633,7 +638,7 @@ class TimedMachine(Machine):
             units = self.units(self._place(step.operation.cta_key)[0])
             self._due[step] = time  # until its turn is known
             behind = self._through - time if self._running is not None else 0.0
-            self._products.issue(step, time, behind, work, units)
+            self._products.issue(step, time, behind, work, units, serialized=self._serialized)
         else:
             self.happens_at(step, self._duration(step, time))
 

@@ -3,7 +3,8 @@
 Owns the products in flight. Those of ``tcgen05`` run in the order in which they come. A warp issues its first
 ``wgmma`` behind a ``wgmma.fence`` when all warps of its warpgroup have come to the fence. Products of
 ``wgmma`` have few places for all warpgroups of a multiprocessor: where there is none, the first warp of the
-warpgroup waits at the product, the others go on, and warpgroups that wait take turns.
+warpgroup waits at the product, the others go on, and warpgroups that wait take turns. Where ptxas has
+serialized products, each waits for the result of the one before, and the warps for that of the last.
 """
 
 from __future__ import annotations
@@ -59,6 +60,7 @@ class _Issued:
         quarters: the part of each warp, and when the warp issued it.
         queued: whether products of the warpgroup are in flight before it.
         whole: whether all warps have issued it.
+        serialized: whether it waits for the product before, and the next one for it.
         ready: from when on the tensor core may work on it.
     """
 
@@ -67,6 +69,7 @@ class _Issued:
     quarters: list[tuple[Step, float]]
     queued: bool = False
     whole: bool = False
+    serialized: bool = False
     ready: float = 0.0
 
 
@@ -76,6 +79,7 @@ class _First:
 
     Attributes:
         step, product, units: its quarter, what it is, and where.
+        serialized: whether it waits for the product before.
         time: when the warp could issue it.
         behind: for how long its code goes on behind the issue.
     """
@@ -85,6 +89,7 @@ class _First:
     behind: float
     product: Product
     units: Units
+    serialized: bool
 
 
 @dataclass(eq=False, slots=True)
@@ -162,18 +167,28 @@ class Products:
                 self._go_on(first, fence)
             fence.waiting.clear()
 
-    def issue(self, step: Step, time: float, behind: float, product: Product, units: Units) -> None:
+    def issue(
+        self,
+        step: Step,
+        time: float,
+        behind: float,
+        product: Product,
+        units: Units,
+        *,
+        serialized: bool = False,
+    ) -> None:
         """Take a warp's quarter of a product of ``wgmma``, issued at ``time``.
 
         The four parts of the tensor core read B together: they begin when the last warp comes with its rows.
-        The code that runs goes on ``behind`` the issue for so long.
+        The code that runs goes on ``behind`` the issue for so long. A product that is ``serialized`` waits
+        for the result of the one before.
         """
         warp = step.operation.cta_key, step.operation.issuer.warp
         fence = self._fenced.pop(warp, None)
         if fence is None:
-            self._issue(step, time, product, units)
+            self._issue(step, time, product, units, serialized)
             return
-        first = _First(step, time, behind, product, units)
+        first = _First(step, time, behind, product, units, serialized)
         if len(fence.times) == WARPGROUP:
             self._go_on(first, fence)
         else:
@@ -189,23 +204,23 @@ class Products:
         early = self._early.pop(warp, None)
         if early is not None:
             self._agenda.call_at(self._agenda.now, partial(self._agenda.goes_on, *early, Cause.WARPS))
-        self._issue(first.step, time, first.product, first.units)
+        self._issue(first.step, time, first.product, first.units, first.serialized)
 
-    def _issue(self, step: Step, time: float, product: Product, units: Units) -> None:
+    def _issue(self, step: Step, time: float, product: Product, units: Units, serialized: bool) -> None:
         key, warp = step.operation.cta_key, step.operation.issuer.warp
         number = self._issued[key, warp] = self._issued.get((key, warp), 0) + 1
         group = key, warp // WARPGROUP
-        part = self._parts.setdefault((group, number), _Issued(group, product, []))
+        part = self._parts.setdefault((group, number), _Issued(group, product, [], serialized=serialized))
         part.quarters.append((step, time))
         line = self._lines.get(units)
         if line is None:
             line = self._lines[units] = _Line(self._figures, units, self._agenda, self._results)
-        if warp % WARPGROUP == 0:
+        if warp % WARPGROUP == 0 and not serialized:
             self._agenda.call_at(time, partial(line.offer, part))
         if len(part.quarters) == WARPGROUP:
             del self._parts[group, number]
             last = max(issued for _, issued in part.quarters)
-            self._agenda.call_at(last, partial(line.complete, part))
+            self._agenda.call_at(last, partial(line.append if serialized else line.complete, part))
 
     def hold(self, s: Split, units: Units) -> bool:
         """Hold a warp at the product that it has executed; True if it waits there.
@@ -240,13 +255,42 @@ class _Line:
         #: wait, since when.
         self._waiting: dict[Warpgroup, deque[_Issued]] = {}
         self._held: dict[Warpgroup, list[tuple[Split, float]]] = {}
+        #: The serialized products of each warpgroup, the one that runs first.
+        self._chains: dict[Warpgroup, deque[_Issued]] = {}
 
     def hold(self, s: Split, group: Warpgroup) -> bool:
-        """Hold the first warp of a warpgroup until its last product has a place; True if it has none."""
-        if s.warp.index % WARPGROUP or group not in self._waiting:
+        """Hold a warp at a product; True if it waits there.
+
+        The first warp of a warpgroup waits until its last product has a place, and all warps for the result
+        of serialized products.
+        """
+        if group not in self._chains and (s.warp.index % WARPGROUP or group not in self._waiting):
             return False
         self._held.setdefault(group, []).append((s, self._agenda.now))
         return True
+
+    def append(self, whole: _Issued) -> None:
+        """Take a serialized product that all warps of its warpgroup have issued."""
+        chain = self._chains.setdefault(whole.group, deque())
+        chain.append(whole)
+        if len(chain) == 1:
+            self._start(whole)
+
+    def _start(self, whole: _Issued) -> None:
+        self.offer(whole)
+        self.complete(whole)
+
+    def _pass(self, group: Warpgroup) -> None:
+        """Begin the next serialized product of a warpgroup; let its warps go on behind the last one."""
+        chain = self._chains[group]
+        chain.popleft()
+        if chain:
+            fenced = self._agenda.now + self._figures.behind_fence
+            self._agenda.call_at(fenced, partial(self._start, chain[0]))
+            return
+        del self._chains[group]
+        for s, since in self._held.pop(group, ()):
+            self._agenda.goes_on(s, since, Cause.MMA)
 
     def offer(self, whole: _Issued) -> None:
         """Take a product that the first warp of its warpgroup issues now."""
@@ -297,6 +341,8 @@ class _Line:
             quarter.operation.observed = Passage(issued, read, "tensor")
             self._agenda.happens_at(quarter, read)
         self._agenda.call_at(read, self._end)
+        if whole.serialized:
+            self._agenda.call_at(read + rest, partial(self._pass, whole.group))
 
     def _end(self) -> None:
         """Give the place of the product that ends to a warpgroup that waits, and begin the next one."""
@@ -307,7 +353,7 @@ class _Line:
             self._place(line.popleft())
             if line:
                 self._waiting[group] = line
-            else:
+            elif group not in self._chains:
                 for s, since in self._held.pop(group, ()):
                     self._agenda.goes_on(s, since, Cause.MMA)
         self._begin()

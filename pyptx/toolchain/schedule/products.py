@@ -1,4 +1,4 @@
-"""Which ``wgmma.mma_async`` each product in the machine code is.
+"""Which ``wgmma.mma_async`` each product in the machine code is, and in which functions they are serialized.
 
 Owns a correction: ptxas gives all products of a batch the location of an instruction in front of them, often
 the ``wgmma.fence``. A product is one machine instruction, and a ``NOP`` that prolongs its stall; ptxas keeps
@@ -8,6 +8,7 @@ the order of a batch, and the location of its fence.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from dataclasses import replace
 
 from ...core.source import SourceLocation
@@ -16,7 +17,7 @@ from ..nvdisasm import MachineInstruction
 from .graph import base_of
 from .statements import Statement, StatementCode, statement_of
 
-__all__ = ["locate_products"]
+__all__ = ["locate_products", "serialized_functions"]
 
 _FENCE = "WARPGROUP.ARRIVE"
 _PRODUCTS = frozenset({"HGMMA", "IGMMA", "QGMMA", "BGMMA"})
@@ -33,6 +34,32 @@ def locate_products(code: StatementCode, module: Module) -> StatementCode:
     if not any(batches.values()):
         return code
     return {name: _located(instructions, batches) for name, instructions in code.items()}
+
+
+def serialized_functions(code: StatementCode, module: Module) -> frozenset[str]:
+    """Return the functions whose products ptxas lets run one by one, with a wait behind each.
+
+    It does so, and says so, where it cannot keep the sums of products that are in flight apart from other
+    instructions. In their machine code each product of a batch has a fence of its own.
+    """
+    return frozenset(
+        function.name
+        for function in module.functions
+        if any(len(products) > 1 for products in _batches(function).values())
+        and _fenced_one_by_one(code.get(function.name, ()))
+    )
+
+
+def _fenced_one_by_one(instructions: Iterable[MachineInstruction]) -> bool:
+    fenced, products = False, 0
+    for instruction in instructions:
+        if instruction.opcode == _FENCE:
+            fenced = True
+        elif base_of(instruction.opcode) in _PRODUCTS:
+            if not fenced:
+                return False
+            fenced, products = False, products + 1
+    return products > 1
 
 
 def _batches(function: Function) -> dict[int, list[int]]:

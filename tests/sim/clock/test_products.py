@@ -74,18 +74,26 @@ class Bench:
         self.products.fence(Split(warp).warp, time)
 
     def issue_quarter(
-        self, warp: int, time: float, *, behind: float = 0.0, in_registers: bool = False
+        self,
+        warp: int,
+        time: float,
+        *,
+        behind: float = 0.0,
+        in_registers: bool = False,
+        serialized: bool = False,
     ) -> None:
         """Let a warp issue its part of a product of N = 128, in code that goes on ``behind`` it."""
         product = Product(WARP_ROWS, COLUMNS, COLUMNS, 32, 1, not in_registers, 16)
         operation: Any = SimpleNamespace(cta_key=CTA, issuer=SimpleNamespace(warp=warp))
         step: Any = SimpleNamespace(operation=_hashable(operation))
-        self.products.issue(step, time, behind, product, self.units)
+        self.products.issue(step, time, behind, product, self.units, serialized=serialized)
 
-    def issue(self, warpgroup: int, time: float, *, in_registers: bool = False) -> None:
+    def issue(
+        self, warpgroup: int, time: float, *, in_registers: bool = False, serialized: bool = False
+    ) -> None:
         """Let the four warps of a warpgroup issue one product."""
         for warp in range(WARPGROUP * warpgroup, WARPGROUP * (warpgroup + 1)):
-            self.issue_quarter(warp, time, in_registers=in_registers)
+            self.issue_quarter(warp, time, in_registers=in_registers, serialized=serialized)
 
     def hold(self, warp: int, time: float) -> None:
         """Let a warp go on at ``time`` behind its products, if it may."""
@@ -216,3 +224,24 @@ def test_a_from_registers_takes_no_time_and_begins_earlier() -> None:
     bench.events.run()
     expected = [T + start + number * INTERVAL for number in (1, 2, 3)]
     assert [due for _, due in bench.events.read] == pytest.approx(expected)
+
+
+def test_serialized_products_wait_for_each_other_and_their_warps_for_the_last() -> None:
+    bench, products = Bench(), 3
+    for _ in range(products):
+        bench.issue(0, T, serialized=True)
+    bench.hold(1, T + 10)
+    bench.events.run()
+    rest = bench.figures.product(Product(WARP_ROWS, COLUMNS, COLUMNS, 32, 1, True, 16))[1]
+    each = START + INTERVAL + rest
+    ends = [T + number * (each + bench.figures.behind_fence) + START + INTERVAL for number in range(products)]
+    assert bench.events.read == [(0, pytest.approx(end)) for end in ends]
+    assert bench.events.resumed == [(1, T + 10, pytest.approx(ends[-1] + rest))]
+
+
+def test_serialized_products_of_two_warpgroups_share_the_tensor_core() -> None:
+    bench = Bench()
+    for group in (0, 0, 1, 1):
+        bench.issue(group, T, serialized=True)
+    bench.events.run()
+    assert [group for group, _ in bench.events.read] == [0, 1, 0, 1]
