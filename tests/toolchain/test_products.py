@@ -72,4 +72,4 @@ def test_products_between_which_sums_change_are_serialized(changed: bool) -> Non
     waits, products = (
         sum(each.opcode.startswith(name) for each in code["sums"]) for name in ("WARPGROUP.DEPBAR", "HGMMA")
     )
-    assert (waits > products) == changed  # behind each product, and where the text has it
+    assert (waits >= products) == changed  # behind each product, and where the text has it
