@@ -83,7 +83,7 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 
 
 @pytest.mark.sample(1, by="name")
-@pytest.mark.parametrize("schedule", ["ptxas", "default"])
+@pytest.mark.parametrize("schedule", ["ptxas", pytest.param("default", marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_and_its_text_take_as_long(
     name: str, schedule: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
@@ -112,6 +112,7 @@ def waits(found: Prediction) -> dict[str, float]:
     return sums
 
 
+@pytest.mark.full
 def test_a_text_of_another_compiler(nvdisasm: object) -> None:
     """Lines are those of the text, and every further question has an answer."""
     count = 1 << 20
@@ -149,6 +150,7 @@ OTHERS: dict[str, Callable[[], Run]] = {
 
 
 @pytest.mark.sample(2)
+@pytest.mark.full
 @pytest.mark.parametrize("name", OTHERS)
 def test_texts_of_other_compilers(name: str, nvdisasm: object) -> None:
     run = OTHERS[name]()

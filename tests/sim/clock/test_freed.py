@@ -24,6 +24,7 @@ COST = SimpleNamespace(
     dense={"fma": 1.0, "mufu": 8.0},
     behind={0: 3.0},
     lines=(0, 1),
+    serialized=False,
 )
 
 

@@ -96,7 +96,9 @@ def test_a_wait_for_bytes_names_the_buffer_and_the_unit() -> None:
     # The load's own latency is from its issue to the end of the wait.
     lines = NBYTES // 4 // 128  # of a box
     latency = H200.value("tma.latency_hbm_ns") + math.log2(lines) * H200.value("hbm.spread_ns")
-    assert wait.within[LATENCY] == pytest.approx(latency * 1.7, rel=0.01)
+    # The first box also waits for the map, which is asked for before the wait begins.
+    map_ns = H200.value("tma.prefetch_map_ns")
+    assert latency * 1.7 <= wait.within[LATENCY] <= (latency + map_ns) * 1.7
 
 
 def test_a_wait_at_a_barrier_of_the_cta_names_it() -> None:
