@@ -29,7 +29,7 @@ _FACTOR, _MORE = 1664525, 1013904223
 #: of a page comes twice.
 _FURTHER = 37 * 128
 #: A longer load is one with misses from this factor on.
-_LONGER = 1.03
+_LONGER = 1.01
 #: Values of the reach that are tried.
 _TRIED = 1000
 
