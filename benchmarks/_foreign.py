@@ -102,7 +102,7 @@ class Foreign:
         for name, each in self.given["arrays"].items():
             shape, dtype = tuple(each["shape"]), TYPES[each["type"]].dtype
             if "data" in each:
-                found[name] = np.asarray(each["data"], dtype).reshape(shape)
+                found[name] = _data(each)
             elif each["role"] == "in":
                 found[name] = draw.standard_normal(shape, np.float32).astype(dtype)
             else:
@@ -117,9 +117,7 @@ class Foreign:
     def shapes(self) -> dict[str, Any]:
         """Return the arrays for a prediction: shapes alone, and the data that the file has."""
         return {
-            name: np.asarray(each["data"], TYPES[each["type"]].dtype).reshape(each["shape"])
-            if "data" in each
-            else sim.unknown(each["shape"], each["type"])
+            name: _data(each) if "data" in each else sim.unknown(each["shape"], each["type"])
             for name, each in self.given["arrays"].items()
         }
 
@@ -193,6 +191,11 @@ class Foreign:
             held = torch.frombuffer(bytearray(image), dtype=torch.uint8)
             self._maps[name, image] = held.to("cuda")
         return self._maps[name, image]
+
+
+def _data(array: Mapping[str, Any]) -> np.ndarray[Any, Any]:
+    """Return an array whose elements the file has."""
+    return np.asarray(array["data"], TYPES[array["type"]].dtype).reshape(array["shape"])
 
 
 def _dtype(torch: Any, array: Mapping[str, Any]) -> Any:

@@ -222,7 +222,10 @@ WGMMA: dict[str, tuple[str, str]] = {
         "clk",
         "by so much the result of a product behind others comes earlier than that of one",
     ),
-    "wgmma.fma_share": ("1", "what products that run all the time take of the pipe of f32 multiply-adds"),
+    "wgmma.fma_share": (
+        "1",
+        "what products that run all the time take of the pipe of f32 multiply-adds that are not in a row",
+    ),
     "wgmma.alu_share": ("1", "the same of the pipes of integer instructions and conversions"),
     "wgmma.mufu_share": ("1", "the same of the pipe of ex2, rcp and their like"),
     "wgmma.alone_clk": (

@@ -289,6 +289,10 @@ class _Line:
             self._agenda.call_at(fenced, partial(self._start, chain[0]))
             return
         del self._chains[group]
+        self._release(group)
+
+    def _release(self, group: Warpgroup) -> None:
+        """Let the warps of a warpgroup go on that are held."""
         for s, since in self._held.pop(group, ()):
             self._agenda.goes_on(s, since, Cause.MMA)
 
@@ -354,6 +358,5 @@ class _Line:
             if line:
                 self._waiting[group] = line
             elif group not in self._chains:
-                for s, since in self._held.pop(group, ()):
-                    self._agenda.goes_on(s, since, Cause.MMA)
+                self._release(group)
         self._begin()

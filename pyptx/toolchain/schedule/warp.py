@@ -147,20 +147,13 @@ def _walk(
 
 
 def _in_rows(costs: Sequence[IssueCost], ends: Sequence[bool]) -> tuple[IssueCost, ...]:
-    """Return the costs with the rows of instructions, of which some are the last."""
+    """Return the costs with the lengths of the rows, which the instructions that are flagged end."""
     found: list[IssueCost] = []
-    row: list[IssueCost] = []
-    for cost, end in zip(costs, ends, strict=True):
-        row.append(cost)
-        if end:
-            found += _in_row(row)
-            row = []
-    return tuple(found + _in_row(row))
-
-
-def _in_row(row: Sequence[IssueCost]) -> list[IssueCost]:
-    """Return the costs of instructions that no other warp comes between."""
-    return [replace(cost, run=max(cost.run, float(len(row)))) for cost in row]
+    for number, end in enumerate(ends, 1):
+        if end or number == len(ends):
+            length = float(number - len(found))
+            found += [replace(cost, run=max(cost.run, length)) for cost in costs[len(found) : number]]
+    return tuple(found)
 
 
 def _routine(graph: MachineGraph, first: int, pipes: Pipes, routine: Callable[[int], IssueCost]) -> IssueCost:

@@ -11,16 +11,12 @@ import pytest
 from pyptx import Tile, b32, bf16, f32, kernel, ptx, reg, u32, u64
 from pyptx.entry import Kernel
 from pyptx.tools.calibrate.kernels import cleared
+from tests.sim.clock.tiles import rows
 
 ROUNDS = 8
 #: Cycles of the two instructions by which ptxas sets A of a product in registers to zero again. On the chip all
 #: stand in front of the fence; here each stands at its product, beside products that run.
 ZEROS = 4
-
-
-def rows(least: int, groups: int) -> tuple[int, int]:
-    """Return the shape of a tile with at least so many rows, which so many warpgroups clear evenly."""
-    return -(-least // (16 * groups)) * 16 * groups, 64
 
 
 def batches(parts: list[tuple[int, bool, int]], groups: int, think: int) -> Kernel:

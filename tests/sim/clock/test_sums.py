@@ -12,13 +12,9 @@ from pyptx import Tile, bf16, f32, kernel, ptx, reg, u32, u64
 from pyptx.dsl import Reg
 from pyptx.entry import Kernel
 from pyptx.tools.calibrate.kernels import cleared
+from tests.sim.clock.tiles import rows
 
 ROUNDS, INSTRUCTIONS, COLUMNS = 12, 256, 128
-
-
-def rows(groups: int) -> tuple[int, int]:
-    """Return the shape of a tile of at least 128 rows that so many warpgroups clear evenly."""
-    return -(-COLUMNS // (16 * groups)) * 16 * groups, 64
 
 
 def compute(form: str, sums: list[Reg], parts: list[Reg], factor: Reg) -> None:
@@ -43,7 +39,7 @@ def steady(form: str, multiplying: int, computing: int) -> Kernel:
 
     @kernel(out_specs=(Tile(ROUNDS, 4 * computing, u32),), block=threads, arch="sm_90a", extern_smem=True)
     def section(Out):
-        tile_a, tile_b = (cleared(rows(groups), bf16, threads) for _ in range(2))
+        tile_a, tile_b = (cleared(rows(COLUMNS, groups), bf16, threads) for _ in range(2))
         group, warp = ptx.special.tid.x() >> 7, ptx.special.tid.x() >> 5
         a, b = ptx.wgmma.descriptor(tile_a), ptx.wgmma.descriptor(tile_b)
         acc = ptx.wgmma.accumulator(n=COLUMNS)
