@@ -24,6 +24,7 @@ from ...timing.constants import Gpu
 from ..clock.counters import WORDS
 from ..clock.figures import Figures
 from ..clock.freed import costs_without, figures_without
+from ..clock.lengths import Share, busiest, differ, lengths_of, samples
 from ..clock.machine import Costs, TimedMachine
 from ..clock.placement import Placement, confine, place
 from ..clock.sharing import sweeps_of
@@ -63,6 +64,8 @@ _FEW, _FEW_EXACT = 16, 2
 _SPAN, _SPAN_EXACT = 0.6, 0.4
 #: Share of a tile that edges of the outputs may lack.
 _PARTIAL = 0.02
+#: Clusters of which none has ended in so many cycles count as equally long.
+_LASTS = 20_000.0
 #: Least mean work, over that of the busiest position, that stored bytes can show.
 _HALF = 0.5
 
@@ -182,6 +185,32 @@ class LaunchTimer:
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
         # Which arrays the launch stores is not known yet.
         self._expected = self._traffic(((load, 1.0) for load in first.loads), self._sizes)
+        self._placement = replace(self._placement, share=self._share(figures))
+
+    def _share(self, figures: Figures) -> Share | None:
+        """Return what the position runs that ends last; None if all clusters are equally long.
+
+        Clusters that take numbers from a counter, or the places of others, make their work even themselves.
+        """
+        placement = self._placement
+        machine = self._machine(figures, self._contention(rested=True), None, _all_last)
+        self._fill(machine)
+        grid = machine.grids[0]
+        extents = [many // size for many, size in zip(grid.launch.grid, grid.launch.cluster, strict=True)]
+        places = samples(extents)
+        if self._spaces or grid.gives_away or not 1 < len(places) <= placement.positions:
+            return None
+        numbers = [int(np.ravel_multi_index(place, extents, order="F")) for place in places]
+        self._run_clusters(machine, numbers, placement.positions)
+        # The first CTA of each cluster, by its number in the grid.
+        corners = [np.multiply(place, grid.launch.cluster) for place in places]
+        ctas = [(0, int(np.ravel_multi_index(corner, grid.launch.grid, order="F"))) for corner in corners]
+        lived = machine.stalls.lengths
+        ended = [lived[cta] for cta in ctas if cta in lived and cta not in machine.residency.live]
+        if machine.ended_by is not None or len(ended) < len(places) or not differ(ended):
+            return None
+        lengths = lengths_of(extents, dict(zip(places, ended, strict=True)))
+        return None if lengths is None else busiest(lengths, placement.positions, placement.together)
 
     def _fill(self, machine: TimedMachine) -> Mapped:
         """Give ``machine`` the launch and its arrays."""
@@ -286,14 +315,13 @@ class LaunchTimer:
             if wrong <= _SETTLED or (max(reads, busy["HBM"]) < _IDLE and not filled):
                 break
         cycles = (rest.end or timed.end) + timed.backlog
-        scale = placement.clusters / len(placement.own)
         return Timing(
             cycles,
             mhz,
             placement,
             traffic,
-            rest.stored(timed) * scale,
-            timed.flops * rest.flops * scale,
+            rest.stored(timed) * placement.clusters / len(placement.own),
+            timed.flops * rest.flops * placement.times,
             timed.operand_bytes / placement.size / timed.end,
             rest.evenness(timed),
             timed.shares(timed.end),
@@ -398,6 +426,9 @@ class _Rest:
     def follows(self, machine: TimedMachine) -> bool:
         """True if the rest of the launch follows from what ``machine`` has done."""
         times = machine.store_times
+        # Of clusters that are not equally long, the last ones do not show what the next ones take.
+        if self._placement.share is not None:
+            return False
         # What is left of the outputs says how much work is left, unless contents decide what is done, or sums
         # are stored part by part. Until L2 is full, stores pass faster than afterwards.
         if machine.steered or machine.adds or not times or not self._given.isdisjoint(self._stored(machine)):
@@ -455,7 +486,9 @@ class _Rest:
         bytes that they store, if every byte of the outputs is stored once: if the mean comes out below a
         half, several clusters store the same bytes.
         """
-        waves = self._placement.waves
+        waves, share = self._placement.waves, self._placement.share
+        if share is not None:
+            return share.evenness
         if waves > 1:
             return waves / math.ceil(waves)
         own = self.stored(machine) * self._placement.positions
@@ -479,6 +512,12 @@ class _Rest:
     def _stored(self, machine: TimedMachine) -> set[int]:
         """Return the arrays into which the position stores, by their addresses."""
         return {self._bases[bisect_right(self._bases, place) - 1] for place in machine.store_places}
+
+
+def _all_last(machine: TimedMachine) -> bool:
+    """True if no CTA has ended until clusters count as equally long."""
+    lasted = machine.now - machine.figures.start
+    return lasted > _LASTS and len(machine.residency.live) == len(machine.stalls.lengths)
 
 
 def _check_target(target: Target, gpu: Gpu) -> None:

@@ -3,7 +3,8 @@
 A chip has as many positions as clusters of the launch's size fit side by side, one CTA on each
 multiprocessor; several clusters may be resident at one position. Clusters start in the order of their
 numbers, each at the next position, and when one has ended the next one that has not started takes its place.
-So position 0 runs the clusters 0, P, 2P and so on with P positions, as many as any other.
+So position 0 runs the clusters 0, P, 2P and so on with P positions, as many as any other. Where clusters
+are not equally long (:mod:`.lengths`), the position that ends last stands for all.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Sequence
 from ...core.records import dataclass
 from ..threads.grid import Grid
 from ..threads.machine_state import MachineState
+from .lengths import Share
 
 __all__ = ["Placement", "confine", "place"]
 
@@ -26,12 +28,14 @@ class Placement:
         positions: clusters that run side by side.
         together: clusters that are resident at one position at the same time.
         size: CTAs of a cluster.
+        share: what the position runs that ends last, where clusters are not equally long.
     """
 
     clusters: int
     positions: int
     together: int
     size: int
+    share: Share | None = None
 
     @property
     def waves(self) -> float:
@@ -39,9 +43,16 @@ class Placement:
         return self.clusters / (self.positions * self.together)
 
     @property
-    def own(self) -> range:
-        """The clusters that position 0 runs."""
-        return range(0, self.clusters, self.positions)
+    def own(self) -> Sequence[int]:
+        """The clusters that run at the position that stands for all."""
+        return range(0, self.clusters, self.positions) if self.share is None else self.share.clusters
+
+    @property
+    def times(self) -> float:
+        """How many times the work of this position the launch has."""
+        if self.share is not None:
+            return self.share.mean * self.positions
+        return self.clusters / len(self.own)
 
 
 def place(machine: MachineState, grid: Grid, groups: Sequence[float]) -> Placement:

@@ -212,6 +212,14 @@ class StallLog:
             found[place] = found.get(place, 0.0) + end - self._begun[key[0]]
         return found
 
+    @property
+    def lengths(self) -> dict[tuple[int, int], float]:
+        """For how many cycles each CTA lived, by its key."""
+        found: dict[tuple[int, int], float] = {}
+        for (cta, _), end in self._ends.items():
+            found[cta] = max(found.get(cta, 0.0), end - self._begun[cta])
+        return found
+
     def stalls(self) -> tuple[Stall, ...]:
         """Return where each warp waits, longest first."""
         lives = self.lives

@@ -117,11 +117,10 @@ def traffic_of(
         if copy.source is not None:
             base = array_of(copy)
             of_array[base] = of_array.get(base, 0.0) + copy.nbytes * times
-    scale = placement.clusters / len(placement.own)
     found: list[_Loaded] = []
     loaded = 0.0
     for base, of_position in of_array.items():
-        nbytes = scale * of_position
+        nbytes = placement.times * of_position
         unique = min(nbytes, sizes.get(base, nbytes))
         once_of = at_once[base].once if base in at_once else unique / nbytes
         if base in swept:
