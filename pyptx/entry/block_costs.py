@@ -6,6 +6,7 @@ elsewhere, or for a text that ptxas refuses for the target of the GPU.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
@@ -42,6 +43,7 @@ class _Cost:
     behind: dict[int, float] = field(default_factory=dict)
     lines: tuple[int, ...] = ()
     serialized: bool = False
+    passed: Mapping[int, int] = field(default_factory=dict)
 
 
 class BlockCosts:
@@ -66,9 +68,11 @@ class BlockCosts:
         self.registers: int | None = None
         self._statements: dict[tuple[str, int], StatementCost] = {}
         self._serialized: frozenset[str] = frozenset()
+        self._passed: Mapping[str, Mapping[int, int]] = {}
         try:
             code, registers = _assembled(loaded, entry, gpu)
             self._statements, self._serialized = _scheduled(loaded.module, code, self._pipes)
+            self._passed = _passed(loaded.module, self._statements)
             self.registers = registers.get(entry)
         except (AssembleError, TargetError, ToolNotFoundError) as error:
             self.schedule, self.reason = "default", str(error).partition("\n")[0]
@@ -99,6 +103,7 @@ class BlockCosts:
         found.behind = {number: found.cycles - time for number, time in issued.items()}
         found.lines = tuple(sorted(lines))
         found.serialized = block.code.function.name in self._serialized
+        found.passed = self._passed.get(block.code.function.name, {})
         return found
 
     def _default(self, block: CodeBlock) -> _Cost:
@@ -153,3 +158,16 @@ def _scheduled(
     from ..toolchain.schedule.products import serialized_functions
 
     return statement_costs(code, module, pipes), serialized_functions(code, module)
+
+
+def _passed(module: Module, statements: Mapping[tuple[str, int], StatementCost]) -> dict[str, dict[int, int]]:
+    """Return the statements of each function that later loads pass, with the last of these loads."""
+    from ..toolchain.schedule.order import passed_by_loads
+
+    places = {statement: cost.place for statement, cost in statements.items() if cost.place is not None}
+    return {
+        function.name: passed_by_loads(
+            function, {number: place for (name, number), place in places.items() if name == function.name}
+        )
+        for function in module.functions
+    }

@@ -8,7 +8,7 @@ to shared memory take as many cycles as the bank with the most words has words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 
 import numpy as np
@@ -47,41 +47,72 @@ class ThreadAccesses:
         self._caches: dict[int, L1] = {}
         #: For each warp, when the value of a register arrives that a load has not written yet.
         self._arriving: dict[Warp, dict[str, float]] = {}
+        #: For each warp, the wait that later loads pass.
+        self._passed: dict[Warp, _Passed] = {}
 
     def note(self, access: Access) -> None:
         """Take an access of the block that runs."""
         if access.threads is not None and access.space in (StateSpace.GLOBAL, StateSpace.SHARED):
             self._now.append(access)
 
-    def ready(self, s: Split, block: CodeBlock, time: float) -> float:
-        """Return when a warp that comes to a block at ``time`` has the registers that its access needs.
+    def ready(
+        self, s: Split, block: CodeBlock, time: float, passed: Mapping[int, int], cycles: float
+    ) -> float:
+        """Return when a warp that comes to a block of ``cycles`` at ``time`` has what its access needs.
 
-        Those of all its instructions, if none of them accesses memory.
+        That are the registers of all its instructions, if none of them accesses memory. Where ptxas has put
+        later loads in front of an instruction that waits, the warp waits behind these loads.
+
+        Args:
+            passed: the last of such loads for each statement.
         """
-        return self._arrived(s, _registers(block).first, time)
+        registers = _registers(block)
+        wait = self._passed.get(s.warp)
+        if wait is not None and not wait.contains(block):
+            time = max(time, wait.time)
+            del self._passed[s.warp]
+        for name, number in self._awaited(s, registers.first):
+            time = max(time, self._wait(s, block, name, number, time, passed))
+        wait = self._passed.get(s.warp)
+        if wait is not None and not registers.loaded:
+            # What is no load lies behind the wait.
+            wait.time += cycles
+        return time
 
-    def through(self, s: Split, block: CodeBlock, time: float, cycles: float) -> tuple[float, int]:
+    def through(
+        self, s: Split, block: CodeBlock, time: float, passed: Mapping[int, int], cycles: float
+    ) -> tuple[float, int]:
         """Return when a warp is through a block of ``cycles`` whose access is on its way since ``time``.
 
         The instructions behind the access wait for what they read, which the access itself may have loaded.
         The number is that of the first of them that waits, or 0.
         """
-        registers = _registers(block)
-        if not registers.then:
-            return time, 0
         late, place = time, 0
-        for name, number in registers.then.items():
-            arrived = self._arrived(s, (name,), time)
+        for name, number in self._awaited(s, _registers(block).then):
+            arrived = self._wait(s, block, name, block.ops[number][1].statement, time, passed)
             arrived += cycles * (1 - number / len(block.ops))
             if arrived > late:
                 late, place = arrived, number
         return late, place
 
-    def _arrived(self, s: Split, names: Collection[str], time: float) -> float:
+    def _awaited(self, s: Split, read: Mapping[str, int]) -> list[tuple[str, int]]:
+        """Return those of the registers that a block reads which a load writes, in the order of ``read``."""
         arriving = self._arriving.get(s.warp)
-        if arriving:
-            for name in [name for name in arriving if name in names]:
-                time = max(time, arriving.pop(name))
+        return [each for each in read.items() if each[0] in arriving] if arriving else []
+
+    def _wait(
+        self, s: Split, block: CodeBlock, name: str, number: int, time: float, passed: Mapping[int, int]
+    ) -> float:
+        """Return when a statement has the register that it reads, or ``time`` if later loads pass it."""
+        arriving = self._arriving[s.warp]
+        last = passed.get(number)
+        if last is None or arriving[name] <= time:
+            return max(time, arriving.pop(name))
+        wait = self._passed.get(s.warp)
+        if wait is None:
+            self._passed[s.warp] = _Passed(block.code.function.name, number, last, arriving[name])
+        else:
+            wait.last, wait.time = max(wait.last, last), max(wait.time, arriving[name])
         return time
 
     def charge(self, s: Split, block: CodeBlock, units: Units, time: float) -> float:
@@ -156,17 +187,40 @@ class ThreadAccesses:
         return cache.read(lines)
 
 
+@dataclass(slots=True)
+class _Passed:
+    """A wait of a warp for registers that later loads pass, as ptxas has ordered them.
+
+    Attributes:
+        function: the function.
+        first: the statement that waits.
+        last: the last of the loads.
+        time: when the warp is through the wait, and what it has run meanwhile that lies behind it.
+    """
+
+    function: str
+    first: int
+    last: int
+    time: float
+
+    def contains(self, block: CodeBlock) -> bool:
+        """True if a block begins between the statement that waits and the last load."""
+        begin = block.statements[0] if block.statements else self.first
+        return self.first < begin <= self.last and block.code.function.name == self.function
+
+
 @dataclass(frozen=True, slots=True)
 class _Registers:
     """Registers of a block, by name.
 
     Attributes:
-        first: those that its last access to memory and what stands in front of it read; all without one.
+        first: those that its last access to memory and what stands in front of it read, and which statement
+            does so first; all without such an access.
         then: those that are read behind it, and by which instruction of the block first.
         loaded: those that its accesses write.
     """
 
-    first: frozenset[str]
+    first: Mapping[str, int]
     then: Mapping[str, int]
     loaded: frozenset[str]
 
@@ -175,14 +229,14 @@ class _Registers:
 def _registers(block: CodeBlock) -> _Registers:
     places = [place for place, (_, op) in enumerate(block.ops) if _accesses_memory(op)]
     last = places[-1] if places else len(block.ops)
-    first: set[str] = set()
+    first: dict[str, int] = {}
     then: dict[str, int] = {}
     loaded: set[str] = set()
     for place, (instruction, op) in enumerate(block.ops):
         read, written = accesses(instruction, op.binding)
         for register in read:
             if place <= last:
-                first.add(register.name)
+                first.setdefault(register.name, op.statement)
             else:
                 then.setdefault(register.name, place)
         if _accesses_memory(op):
@@ -192,8 +246,8 @@ def _registers(block: CodeBlock) -> _Registers:
         if places:
             then.setdefault(guard, len(block.ops) - 1)
         else:
-            first.add(guard)
-    return _Registers(frozenset(first), then, frozenset(loaded))
+            first.setdefault(guard, block.statements[-1])
+    return _Registers(first, then, frozenset(loaded))
 
 
 def _accesses_memory(op: Op) -> bool:

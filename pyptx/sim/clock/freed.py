@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import field
 
 from ...core.records import dataclass
 from ...timing.constants import Gpu
@@ -119,6 +120,7 @@ class _Cost:
     behind: Mapping[int, float]
     lines: Sequence[int]
     serialized: bool = False
+    passed: Mapping[int, int] = field(default_factory=dict)
 
 
 def costs_without(costs: Costs, unit: str | None) -> Costs:
@@ -137,7 +139,7 @@ def costs_without(costs: Costs, unit: str | None) -> Costs:
             for each in (found.pipes, found.dense)
         )
         issued = found.cycles, found.issues, found.runs
-        return _Cost(*issued, pipes, dense, found.behind, found.lines, found.serialized)
+        return _Cost(*issued, pipes, dense, found.behind, found.lines, found.serialized, found.passed)
 
     return cost
 

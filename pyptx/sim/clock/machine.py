@@ -73,6 +73,10 @@ class BlockCost(Protocol):
         """The numbers of the lines of machine code that the block lies in, in their order."""
 
     @property
+    def passed(self) -> Mapping[int, int]:
+        """For each statement of the function that later loads pass in machine code, the last of them."""
+
+    @property
     def serialized(self) -> bool:
         """Whether each product of ``wgmma`` in it waits for the one before, and its warp for each."""
 
@@ -467,7 +471,8 @@ class TimedMachine(Machine):
         self._disturbed |= _disturbs(block)
         units = self.units(s.warp.cta.multiprocessor)
         fetched = units.code.fetch(self._through, cost.lines) if units.code else self._through
-        begun = max(fetched, self._accesses.ready(s, block, self._through))
+        ready = self._accesses.ready(s, block, self._through, cost.passed, cost.cycles)
+        begun = max(fetched, ready)
         issued = units.issue(
             s.warp,
             (s.warp.cta.key, s.warp.index // WARPGROUP),
@@ -500,7 +505,7 @@ class TimedMachine(Machine):
         if left > issued and s not in self.parked:  # a wait covers it
             self._hold(s, block, Cause.SHARED, issued, left)
         self._through = max(self._through, left)
-        late, place = self._accesses.through(s, block, begun, cost.cycles)
+        late, place = self._accesses.through(s, block, begun, cost.passed, cost.cycles)
         if late > self._through and s not in self.parked:
             self._hold(s, block, Cause.MEMORY, self._through, late, place)
             self._through = late

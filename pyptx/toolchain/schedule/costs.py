@@ -9,9 +9,10 @@ from ...core.records import dataclass
 from ...ir import Module
 from ...timing.opcodes import Pipes
 from .graph import machine_graph, split_functions
+from .order import Place, is_access
 from .products import locate_products
 from .shares import PtxFlow, shares
-from .statements import StatementCode
+from .statements import StatementCode, statement_of
 from .tries import locate_tries
 from .warp import issue_costs
 
@@ -19,7 +20,7 @@ __all__ = ["StatementCost", "statement_costs"]
 
 #: Bytes of a line of the instruction cache.
 _LINE = 128
-#: From one function to the next, in lines: functions lie apart.
+#: From one function to the next, in lines and in blocks: functions lie apart.
 _APART = 1 << 24
 
 
@@ -36,6 +37,8 @@ class StatementCost:
         pipes: cycles of each pipe of the warp's sub-partition.
         dense: of these, the ones that follow the instruction before in the pipe at once.
         lines: the numbers of the lines of code that its instructions lie in, of all of the kernel's code.
+        place: where its access to memory lies in the machine code, or else its first instruction; None if
+            it has none.
     """
 
     cycles: float = 0.0
@@ -45,6 +48,7 @@ class StatementCost:
     pipes: dict[str, float] = field(default_factory=dict)
     dense: dict[str, float] = field(default_factory=dict)
     lines: set[int] = field(default_factory=set)
+    place: Place | None = None
 
 
 def statement_costs(
@@ -60,6 +64,8 @@ def statement_costs(
     flow = PtxFlow(module.functions)
     found: dict[tuple[str, int], StatementCost] = {}
     names = [function.name for function in module.functions]
+    places: dict[tuple[str, int], Place] = {}
+    accessed: dict[tuple[str, int], Place] = {}
     functions = [
         each
         for section in locate_tries(locate_products(code, module), module).values()
@@ -73,9 +79,16 @@ def statement_costs(
             paid = [(cost, share.part) for cost, share in zip(costs[index], each, strict=True) if share]
             pipes_of = _spread([(cost.spaced, cost.pipes, part) for cost, part in paid])
             dense_of = _spread([(cost.spaced, cost.dense, part) for cost, part in paid])
-            for instruction, cost, share in zip(block, costs[index], each, strict=True):
+            for position, (instruction, cost, share) in enumerate(
+                zip(block, costs[index], each, strict=True)
+            ):
                 if share is None:
                     continue
+                own = statement_of(instruction)
+                if own is not None and own not in accessed:
+                    places.setdefault(own, (number * _APART + index, position))
+                    if is_access(instruction.opcode):
+                        accessed[own] = number * _APART + index, position
                 total = found.setdefault(share.statement, StatementCost())
                 total.cycles += cost.cycles * share.part
                 total.stalled = cost.stalled * share.part
@@ -85,6 +98,8 @@ def statement_costs(
                 for sums, more in ((total.pipes, next(pipes_of)), (total.dense, next(dense_of))):
                     for name, time in more.items():
                         sums[name] = sums.get(name, 0.0) + time * share.part
+    for statement, total in found.items():
+        total.place = accessed.get(statement, places.get(statement))
     return found
 
 
