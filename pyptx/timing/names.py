@@ -125,6 +125,10 @@ COMMON: dict[str, tuple[str, str]] = {
         "1",
         "share of the bytes for both SMs of a TPC that the fabric carries once; it carries the others twice",
     ),
+    "l2.coalesced_share": (
+        "1",
+        "share of the equal loads of a GPC that L2 answers once, of SMs that do not load all the same",
+    ),
     "l2.drift_root_ns": (
         "ns^0.5",
         "by so much, times the root of the time, are SMs apart that began together and load the same",

@@ -31,7 +31,7 @@ from ..clock.sharing import sweeps_of
 from ..clock.stalls import Place, Stall
 from ..clock.steady import Period, find_period
 from ..clock.stored import first_stored
-from ..clock.traffic import Traffic, equal_of, merged_of, traffic_of
+from ..clock.traffic import Traffic, alike_of, equal_of, merged_of, traffic_of
 from ..clock.units import Contention, L2State
 from ..code.idle import Values
 from ..engine.work import Copy
@@ -180,7 +180,12 @@ class LaunchTimer:
         self._first, self._starters = first.loads, first.loading
         pairs = [_TPC] * math.ceil(figures.sms / _TPC)
         self._merged = merged_of(first.loads, first.loaders, pairs)
-        self._coalesced = merged_of(first.loads, first.loaders, map(int, gpu.series("gpc.sizes")))
+        groups = [int(size) for size in gpu.series("gpc.sizes")]
+        # Those that load all the same stay in step; others drift apart, and part of their loads meet.
+        whole = alike_of(first.loads, first.loaders, groups)
+        self._coalesced = merged_of(first.loads, first.loaders, groups)
+        met = whole + (self._coalesced - whole) * gpu.value("l2.coalesced_share")
+        self._met = met / self._coalesced if self._coalesced else 1.0
         self._equal = equal_of(first.loads)
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
         # Which arrays the launch stores is not known yet.
@@ -262,6 +267,7 @@ class LaunchTimer:
             missing=self._expected.missing,
             merged=self._merged,
             coalesced=self._coalesced,
+            met=self._met,
             rested=rested,
             l2=self._l2,
             kept=self._expected.kept,

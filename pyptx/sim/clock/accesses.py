@@ -170,7 +170,7 @@ class ThreadAccesses:
         found, self._now = self._now, []
         for access in found:
             if access.space is StateSpace.SHARED:
-                units.access_shared(time, _conflicts(access))
+                units.access_shared(time, _conflicts(access), copied=True)
             else:
                 self._moved(cta, _copy_of(access, SECTOR * _parts(access, SECTOR)))
 

@@ -16,13 +16,14 @@ import math
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Collection, Hashable, Iterable, Mapping
+from dataclasses import replace
 from itertools import accumulate
 
 from ...core.records import dataclass
 from ..engine.work import Copy
 from .placement import Placement
 
-__all__ = ["Traffic", "equal_of", "merged_of", "traffic_of"]
+__all__ = ["Traffic", "alike_of", "equal_of", "merged_of", "traffic_of"]
 
 #: Rounds in which what a cache loses settles.
 _ROUNDS = 60
@@ -209,3 +210,19 @@ def merged_of(loads: Iterable[Copy], loaders: Iterable[int], groups: Iterable[in
         different[bisect_right(ends, number), copy.source, asked[number, copy.source]] = copy.nbytes
         total += copy.nbytes
     return 1 - sum(different.values()) / total if total else 0.0
+
+
+def alike_of(loads: Iterable[Copy], loaders: Iterable[int], groups: Iterable[int]) -> float:
+    """Return the share of the loaded bytes that a group need not ask for, since all loads are equal.
+
+    This is :func:`merged_of` where two multiprocessors load the same only if all that they load is the same.
+    """
+    pairs = list(zip(loads, loaders, strict=True))
+    whole: dict[int, list[Hashable]] = {}
+    for copy, number in pairs:
+        whole.setdefault(number, []).append(copy.source)
+    kinds = {number: tuple(sources) for number, sources in whole.items()}
+    known: dict[Hashable, int] = {}
+    places = {number: known.setdefault(kind, len(known)) for number, kind in kinds.items()}
+    marked = [replace(copy, source=(places[number], copy.source)) for copy, number in pairs]
+    return merged_of(marked, (number for _, number in pairs), groups)

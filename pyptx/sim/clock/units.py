@@ -51,7 +51,8 @@ class Contention:
         sharers: multiprocessors that are busy, which share what the chip has.
         missing: share of the loaded bytes that L2 must fetch from memory.
         merged: share of the loaded bytes that a TPC does not ask for, since its other multiprocessor does.
-        coalesced: share of them that a GPC does not ask L2 for, since another of its multiprocessors does.
+        coalesced: share of them that another multiprocessor of the GPC asks for, too.
+        met: share of those for which a GPC asks L2 only once, since they come at the same time.
         rested: True if the chip has been idle before the launch.
         l2: what L2 holds before the launch (:data:`L2State`).
         kept: share of its arrays that L2 holds before the launch.
@@ -63,6 +64,7 @@ class Contention:
     missing: float = 0.0
     merged: float = 0.0
     coalesced: float = 0.0
+    met: float = 1.0
     rested: bool = True
     l2: L2State = "rotating"
     kept: float = 0.0
@@ -83,7 +85,8 @@ class Units:
         self.figures, self._missing = figures, contention.missing
         # L2 answers equal requests of a GPC once, and the link of a TPC carries those of its two
         # multiprocessors once. The fabric may carry them twice.
-        self._linked, self._answered = 1 - contention.merged, 1 - contention.coalesced
+        self._linked = 1 - contention.merged
+        self._answered = 1 - contention.coalesced * contention.met
         self._carried = 1 - contention.merged * figures.merge
         self.schedulers = [Scheduler() for _ in range(figures.schedulers)]
         self.tensor, self._operands, self.multiplying = Server(), 0.0, Multiplying()
@@ -104,7 +107,7 @@ class Units:
         #: When the last load was served, without its latency, and by which unit at last.
         self.served = 0.0, ""
         # Those of a GPC that load the same get it at the same time and go on in step: all ask together again.
-        in_step = contention.coalesced >= _SHARED
+        in_step = 1 - self._answered >= _SHARED
         self.l2 = Share(figures.l2 / sharers, 0.0 if in_step else figures.credit, figures.start)
         # All others ask at the same time, more or less.
         self._at_once, self._burst = Server(), figures.l2 / sharers * figures.l2_burst
@@ -114,7 +117,7 @@ class Units:
         #: For each part of memory that was loaded, how many bytes had come into L2 then.
         self._loaded: dict[Hashable, float] = {}
         # What L2 writes into itself: bytes that memory fills in, and stored ones. All multiprocessors store
-        # at the same time, so that none of them is faster than its share.
+        # at about the same time: copy engines get no more than their share, and threads `l2_burst` of it.
         self.entry = Share(figures.l2_write / sharers, figures.credit, figures.start)
         self._accepted = figures.l2_write / sharers
         # A stored byte takes the place that it has in L2, if it has one, and goes to memory later, or never.
@@ -285,14 +288,16 @@ class Units:
 
     # --- accesses of threads ----------------------------------------------------------------------
 
-    def access_shared(self, time: float, cycles: float) -> float:
+    def access_shared(self, time: float, cycles: float, *, copied: bool = False) -> float:
         """Return when shared memory has served an access that takes so many cycles.
 
-        Operands of a ``wgmma`` that runs have their share of the cycles.
+        Operands of a ``wgmma`` that runs have their share of the cycles. Bytes that a ``cp.async`` has
+        ``copied`` come like those of the copy engine, and hold up no products.
         """
         left = 1 - self._operands if self.tensor.free > time else 1.0
         cycles *= self.figures.bank
-        self._taken.work(time, cycles)
+        if not copied:
+            self._taken.work(time, cycles)
         return self.shared.serve(time, cycles / left)
 
     def beside_accesses(self, time: float, interval: float, nbytes: float) -> float:
@@ -336,7 +341,7 @@ class Units:
         figures = self.figures
         sectors = whole * figures.whole_sector + partial * figures.part_sector
         nbytes = (whole + partial) * SECTOR
-        taken = max(lines * figures.lookup, sectors, nbytes / self._accepted)
+        taken = max(lines * figures.lookup, sectors, nbytes / self._accepted / figures.l2_burst)
         self.lookups.free = max(self.lookups.serve(time, taken), self.entry.serve(time, nbytes))
         return self.lookups.free
 

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pyptx.sim.clock.placement import Placement
-from pyptx.sim.clock.traffic import merged_of, traffic_of
+from pyptx.sim.clock.traffic import alike_of, merged_of, traffic_of
 from pyptx.sim.engine.work import Copy
 
 MIB = 1 << 20
@@ -85,6 +85,16 @@ def test_equal_loads_of_a_group_are_asked_for_once() -> None:
     assert merged_of(loads, range(12), [4, 4, 4]) == pytest.approx(5 / 12)
     assert merged_of(loads, range(12), [12]) == pytest.approx(5 / 12)
     assert merged_of(loads, range(12), [1] * 12) == 0
+
+
+def test_those_that_load_all_the_same_are_told_from_those_that_share_a_part() -> None:
+    # Of four, the first two load two equal boxes, the others one of these and one of their own.
+    loads = [load(0, part) for part in (1, 1, 1, 1, 2, 2, 3, 4)]
+    loaders = [0, 1, 2, 3, 0, 1, 2, 3]
+    assert merged_of(loads, loaders, [4]) == pytest.approx(4 / 8)
+    assert alike_of(loads, loaders, [4]) == pytest.approx(2 / 8)
+    assert alike_of(loads, loaders, [1, 3]) == 0
+    assert alike_of([], [], [4]) == 0
 
 
 def test_a_launch_on_the_same_arrays_finds_in_l2_what_fits() -> None:

@@ -31,6 +31,10 @@ def test_equal_requests_of_a_gpc_are_read_from_l2_once_and_those_of_a_tpc_pass_i
         units.load(0.0, load(MIB))
     assert together.busy()["L2"] == pytest.approx(alone.busy()["L2"] / 4)
     assert together.busy()["link"] == pytest.approx(alone.busy()["link"] / 2)
+    # Of those that do not come at the same time, L2 reads each.
+    apart = Units(FIGURES, Contention(sharers=132, coalesced=0.75, met=0.4))
+    apart.load(0.0, load(MIB))
+    assert apart.busy()["L2"] == pytest.approx(alone.busy()["L2"] * 0.7)
     rate = H200.value("l2.bytes_per_ns") / 132  # B/ns of one multiprocessor
     assert alone.busy()["L2"] == pytest.approx(MIB / rate * MHZ / 1000)
     # The fabric of an H200 carries them to both multiprocessors.
@@ -228,6 +232,14 @@ def test_accesses_of_threads_hold_up_products() -> None:
     assert units.beside_accesses(now, 128.0, 48 * 128.0) == pytest.approx(128 / (1 - 0.4**2), rel=0.01)
     # Where operands need most of the cycles, accesses take theirs from them.
     assert units.beside_accesses(now, 64.0, 48 * 128.0) == pytest.approx(48 / (1 - 0.4), rel=0.01)
+
+
+def test_bytes_that_threads_copy_hold_up_no_products() -> None:
+    units, now = Units(FIGURES, Contention(sharers=1)), FIGURES.start
+    for _ in range(400):
+        assert units.access_shared(now, 2.0, copied=True) == now + 2
+        now += 5
+    assert units.beside_accesses(now, 128.0, 80 * 128.0) == 128
 
 
 def test_a_clean_l2_takes_stores_until_it_is_full() -> None:
