@@ -4,8 +4,8 @@
 ``smoke``       a case of each test in files marked ``smoke``: for every Python that the metadata allows
 ``fast``        what ``python -m pytest`` runs: a case or a few of each test
 ``rest``        what ``full`` has and ``fast`` has not
-``full``        every case of every test that is marked neither ``slow`` nor ``gpu``
-``exhaustive``  the ``slow`` tests too
+``full``        the cases of every test that is marked neither ``slow`` nor ``gpu``, of those marked ``one_in`` some
+``exhaustive``  every case of every test that is not marked ``gpu``
 =============== ==================================================================================================
 
 A file or a test that the command line names runs whole.  ``-m`` picks from all tests, ``gpu`` and ``slow`` among
@@ -14,6 +14,7 @@ them.  What a tier leaves out is counted as deselected.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
@@ -23,6 +24,9 @@ import pytest
 TIERS = ("smoke", "fast", "rest", "full", "exhaustive")
 #: Cases of a parametrized test that the fast tier runs where the mark of the test says nothing else.
 FEW = 1
+
+#: A file none of whose tests are in the fast tier: the mark comes first where there are several.
+_NOT_FAST = re.compile(r"^pytestmark = \[?pytest\.mark\.(full|slow|gpu)\b", re.MULTILINE)
 
 MARKS = (
     "smoke: also runs on the oldest and the newest Python that the metadata allows",
@@ -60,7 +64,7 @@ def tier_of(config: pytest.Config) -> str | None:
 
 def pytest_report_header(config: pytest.Config) -> str | None:
     tier = tier_of(config)
-    return f"tier: {tier} (--tier full runs every case; docs/testing.md)" if tier else None
+    return f"tier: {tier} (--tier exhaustive runs every case; docs/testing.md)" if tier else None
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
@@ -74,7 +78,7 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     source = collection_path.read_text(encoding="utf-8")
     if tier == "smoke":
         return "pytest.mark.smoke" not in source or None
-    return "\npytestmark = pytest.mark.full\n" in source or None
+    return bool(_NOT_FAST.search(source)) or None
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -108,15 +112,30 @@ def _without(items: Iterable[pytest.Item], *marks: str) -> list[pytest.Item]:
 
 
 def _thinned(items: Iterable[pytest.Item]) -> list[pytest.Item]:
-    """The items without the cases that only the exhaustive tier runs."""
-    kept, met = [], Counter[str]()
+    """The items without the cases that only the exhaustive tier runs.
+
+    Of each ``count`` cases in a row that one stays whose parameters have the values that were met least so far, so
+    that values of the inner parameters of a product are met in turn whatever the count.
+    """
+    tests: dict[str, list[pytest.Item]] = {}
     for item in items:
-        mark = item.get_closest_marker("one_in")
-        test = item.nodeid.partition("[")[0]
-        if mark is None or met[test] % mark.args[0] == 0:
-            kept.append(item)
-        met[test] += 1
-    return kept
+        tests.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    kept: set[pytest.Item] = set()
+    for cases in tests.values():
+        mark = cases[0].get_closest_marker("one_in")
+        count = mark.args[0] if mark else 1
+        met = Counter[tuple[str, int]]()
+        for first in range(0, len(cases), count):
+            best = min(cases[first : first + count], key=lambda item: sum(met[one] for one in _values(item)))
+            met.update(_values(best))
+            kept.add(best)
+    return [item for item in items if item in kept]
+
+
+def _values(item: pytest.Item) -> list[tuple[str, int]]:
+    """The values of the parameters of a case, by identity: the cases of a product share them."""
+    callspec = getattr(item, "callspec", None)
+    return [(name, id(value)) for name, value in callspec.params.items()] if callspec else []
 
 
 def sample(items: Iterable[pytest.Item], most: int | None = None) -> list[pytest.Item]:

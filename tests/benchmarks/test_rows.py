@@ -121,6 +121,7 @@ def test_a_measured_row_is_not_run_again(
     assert changed["r", "burst"].fault == "run again"
 
 
+@pytest.mark.full
 def test_a_row_that_hangs_or_fails_costs_itself_alone(
     rows: ModuleType, run: Callable[..., Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -162,6 +163,7 @@ def test_the_page_says_what_was_missed(rows: ModuleType, tmp_path: Path) -> None
     assert "MISSED 1.02" in rows.lines_of(given[0], results.known["near", "burst"])
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_every_row_of_the_hopper_benchmark_records(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(BENCHMARKS))

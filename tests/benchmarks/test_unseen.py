@@ -47,6 +47,7 @@ def test_the_digest_is_that_of_the_predictions_in_any_order(benchmarks: Any) -> 
     assert digest([LINE]) != digest([{**LINE, "value": 10.01}])
 
 
+@pytest.mark.full
 def test_a_prediction_of_a_row(benchmarks: Any) -> None:
     row = next(row for row in benchmarks._unseen.UNSEEN if row.name == "unseen swiglu bf16 3000x10240")
     found = {kind: benchmarks.predict_unseen.predict(row, kind, 250.0) for kind in ("cycles", "burst")}

@@ -36,6 +36,7 @@ def test_every_builder_is_in_the_table() -> None:
     assert with_builders <= known
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("product", PRODUCTS, ids=lambda product: product.name)
 def test_a_row(product: Product) -> None:

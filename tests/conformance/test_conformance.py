@@ -61,7 +61,7 @@ def test_all_values_by_single_lanes(chapter: str) -> None:
     assert not found, _shown(found)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("chapter", "case"), KERNELS)
 def test_kernel(chapter: str, case: KernelCase) -> None:
     found = list(compare_kernel(chapter, case))
@@ -79,6 +79,7 @@ def test_kernel_under_schedules(chapter: str, case: KernelCase, schedule: str) -
 CHAPTERS = {"values": value_chapters(), "kernels": kernel_chapters()}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("sort", "chapter"), [(sort, chapter) for sort, chapters in CHAPTERS.items() for chapter in chapters]
 )
@@ -113,6 +114,7 @@ def test_every_form_and_type_has_a_case_or_a_reason() -> None:
             form(line.partition(":")[0])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chapter", kernel_chapters())
 def test_kernel_cases_are_legal_and_cover_what_they_say(chapter: str) -> None:
     cases = [case for case in kernel_cases(chapter) if not case.long]

@@ -155,6 +155,7 @@ def test_every_variant_has_a_case() -> None:
             assert {match.name for match in available(form(identifier))} <= names, identifier
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chapter", value_chapters())
 def test_the_table_accepts_what_the_cases_write(chapter: str) -> None:
     cases = value_cases(chapter)

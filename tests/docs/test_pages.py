@@ -64,6 +64,7 @@ def _document(page: Path, ptxas: Tool) -> Document:
     return Sybil(parsers, path=str(ROOT)).parse(page)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_code_blocks(page: Path, ptxas: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(ROOT)

@@ -187,6 +187,7 @@ def hold_all(share: int, ptxas: Tool) -> Counter[str]:
     return counts
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_junk_is_refused_where_it_stands(ptxas: Tool) -> None:
     counts = hold_all(SHARE, ptxas)

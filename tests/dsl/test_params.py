@@ -80,6 +80,7 @@ def test_a_tensor_map_and_a_pointer_of_one_tile(ptxas: Tool) -> None:
     assert check_text(text_of(body, tile, Scalar(u32), dims=DIMS), ptxas=ptxas).ok
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", [t for t in TYPES.values() if t is not pred and t.name != "b128"], ids=str)
 def test_scalars_are_registers_passed_in_their_own_size(kind: ScalarType, ptxas: Tool) -> None:
     def body(n: Reg, unused: Reg) -> None:

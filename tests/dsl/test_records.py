@@ -51,6 +51,7 @@ def forms_of_a_call(name: str) -> list[str]:
     raise AssertionError(f"no target takes {name}")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", sorted(recorded().keys() - {"ptx.call"}))  # a call needs its function
 def test_a_call_records_a_form_of_its_decorator(name: str) -> None:
     (made,) = forms_of_a_call(name)

@@ -160,6 +160,7 @@ def test_a_view_keeps_the_width() -> None:
     in_kernel(check)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", [t for t in TYPES.values() if t.name != "b128"], ids=str)
 def test_every_type_can_be_declared_set_and_copied(kind: ScalarType, ptxas: Tool) -> None:
     def body() -> None:

@@ -63,6 +63,7 @@ def numbers() -> Any:
     return torch.tensor([0.5, -1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
 
 
+@pytest.mark.full
 def test_gradcheck() -> None:
     assert torch.autograd.gradcheck(lambda x: smooth(x, 3.0, SCALE=0.5), (numbers(),))
 

@@ -104,6 +104,7 @@ def test_a_prediction_by_ptxas_says_nothing_of_it(nvdisasm: Tool) -> None:
     assert "schedule" not in str(found)
 
 
+@pytest.mark.full
 def test_a_kernel_is_assembled_once(nvdisasm: Tool, monkeypatch: pytest.MonkeyPatch) -> None:
     gemm = build_gemm_tiles(256, 256, 256)
     first = gemm.predict(gpu="b200", clock=1300.0)

@@ -37,6 +37,7 @@ def cycles(k: int, **options: int) -> float:
     return build_gemm_tiles(rows, columns, k, **options).predict(gpu=B200, clock=1300.0).cycles
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.full
 @pytest.mark.parametrize(("m", "n"), [(256, 256), (256, 128), (128, 128)])
 def test_a_stage_takes_what_its_slowest_unit_takes(m: int, n: int) -> None:
@@ -65,6 +66,7 @@ def test_a_chip_that_was_idle_multiplies_less_at_first() -> None:
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.full
 @pytest.mark.parametrize("pitch", [4096, 4104])
 def test_rows_that_lie_in_two_lines_count_as_several(pitch: int) -> None:
@@ -115,6 +117,7 @@ def test_a_kernel_that_memory_bounds_moves_its_bytes_at_the_rate_of_memory() -> 
     assert nbytes / rate / 1000 <= found.microseconds <= 1.1 * nbytes / rate / 1000
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_the_rest_of_a_periodic_launch_follows_from_its_beginning(monkeypatch: pytest.MonkeyPatch) -> None:
     gemm = build_gemm_tiles(4096, 4096, 512, mma_m=128, mma_n=128, clusters=8)
@@ -164,6 +167,7 @@ def test_each_rung_of_the_ladder_is_faster() -> None:
     assert times == sorted(times, reverse=True)
 
 
+@pytest.mark.full
 def test_sustained_clocks_are_at_most_those_of_bursts() -> None:
     gemm = build_gemm_tiles(512, 512, 512)
     burst, sustained = (gemm.predict(gpu=B200, clock=clock) for clock in ("burst", "sustained"))
@@ -186,6 +190,7 @@ def test_contents_that_decide_where_threads_go_are_needed() -> None:
     assert str(until.predict(np.zeros(32, np.uint32), gpu="h200", clock=1900.0).verdict) == "clean"
 
 
+@pytest.mark.full
 def test_a_short_launch_waits_for_the_bytes_that_memory_reads() -> None:
     sums = rmsnorm.build_weight_gradient(128, 8192)
     found = sums.predict(gpu="h200", clock=1900.0, l2="cold")
@@ -246,6 +251,7 @@ def test_zeros_that_a_copy_loads_may_decide() -> None:
     assert str(until.predict(gpu="h200", clock=1900.0, contents="zeros").verdict) == "clean"
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_sums_that_are_added_to_again_and_again_do_not_say_how_much_is_left() -> None:
     words, threads = 1 << 18, 128
@@ -346,6 +352,7 @@ def test_without_any_unit_no_launch_is_slower() -> None:
     assert times["latency"] < times["link"]
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_tensor_cores_bound_a_short_launch_after_idle_time_by_their_ramp() -> None:
     gemm = build_gemm_tiles(4096, 4096, 2048)
@@ -400,6 +407,7 @@ def test_a_notebook_gets_a_table() -> None:
     assert len({line.count("|") for line in rows}) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_zeros_take_less_power_and_a_flush_takes_time() -> None:
     gemm = gemm_highperf_hopper.build_gemm(2048, 2048, 1536)
@@ -426,6 +434,7 @@ def test_what_the_same_launch_has_left_in_l2_is_not_read_from_memory() -> None:
     assert large["warm"].microseconds == pytest.approx(large["rotating"].microseconds, rel=0.01)
 
 
+@pytest.mark.full
 def test_the_gpu_is_that_of_the_target() -> None:
     assert build_gemm_tiles(256, 256, 256).predict(clock=1300.0).gpu == B200.title
     assert rmsnorm.build_rmsnorm(1024).predict(M=132, clock=1300.0).gpu == gpu("h200").title
@@ -438,6 +447,7 @@ def test_the_gpu_is_that_of_the_target() -> None:
     assert lanes.predict(clock=1300.0).gpu == B200.title
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_registers_that_ptxas_takes_limit_what_is_resident(ptxas: Tool) -> None:
     gemm = step3_wgmma.build_wgmma(2048, 2048, 64)

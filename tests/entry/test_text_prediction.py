@@ -82,7 +82,8 @@ KERNELS: dict[str, Callable[[], Kernel]] = {
 }
 
 
-@pytest.mark.sample(1, by="name")
+@pytest.mark.one_in(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("schedule", ["ptxas", pytest.param("default", marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", KERNELS)
 def test_a_kernel_and_its_text_take_as_long(
@@ -149,6 +150,7 @@ OTHERS: dict[str, Callable[[], Run]] = {
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.sample(2)
 @pytest.mark.full
 @pytest.mark.parametrize("name", OTHERS)
@@ -184,6 +186,7 @@ def test_shapes_take_no_memory() -> None:
     assert (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024 < words
 
 
+@pytest.mark.full
 def test_contents_that_decide_are_needed() -> None:
     found = follow(sim.unknown(4, "u32"))
     assert [finding.rule.name for finding in found.findings] == ["needs-data"]
@@ -224,6 +227,7 @@ def test_variables_are_as_before_in_each_run_and_afterwards() -> None:
     assert predict(loaded, grid=1, block=1, args=[out], clock=1700.0).cycles > found[0] + 45 * 100
 
 
+@pytest.mark.full
 def test_a_kernel_takes_arrays_of_unknown_contents_as_shapes() -> None:
     count = 4096
     given, shapes = [sim.unknown(count, "f32")] * 2, [(count,)] * 2

@@ -112,6 +112,7 @@ def test_a_hundred_steps_on_a_gpu(options: dict[str, Any]) -> None:
     torch._dynamo.reset()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["cpu", pytest.param("cuda", marks=pytest.mark.gpu)])
 @pytest.mark.full
 def test_compiled_code_of_an_earlier_process(tmp_path: Path, place: str) -> None:

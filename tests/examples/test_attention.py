@@ -42,7 +42,7 @@ SMALL: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.one_in(5)
-@pytest.mark.sample(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "options"), SMALL, ids=str)
 def test_right(shape: tuple[int, ...], options: dict[str, Any]) -> None:
     assert not _wrong(shape, "late", **options)
@@ -99,7 +99,7 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.full
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(21)
 @pytest.mark.parametrize("schedule", ["eager", "late"])
 @pytest.mark.parametrize(("shape", "options"), CASES, ids=str)
 def test_every_option(shape: tuple[int, ...], options: dict[str, Any], schedule: str) -> None:
@@ -158,7 +158,7 @@ SEQUENCES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.full
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("schedule", ["eager", "late"])
 @pytest.mark.parametrize(("shape", "options"), SEQUENCES, ids=str)
 def test_sequences_of_several_lengths(shape: tuple[int, ...], options: dict[str, Any], schedule: str) -> None:
@@ -168,6 +168,7 @@ def test_sequences_of_several_lengths(shape: tuple[int, ...], options: dict[str,
     assert tools.worst_error(report.outputs, expected) <= 1
 
 
+@pytest.mark.full
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "options"), SEQUENCES[:2], ids=str)
 def test_two_lengths(shape: tuple[int, ...], options: dict[str, Any]) -> None:
@@ -319,6 +320,7 @@ TIMED: list[tuple[int, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.full
 @pytest.mark.parametrize(("D", "options"), TIMED, ids=str)
 def test_assembles_as_it_was_meant(D: int, options: dict[str, Any], ptxas: Tool) -> None:

@@ -82,7 +82,7 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.full
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("schedule", ["eager", "late"])
 @pytest.mark.parametrize(("shape", "options"), CASES, ids=str)
 def test_every_option(shape: tuple[int, ...], options: dict[str, Any], schedule: str) -> None:
@@ -98,6 +98,7 @@ def test_random_schedules(shape: tuple[int, ...], options: dict[str, Any], seed:
     assert not wrong and error <= 1
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_bit_equal_in_order() -> None:
     """The order of the terms of dQ is that of the keys, whichever CTA is first."""
@@ -169,6 +170,7 @@ TIMED: list[tuple[int, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.one_in(24)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("S", "D", "options"),

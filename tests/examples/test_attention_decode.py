@@ -45,6 +45,7 @@ SMALL: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("shape", "options"), SMALL, ids=str)
 def test_right(shape: tuple[int, ...], options: dict[str, Any]) -> None:
@@ -68,7 +69,7 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.full
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(14)
 @pytest.mark.parametrize("schedule", ["eager", "late"])
 @pytest.mark.parametrize(("shape", "options"), CASES, ids=str)
 def test_every_option(shape: tuple[int, ...], options: dict[str, Any], schedule: str) -> None:
@@ -107,6 +108,7 @@ def test_launches_in_a_row_find_the_flags_cleared() -> None:
         assert report.verdict == "clean" and tools.worst_error(report.outputs, expected) <= 1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("shape", "options"),

@@ -57,6 +57,7 @@ def test_stages_and_tiles_are_those_of_the_kernel(name: str) -> None:
     assert ctas in (tiles * tiling.ctas, 148, (222 + 68) * 2)  # a CTA for each tile, persistent, v7's halves
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(

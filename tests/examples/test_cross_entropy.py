@@ -34,6 +34,7 @@ def right(
     return bool(entropy.worst_error(x, target, factor, gradient, loss, lse, **tuning) <= 1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("how", entropy.GRADIENTS)
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
@@ -42,6 +43,7 @@ def test_widths(width: int, dtype: ScalarType, how: str | None) -> None:
     assert right(5, width, dtype, how)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("design", ONE_TEAM)
 @pytest.mark.parametrize("how", ["in place", "output"])
@@ -55,6 +57,7 @@ def test_rows_that_are_read_twice(how: str) -> None:
     assert right(2, 5000, f32, how, threads=32) and right(2, 1029, bf16, how, threads=32)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize(("V", "dtype"), [(16384, bf16), (20480, f32)])
 def test_wide_rows_wait_in_shared_memory(V: int, dtype: ScalarType) -> None:
@@ -116,6 +119,7 @@ def test_what_is_refused(options: dict[str, Any], word: str) -> None:
     assert word in str(caught.value)
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", [f32, bf16])
 @pytest.mark.parametrize("how", entropy.GRADIENTS)

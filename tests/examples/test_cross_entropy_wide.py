@@ -30,7 +30,8 @@ def run(x: Any, target: Any, factor: Any, how: str | None = "output", **options:
     return gradient, *outputs[-2:]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.one_in(9)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("how", entropy.GRADIENTS)
 @pytest.mark.parametrize("dtype", [bf16, f16, f32])
 @pytest.mark.parametrize("more", [{}, {"held": 5, "pieces": 1}, {"pieces": 1, "stages": 12}])
@@ -79,6 +80,7 @@ def test_what_is_refused(options: dict[str, int]) -> None:
         wide.build_wide(65537)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.full
 @pytest.mark.parametrize("how", entropy.GRADIENTS)
 @pytest.mark.parametrize("dtype", [bf16, f16, f32])

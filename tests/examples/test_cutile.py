@@ -39,7 +39,7 @@ def test_right(dtype: ScalarType, M: int, N: int, K: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("schedule", ["late", "random"])
@@ -49,7 +49,7 @@ def test_other_schedules_and_targets(dtype: ScalarType, schedule: str, arch: str
 
 
 @pytest.mark.full
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("dtype", "options"),
     [
@@ -126,7 +126,7 @@ def test_tcgen05_is_right(dtype: ScalarType, M: int, N: int, K: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("schedule", ["late", "random"])
 @pytest.mark.parametrize("stages", [2, 3])
@@ -165,6 +165,7 @@ def test_paddings_of_tcgen05(dtype: ScalarType) -> None:
         tcgen05.build_matmul(36, ragged, dtype, padding=kit.Padding.UNDETERMINED)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("arch", tcgen05.TARGETS)
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_the_figure() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90", "sm_120", "sm_120a", "sm_121f"])
 @pytest.mark.parametrize(
     ("dtype", "N", "K"), [(f16, 8192, 8192), (bf16, 8106, 8134), (f16, 8105, 8131), (f32, 8105, 8131)]
@@ -217,6 +218,7 @@ def test_assembles_without_spills_or_warnings(
     assert kernel.specialize(M=8192).launch.dynamic_smem <= 99 * 1024
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("module", [cutile, tcgen05], ids=["mma.sync", "tcgen05"])

@@ -44,6 +44,7 @@ def _special(rows: int, columns: int, seed: int) -> np.ndarray:
     return rng.choice(np.array(values, np.float32), (rows, columns)).astype(gemm.ml_dtypes.bfloat16)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize("shape", [(128, 256, 64), (128, 256, 320), (384, 512, 192)])
 def test_right_under_every_schedule(shape: tuple[int, int, int], schedule: str, seed: int) -> None:
@@ -63,6 +64,7 @@ def test_adversarial_values(schedule: str) -> None:
     assert gemm.worst_error(a, b, d) <= 1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "options", [{"stages": 2}, {"stages": 3}, {"stages": 1}, {"epilogue": "tma"}, *ORDERS]
 )

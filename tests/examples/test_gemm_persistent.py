@@ -50,6 +50,7 @@ def _check(
     return report
 
 
+@pytest.mark.one_in(10)
 @pytest.mark.full
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize(
@@ -172,6 +173,7 @@ def _named(options: dict[str, Any]) -> str:
     return "-".join(f"{name}={value}" for name, value in options.items() if name != "order")
 
 
+@pytest.mark.one_in(16)
 @pytest.mark.full
 @pytest.mark.parametrize("schedule", ["late", "random"])
 @pytest.mark.parametrize("options", OPTIONS, ids=_named)
@@ -179,6 +181,7 @@ def test_options(options: dict[str, Any], schedule: str) -> None:
     assert _run((304, 528, 160), schedule, 4, clusters=2, **options).holds == EVERY
 
 
+@pytest.mark.one_in(16)
 @pytest.mark.full
 @pytest.mark.parametrize("options", OPTIONS, ids=_named)
 def test_every_option_assembles(options: dict[str, Any], ptxas: Tool) -> None:
@@ -215,6 +218,7 @@ def test_one_kernel_for_every_m(tiles: str) -> None:
     assert kernel.specialize(M=100_000).launch.grid == ((2 * 391 * 2 if tiles == "clc" else 148), 1, 1)
 
 
+@pytest.mark.full
 def test_instructions_of_the_author_on_the_accumulator() -> None:
     """Twice the product, and the number of the row and the column added."""
 
@@ -235,6 +239,7 @@ def test_instructions_of_the_author_on_the_accumulator() -> None:
     assert np.allclose(d, expected, rtol=1e-6, atol=1e-3)
 
 
+@pytest.mark.full
 def test_two_launches_that_overlap() -> None:
     """The second launch reads what the first one writes: its loads wait for the end of the first."""
     M = 256
@@ -260,6 +265,7 @@ def test_two_launches_that_overlap() -> None:
     assert gemm.worst_error(a, b, middle) <= 1 and gemm.worst_error(middle, c, d) <= 1
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.full
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize(("answers", "ahead"), [(3, 1), (3, 3), (2, 2)])

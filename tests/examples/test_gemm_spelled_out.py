@@ -20,6 +20,7 @@ from .loading import load_example
 gemm = load_example("blackwell/gemm_spelled_out.py")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])
 @pytest.mark.parametrize(
     ("shape", "options"),

@@ -31,7 +31,7 @@ def _right(shape: tuple[int, int, int], **options: Any) -> None:
     assert error <= 1
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("configuration", tiles.CONFIGURATIONS)
 def test_every_configuration(configuration: tuple[int, int, int]) -> None:
     """Four tiles of one cluster, which use both accumulators twice; with two pairs the last tiles lie outside of D."""
@@ -40,7 +40,7 @@ def test_every_configuration(configuration: tuple[int, int, int]) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("schedule", "seed"), [("eager", 0), ("random", 1), ("starve:mma", 0)])
 @pytest.mark.parametrize("configuration", tiles.CORNERS)
 def test_right_under_every_schedule(configuration: tuple[int, int, int], schedule: str, seed: int) -> None:
@@ -98,7 +98,7 @@ def test_stages_as_cute_dsl_has_them() -> None:
     assert {tile: tiles.stages_of(*tile) for tile in compiled} == compiled
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("configuration", tiles.CONFIGURATIONS)
 def test_assembles_without_spills_or_warnings(configuration: tuple[int, int, int], ptxas: Tool) -> None:
     assembly = tiles.build_gemm_tiles(4096, 4096, 4096, **_options(configuration)).assemble()

@@ -28,6 +28,7 @@ def _run(name: str, shape: tuple[int, int, int], **options: Any) -> None:
     assert error <= 1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.full
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])
 @pytest.mark.parametrize("name", NAMES)

@@ -51,7 +51,7 @@ def test_right(shape: Shape, chosen: dict[str, Any]) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(11)
 @pytest.mark.parametrize(
     ("shape", "chosen"),
     [

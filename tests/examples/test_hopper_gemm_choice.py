@@ -17,6 +17,8 @@ choice = load_example("hopper/gemm_choice.py")
 SHAPES = [(1, 4096, 4096), (64, 6144, 4096), (1000, 10240, 8192), (4096, 4096, 4096), (512, 512, 16384)]
 
 
+@pytest.mark.one_in(6)
+@pytest.mark.full
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("problem", [{}, {"sustained": True}, {"a_type": e4m3, "out_type": bf16}])

@@ -36,6 +36,7 @@ def test_right(shape: tuple[int, int, int], chosen: dict[str, Any]) -> None:
     assert error <= 1
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.full
 @pytest.mark.parametrize("turns", range(1, 6))
 @pytest.mark.parametrize("M", range(1, 17))
@@ -55,6 +56,7 @@ def test_special_values() -> None:
     assert np.isinf(np.delete(found[0], [3, 5])).all()
 
 
+@pytest.mark.full
 def test_assembles_without_spills(ptxas: Tool, nvdisasm: Tool) -> None:
     for M in (1, 8, 16):
         for warps, tiles, unroll in ((16, 1, 8), (8, 2, 4), (8, 4, 4)):

@@ -30,7 +30,8 @@ CASES = [
 ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.one_in(2)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "chosen"), CASES)
 def test_right(shape: tuple[int, int, int], chosen: dict[str, Any]) -> None:
     kinds = {name: chosen[name] for name in ("dtype", "out_type") if name in chosen}
@@ -39,6 +40,7 @@ def test_right(shape: tuple[int, int, int], chosen: dict[str, Any]) -> None:
     assert error <= 1
 
 
+@pytest.mark.one_in(12)
 @pytest.mark.full
 @pytest.mark.parametrize("chunks", range(1, 5))
 @pytest.mark.parametrize("M", range(1, 17))
@@ -50,6 +52,7 @@ def test_every_m_and_number_of_chunks(M: int, chunks: int) -> None:
     assert report.verdict == "clean" and report.holds == "every schedule" and error <= 1, str(report)
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("schedule", ["late", "starve:tma", "random"])
 def test_other_schedules(schedule: str) -> None:
     shape = (3, 41, 328)
@@ -67,6 +70,7 @@ def test_special_values() -> None:
     assert np.isinf(np.delete(found[0], [3, 5])).all()
 
 
+@pytest.mark.full
 def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
     for M in (1, 8, 16):
         for warps, unroll, resident in ((8, 4, 1), (4, 8, 1), (8, 4, 2), (16, 2, 1)):

@@ -28,7 +28,7 @@ CASES: list[tuple[tuple[int, int, int], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.sample(3)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "chosen"), CASES)
 def test_right(shape: tuple[int, int, int], chosen: dict[str, Any]) -> None:
     kinds = {name: chosen[name] for name in ("dtype", "out_type") if name in chosen}
@@ -68,6 +68,7 @@ def test_options_are_checked() -> None:
         rows.build_gemv_rows(8, 64, out_type=e4m3)
 
 
+@pytest.mark.full
 def test_assembles_as_it_was_meant(ptxas: Tool, nvdisasm: Tool) -> None:
     for N, K in ((6144, 4096), (4096, 14336), (7168, 18432)):
         kernel = rows.build_gemv_rows(N, K)

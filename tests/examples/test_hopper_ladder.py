@@ -56,6 +56,7 @@ def test_right(step: int) -> None:
     assert error <= 1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.full
 @NUMBERS
 def test_the_smallest_size(step: int) -> None:

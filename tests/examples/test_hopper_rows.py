@@ -70,6 +70,7 @@ def test_rows_under_every_schedule(dtype: ScalarType, schedule: str, seed: int) 
         assert rmsnorm.worst_error(x, weight, y) <= 1
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("dtype", [f32, bf16])
@@ -83,6 +84,7 @@ def test_designs(dtype: ScalarType, design: str) -> None:
         assert rmsnorm.worst_error(x, weight, y, **tuning) <= 1
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.full
 @pytest.mark.parametrize("design", DESIGNS)
 def test_designs_assemble_without_spills(design: str, ptxas: Tool) -> None:
@@ -93,6 +95,7 @@ def test_designs_assemble_without_spills(design: str, ptxas: Tool) -> None:
             assert not assembly.spills and not assembly.warnings and not assembly.notes
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("dtype", [bf16, f32, f16])
 @pytest.mark.parametrize(
     "tuning", [{}, {"held": 1, "threads": 32}, {"threads": 32, "design": "ring", "ctas": 2}]
@@ -107,6 +110,7 @@ def test_norm_of_a_sum(dtype: ScalarType, tuning: dict[str, Any]) -> None:
     assert np.allclose(rstd, 1 / np.sqrt(np.mean(exact.astype(np.float64) ** 2, axis=1) + 1e-5), rtol=1e-5)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("design", BACKWARDS)
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
@@ -134,6 +138,7 @@ def test_a_backward_with_too_many_columns_is_refused() -> None:
         rmsnorm.build_rmsnorm_backward(65600).ptx(M=1)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", [f32, bf16])
 @pytest.mark.parametrize("width", [1000, 8192, 8191, 65536])
@@ -219,6 +224,7 @@ def _stored(rows: int, columns: int, **schedule: Any) -> bool:
     return np.array_equal(d, np.outer(x, y))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shape", [(1, 4), (64, 256), (63, 260), (130, 508)])
 def test_boxes_and_edges(shape: tuple[int, int]) -> None:
     assert _stored(*shape, schedule="late") and _stored(*shape, schedule="random", seed=1)

@@ -80,7 +80,7 @@ def test_right(name: str, schedule: str) -> None:
     assert error <= 1
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.full
 @pytest.mark.parametrize("name", RUNGS)
 @pytest.mark.parametrize("size", ["smallest", "one tile", "wide", "tall"])
@@ -108,7 +108,7 @@ def test_an_all_zero_output_is_wrong() -> None:
     assert parts().worst_error(a, b, np.zeros((128, 128), a.dtype)) > 100
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7)
 @pytest.mark.full
 @pytest.mark.parametrize("arch", TARGETS)
 @pytest.mark.parametrize("name", RUNGS)
@@ -118,6 +118,7 @@ def test_assembles_without_spills_or_warnings(name: str, arch: str, ptxas: Tool)
         assert not assembly.spills and not assembly.warnings and not assembly.notes
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("name", RUNGS)
 def test_one_instruction_per_product_and_copy(name: str, ptxas: Tool, nvdisasm: Tool) -> None:
@@ -143,6 +144,7 @@ def test_main_loops(
         assert loop.counts["barrier"] == (4 if what == "all" else 2)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("name", RUNGS)
 def test_the_text_does_not_grow_with_the_problem(name: str) -> None:
@@ -152,6 +154,7 @@ def test_the_text_does_not_grow_with_the_problem(name: str) -> None:
     assert len(lines) == 1
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("name", RUNGS)
 def test_the_work_of_recording_grows_with_the_lines_alone(name: str) -> None:
@@ -178,7 +181,7 @@ def test_sizes_that_are_refused(name: str, axis: int, words: tuple[str, ...]) ->
         build(name, 0, 256, 256)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(9)
 @pytest.mark.full
 @pytest.mark.parametrize("name", RUNGS)
 def test_the_program(name: str, ptxas: Tool) -> None:
@@ -294,6 +297,7 @@ OTHERS = {
 _FAMILIES = ("bar", "barrier", "cp", "elect", "fence", "mbarrier", "tcgen05")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.full
 @pytest.mark.parametrize("name", RUNGS[:-1])
 def test_forms_that_have_run_on_a_b200(name: str) -> None:
@@ -323,6 +327,7 @@ def test_even_waves(side: int, whole: int, halves: int) -> None:
     assert 2 * whole + halves == 2 * (side // 256) ** 2
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.full
 @pytest.mark.parametrize("schedule", ["eager", "late", "random", "starve:mma"])
 def test_launch_control(schedule: str) -> None:

@@ -29,7 +29,7 @@ PROGRAMS = [
 SOURCES = sorted(EXAMPLES.glob("**/*.py"))
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(8)
 @pytest.mark.full
 @pytest.mark.parametrize("program", PROGRAMS, ids=lambda path: path.stem)
 def test_runs(program: Path, ptxas: Tool) -> None:

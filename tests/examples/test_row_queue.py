@@ -43,7 +43,8 @@ def inputs(name: str, rows: int, width: int, dtype: ScalarType) -> tuple[np.ndar
     return tuple(rmsnorm.make_inputs(rows, width, dtype=dtype))
 
 
-@pytest.mark.sample(4)
+@pytest.mark.one_in(8)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize("store", STORES)
 @pytest.mark.parametrize("dtype", [f32, bf16])
 @pytest.mark.parametrize("name", BUILDERS)
@@ -60,6 +61,7 @@ def test_as_without_a_queue(name: str, dtype: ScalarType, store: str) -> None:
             assert np.array_equal(one, other)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", [f32, bf16])
 @pytest.mark.parametrize("name", BUILDERS)

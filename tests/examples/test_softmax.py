@@ -28,6 +28,7 @@ def right(M: int, N: int, dtype: ScalarType, schedule: str = "random", **tuning:
     )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
 @pytest.mark.parametrize("width", [1, 8, 333, 1030, 2048])
@@ -35,6 +36,7 @@ def test_widths(width: int, dtype: ScalarType) -> None:
     assert right(3, width, dtype)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("dtype", [f32, bf16])
@@ -65,6 +67,7 @@ def test_a_wrong_sum_is_seen() -> None:
     assert softmax.worst_error(x, y) <= 1 < softmax.worst_error(x, y * np.float32(1 + 2.0**-18))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", [f32, bf16])
 @pytest.mark.parametrize(

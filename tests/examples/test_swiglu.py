@@ -34,7 +34,7 @@ def right(
 
 
 @pytest.mark.sample(3)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
 @pytest.mark.parametrize("width", [1, 8, 333, 1030, 2048])
@@ -43,7 +43,7 @@ def test_widths(width: int, dtype: ScalarType, packed: bool) -> None:
 
 
 @pytest.mark.sample(3)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("design", DESIGNS)
 @pytest.mark.parametrize("dtype", [f32, bf16])
@@ -51,6 +51,7 @@ def test_designs(dtype: ScalarType, design: str, packed: bool) -> None:
     assert right(5, 1024, dtype, packed=packed, schedule="late", **DESIGNS[design])
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize("dtype", [f32, bf16])
@@ -110,6 +111,7 @@ def test_halves_must_fit_the_pieces() -> None:
         half.ptx(M=1)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", [f32, bf16])
 @pytest.mark.parametrize(

@@ -40,6 +40,7 @@ def check(name: str, schedule: str) -> None:
         assert verdict == "clean" and error <= 1, f"{case.label}: error {error}\n{report}"
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", LESSON)
 def test_right(name: str) -> None:
     """Under a seed of its own: ``test_programs`` runs the suite as a program under eager, late and seed 1."""
@@ -285,6 +286,7 @@ TWINS: dict[str, tuple[str, Callable[[], Edit], tuple[set[str], bool], tuple[set
 }  # fmt: skip
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("schedule", ["eager", "late"])
 @pytest.mark.parametrize("twin", TWINS)
 def test_a_broken_twin_shows(twin: str, schedule: str) -> None:

@@ -49,7 +49,8 @@ def test_the_spaces_are_the_texts() -> None:
     assert strips == {(128, 64, 16), (128, 128, 16), (128, 256, 32), (128, 256, 64)}
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.full
+@pytest.mark.one_in(14)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("chosen", V0, ids=name)
 def test_v0_is_right(chosen: dict[str, int], shape: tuple[int, int, int]) -> None:
@@ -57,7 +58,7 @@ def test_v0_is_right(chosen: dict[str, int], shape: tuple[int, int, int]) -> Non
     check(v0.build_matmul_v0.what(N, K, **chosen), M, N, K)
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(28)
 @pytest.mark.parametrize("shape", TMA_SHAPES, ids=str)
 @pytest.mark.parametrize("chosen", V1, ids=name)
 def test_v1_is_right(chosen: dict[str, int], shape: tuple[int, int, int]) -> None:
@@ -108,7 +109,7 @@ def test_an_all_zero_output_is_wrong() -> None:
 SCHEDULES = {"v5": ("eager", "late", "random"), "v6": ("eager", "late", "random")}
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("shape", [(300, 264, 136), (128, 128, 32), (40, 40, 24)], ids=str)
 @pytest.mark.parametrize("version", later.VERSIONS)
 def test_later_versions_are_right(version: str, shape: tuple[int, int, int]) -> None:
@@ -122,7 +123,7 @@ def test_later_versions_are_right(version: str, shape: tuple[int, int, int]) -> 
 
 
 @pytest.mark.full
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(7)
 @pytest.mark.parametrize(
     "options",
     [
@@ -191,7 +192,7 @@ def assembled(build: Any, N: int, K: int, chosen: dict[str, int]) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("chosen", V0, ids=name)
 @pytest.mark.parametrize(("N", "K"), [(8192, 8192), (8105, 8131), (104, 72)])
 def test_v0_assembles_without_spills_or_warnings(chosen: dict[str, int], N: int, K: int, ptxas: Tool) -> None:
@@ -199,7 +200,7 @@ def test_v0_assembles_without_spills_or_warnings(chosen: dict[str, int], N: int,
 
 
 @pytest.mark.full
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("chosen", V1, ids=name)
 @pytest.mark.parametrize(("N", "K"), [(8192, 8192), (104, 72)])
 def test_v1_assembles_without_spills_or_warnings(chosen: dict[str, int], N: int, K: int, ptxas: Tool) -> None:
@@ -306,6 +307,7 @@ def test_tuning_chooses_one_of_the_space() -> None:
     assert matmul.tunings[0].configuration["block_m"] == 128
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("version", later.VERSIONS)
 def test_later_texts_do_not_grow_with_the_problem(version: str) -> None:

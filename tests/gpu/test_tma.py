@@ -94,6 +94,7 @@ def _expected(layout: str, offset: int, x: int, y: int) -> np.ndarray:
     return words.view(np.uint32)
 
 
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize(("layout", "offset"), CASES)
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])
 def test_load_in_the_simulator(layout: str, offset: int, schedule: str) -> None:
@@ -154,6 +155,7 @@ def _empty() -> list[np.ndarray]:
     return [np.zeros((ROWS, COLUMNS), ml_dtypes.bfloat16)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("layout", SPAN)
 @pytest.mark.parametrize("schedule", ["eager", "late", "random", "starve:tma"])
 def test_store_in_the_simulator(layout: str, schedule: str) -> None:

@@ -25,6 +25,7 @@ def faults(module: Module) -> list[str]:
 # --- the texts that are kept ------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.sample(1)
 @pytest.mark.one_in(16)
 @pytest.mark.parametrize("source, build, arch", CUDA)
@@ -35,7 +36,7 @@ def test_cuda(source: str, arch: str, build: str, ptxas: Tool, nvdisasm: Tool) -
 
 
 @pytest.mark.full
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize("name, capability", sorted(TRITON, key=lambda case: case[1]))
 def test_triton(name: str, capability: int, ptxas: Tool, nvdisasm: Tool) -> None:
     arch = ARCHITECTURES[capability]

@@ -119,6 +119,7 @@ def test_reads_back_and_is_the_plain_module_without_lines(name: str) -> None:
     assert print_module(back, lines=True).text == print_module(back).text
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", EXAMPLES)
@@ -259,6 +260,7 @@ def test_calls_in_calls(ptxas: Tool, nvdisasm: Tool) -> None:
     ]
 
 
+@pytest.mark.full
 def test_neighbors_on_one_line_called_from_several(ptxas: Tool, nvdisasm: Tool) -> None:
     found = places(stores(*(inlined(7, at(10 + n)) for n in range(4))), ptxas, nvdisasm)
     assert found == [["helper.py:7", f"kernel.py:{10 + n}"] for n in range(4)]

@@ -34,6 +34,7 @@ from .roundtrip import check
 pytestmark = pytest.mark.smoke
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", MODULES)
 def test_same_machine_code(name: str, ptxas: Tool, nvdisasm: Tool) -> None:
     text = MODULES[name]

@@ -16,6 +16,8 @@ from pyptx.toolchain import Tool, check_text
 from tests.isa.near_misses import targets_in_all
 from tests.isa.samples import THOROUGH, file_of, instructions, texture_mode
 
+pytestmark = pytest.mark.full
+
 FORMS = list(all_forms())
 #: Forms that are assembled together, because ptxas takes its time to start.
 CHUNK = 12
@@ -83,8 +85,7 @@ def _version_before(version: Version) -> Version | None:
     return before[-1] if before else None
 
 
-@pytest.mark.full
-@pytest.mark.one_in(24)
+@pytest.mark.one_in(40)
 @pytest.mark.parametrize("forms", CHUNKS, ids=IDS)
 def test_every_variant_assembles_from_its_version_on(forms: list[Form], ptxas: Tool, newest: Version) -> None:
     """ptxas takes every variant, and refuses it in the version before its first."""
@@ -154,8 +155,7 @@ def by_targets() -> list[tuple[isa.Binding, object]]:
     return list(found.values())
 
 
-@pytest.mark.one_in(2)
-@pytest.mark.full
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize("name", KNOWN_TARGETS)
 def test_other_targets_are_refused(
     name: str, by_targets: list[tuple[isa.Binding, object]], ptxas: Tool, newest: Version

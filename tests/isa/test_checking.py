@@ -256,6 +256,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_agrees_with_ptxas(case: Case, ptxas: Tool) -> None:
     report = check_text(case.text, case.target, ptxas=ptxas)

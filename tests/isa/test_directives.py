@@ -104,6 +104,7 @@ def _hold(body: str, since: Version, on: TargetSet, ptxas: Tool, newest: Version
         assert not _assembles(body, newest, others[-1], ptxas), f"{others[-1]} takes it too"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("rule", "use"), _CASES)
 def test_directives_against_ptxas(rule: DirectiveRule, use: str, ptxas: Tool, newest: Version) -> None:
     if rule.until is None:
@@ -140,6 +141,7 @@ def _read(entry: SpecialRegister) -> str:
     return f".entry k() {directive} {{ .reg .{kind} r; mov.{kind} r, %{entry.name}; ret; }}"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", SPECIAL_REGISTERS)
 def test_special_registers_against_ptxas(name: str, ptxas: Tool, newest: Version) -> None:
     entry = SPECIAL_REGISTERS[name]
@@ -167,6 +169,7 @@ def test_an_instruction_needs_what_its_special_register_needs() -> None:
 # --- targets --------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", KNOWN_TARGETS)
 def test_targets_against_ptxas(name: str, ptxas: Tool, newest: Version) -> None:
     arch = target(name)

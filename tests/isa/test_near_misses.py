@@ -137,6 +137,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.full
 @pytest.mark.sample(1)
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("identifier", "right", "wrong", "kind", "stricter"), FAULTS.values(), ids=FAULTS)

@@ -221,6 +221,7 @@ def test_mistakes_in_a_chapter_are_named(right: str, wrong: str, says: str) -> N
         forms_in(FAMILIES.replace(right, wrong, 1))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_shared_clauses_are_used_and_not_repeated(chapter: str) -> None:
     """Without any one clause of a head, at least two entries would be others; and no entry repeats one."""

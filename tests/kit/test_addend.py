@@ -44,6 +44,7 @@ def added(columns: int, dtype: ScalarType, stages: int, times: int, beta: float)
     return add
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("schedule", ["eager", "late", "starve:tma", "random"])
 @pytest.mark.parametrize(
     ("columns", "dtype", "stages", "times"),

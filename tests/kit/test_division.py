@@ -134,6 +134,7 @@ def test_a_guard_is_on_every_instruction() -> None:
     assert len(found) == 1 + 1 + 2 + 5 + 2 + 1 and all(s.guard is not None for s in found)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100a"])
 @pytest.mark.parametrize("divisor", [1, 7, 8, 24])
 def test_ptxas_makes_no_reciprocal(divisor: int, arch: str, ptxas: Tool, nvdisasm: Tool) -> None:

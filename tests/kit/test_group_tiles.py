@@ -68,6 +68,7 @@ def test_every_tile_once(counts: tuple[int, ...], clusters: int, kind: str) -> N
         assert (out[mine, len(own) :] == 0xFFFFFFFF).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kind", ["ends", "counts"])
 @pytest.mark.parametrize("clusters", [1, 4, 7, 50])
 @pytest.mark.parametrize("narrow", [TILES_N + 1, TILES_N + 3])

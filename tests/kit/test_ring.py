@@ -82,6 +82,7 @@ def sums(tiles: int, stages: int, rounds: int = 1, at_once: int = 1) -> Kernel:
     return total
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize(
     ("tiles", "stages", "rounds", "at_once"),

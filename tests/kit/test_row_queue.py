@@ -40,6 +40,7 @@ def doubled(width: int, **tuning: Any) -> Kernel:
     return doubled
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.full
 @pytest.mark.sample(6)
 @pytest.mark.parametrize("store", ["direct", "bulk"])

@@ -72,6 +72,7 @@ def sums(width: int, types: tuple[ScalarType, ...], tuning: dict[str, Any]) -> K
     return summed
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.sample(5)
 @pytest.mark.parametrize(("width", "tuning"), STREAMS)
 @pytest.mark.parametrize("types", [(f32, f32, f32), (bf16, bf16, bf16), (f16, f32, bf16)])

@@ -56,6 +56,7 @@ def stated(x: np.ndarray, size: int, cluster: int, operation: str) -> np.ndarray
     return np.repeat(reduce(combine, chains), size * cluster, axis=-1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(4)
 @pytest.mark.parametrize("operation", OPERATIONS)
 @pytest.mark.parametrize(
@@ -111,6 +112,7 @@ def moments(size: int, teams: int, cluster: int, each: int) -> Kernel:
     return combine
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mean", [0.0, 3000.0])
 @pytest.mark.parametrize(
     ("size", "teams", "cluster", "each"),

@@ -77,6 +77,7 @@ def _boxes(x: np.ndarray, major: str) -> np.ndarray:
     return np.stack([pieces[rows, piece ^ (rows & 7)] for piece in range(8)], axis=1).ravel()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("extents", "dtype", "majors", "batch"),

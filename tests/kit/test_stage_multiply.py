@@ -162,6 +162,7 @@ CASES: list[dict[str, Any]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case.values())))
 def test_products_of_every_kind(case: dict[str, Any]) -> None:
     """Small integers, whose products and sums every type holds exactly."""
@@ -176,6 +177,7 @@ def test_products_of_every_kind(case: dict[str, Any]) -> None:
     assert np.array_equal(report.outputs[0].astype(np.float64), a @ b.T)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("case", CASES, ids=lambda case: "-".join(map(str, case.values())))
 def test_every_kind_assembles(case: dict[str, Any], ptxas: Tool) -> None:

@@ -65,6 +65,7 @@ def run(x: np.ndarray, schedule: str, **how: bool) -> np.ndarray:
     return np.asarray(second.outputs[0])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(("columns", "ctas"), [(8, 1), (64, 3), (80, 2)])
 @pytest.mark.parametrize("direct", [False, True])

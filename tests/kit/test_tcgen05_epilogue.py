@@ -146,6 +146,7 @@ def wrong(copy: Kernel, schedule: str, seed: int, module: Module | None = None) 
     return "" if same else "values"
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize(
     ("columns", "dtype", "chunk"), [(32, f32, 32), (64, bf16, 16), (24, f16, 8), (12, f32, 4)]
@@ -154,6 +155,7 @@ def test_direct(columns: int, dtype: ScalarType, chunk: int, schedule: str, seed
     assert not wrong(direct(columns, dtype, chunk), schedule, seed)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize(
     ("columns", "dtype", "chunk", "swizzle", "stages"),
@@ -188,6 +190,7 @@ def together(
     return through(columns, dtype, body, (LANES // boxes, chunk), swizzle)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("schedule", "seed"), [("late", 0), ("random", 1), ("starve:tma", 0)])
 @pytest.mark.parametrize(
     ("columns", "dtype", "chunk", "swizzle", "stages", "calls", "boxes"),

@@ -127,6 +127,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", [f16, f32])
 @pytest.mark.parametrize(("rows", "columns", "tile", "swizzle", "along"), CASES)
 def test_bytes_lie_where_tma_puts_them(
@@ -155,6 +156,7 @@ def test_atoms_of_32_bytes(columns: int) -> None:
         assert np.array_equal(found.view(np.uint16), laid_out(whole, mode))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("columns", "stages", "height"), [(72, 2, 32), (70, 2, 32), (71, 3, 32), (71, 2, 64), (70, 2, 128)]
 )

@@ -141,6 +141,7 @@ def run(
     return report, out
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("schedule", "seed"), [("eager", 0), ("late", 0), ("starve:tma", 0), *(("random", n) for n in range(4))]
 )

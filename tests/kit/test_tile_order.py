@@ -49,6 +49,7 @@ def bands(m: int, n: int, group: int, turn: bool) -> Iterator[tuple[int, int]]:
 GRIDS = [(1, 1), (1, 7), (7, 1), (3, 5), (8, 8), (9, 4), (12, 20), (17, 3)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("m", "n"), GRIDS)
 def test_orders_are_what_they_say(m: int, n: int) -> None:
     assert run(lambda t: order.row_major(t, m, n), m * n) == [(r, c) for r in range(m) for c in range(n)]

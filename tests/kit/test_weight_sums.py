@@ -25,6 +25,7 @@ def columns(rows: int | str, width: int, dtype, warps: int) -> Kernel:  # type: 
     return summed
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize("dtype", [f32, f16, bf16])
 @pytest.mark.parametrize(("rows", "width", "warps"), [(1, 32, 8), (50, 33, 4), (132, 70, 8), (7, 5, 1)])

@@ -268,6 +268,7 @@ def test_apply_gets_rows_and_columns() -> None:
     assert np.array_equal(report.outputs[0], (rows * 1024 + columns).astype(np.float32))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize(("columns", "dtype", "stages"), [(128, f32, 2), (128, bf16, 2), (64, f16, 1)])
 def test_through_shared(columns: int, dtype: ScalarType, stages: int, schedule: str, seed: int) -> None:

@@ -90,6 +90,7 @@ def product(a: ScalarType, b: ScalarType, majors: str, n: int, rows: str) -> Ker
     return one
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(3)
 @pytest.mark.parametrize(
     ("a", "b", "majors", "n"),

@@ -160,6 +160,7 @@ def descriptors(draw: st.DrawFn, kind: str) -> InstructionDescriptor:
     return result
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind", OPERANDS)
 @given(data=st.data())
 def test_round_trip(kind: str, data: st.DataObject) -> None:

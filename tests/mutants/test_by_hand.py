@@ -13,7 +13,7 @@ from .kernels import subject
 from .running import limits, run_original
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
 def test_is_named(bug: Bug) -> None:
     report, _ = run_original(bug.kernel)

@@ -37,6 +37,7 @@ def _changes_one(mutant: Mutant) -> bool:
     return counts in ((1, 0), (0, 1), (1, 1)) or _moved(mutant)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_every_mutant_differs_in_one_statement(kernel: str) -> None:
     assert [m.name for m in mutants([kernel]) if not _changes_one(m)] == []
@@ -61,6 +62,7 @@ def test_texts_are_accepted(kernel: str) -> None:
     assert _accepted(list(mutants([kernel]))) == []
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.full
 @pytest.mark.parametrize("operator", OPERATORS)
 def test_texts_of_every_operator_are_accepted(operator: str) -> None:

@@ -36,7 +36,7 @@ def run(case: Case, options: dict[str, Any]) -> Report:
     return sim.load(case.text).launch("k", args=[np.zeros(1024, np.uint32)], sanitize=False, **options)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.rules is not None])
 def test_hostile(name: str) -> None:
     case = CASES[name]
@@ -48,6 +48,7 @@ def test_hostile(name: str) -> None:
         assert report.steps <= case.steps + 64 * 400
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [name for name, case in CASES.items() if case.rules is None])
 def test_hostile_addresses(name: str) -> None:
     """Where an address is legal depends on the layout: a finding says what is wrong, or there is none."""
@@ -129,7 +130,7 @@ def test_launches_refused(options: dict[str, Any]) -> None:
 # --- compiled code with an accident ---------------------------------------------------------------
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("seed", range(_MUTANTS))
 def test_mutated(seed: int) -> None:
     """Statements lost, doubled and turned, other registers, numbers, guards and targets."""

@@ -89,6 +89,7 @@ def kernels(draw: st.DrawFn) -> str:
 MODES = [(32, "eager", 0), (32, "random", 1), (13, "eager", 0), (1, "late", 0), (64, "random", 2)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize(("threads", "schedule", "seed"), MODES)
 @settings(max_examples=60, deadline=None, derandomize=True)

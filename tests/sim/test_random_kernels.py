@@ -61,13 +61,14 @@ def _check(text: Text, schedules: list[tuple[str, int]]) -> None:
         assert found.tolist() == sums.tolist(), f"{schedule} {seed}: sums"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize(("block", "seed"), ALONE_CASES)
 def test_threads_that_know_nothing_of_each_other(block: Block, seed: int) -> None:
     _check(author(seed, block=block), [("eager", 0), ("random", seed)])
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.full
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("block", "seed"), TALKING_CASES)
 def test_threads_that_talk(block: Block, seed: int) -> None:
     schedules = [("eager", 0), ("late", 0), ("random", seed), ("random", seed + 1), ("starve:tma", 0)]

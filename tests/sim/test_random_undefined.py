@@ -12,6 +12,8 @@ import pytest
 from pyptx import sim
 from tests.sim.kernels.random_undefined import BLOCK, WORDS, text_of
 
+pytestmark = pytest.mark.full
+
 KERNELS = 25
 
 
@@ -41,8 +43,7 @@ def results(seed: int, schedule: str) -> tuple[bool, bool]:
     return found[0][0], differ
 
 
-@pytest.mark.full
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(12)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])
 @pytest.mark.parametrize("part", range(8))

@@ -202,6 +202,7 @@ def _write(root: Path, number: int, start: Any, die: bool) -> None:
         assert cache.find(source, CUBIN.tool) == CUBIN
 
 
+@pytest.mark.full
 def test_eight_processes_on_one_cold_cache_one_killed_while_it_writes(tmp_path: Path) -> None:
     context = multiprocessing.get_context("fork")
     start = context.Event()

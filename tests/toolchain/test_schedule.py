@@ -91,6 +91,7 @@ def test_independent_arithmetic_is_issued_without_waiting(where: Gpu, nvdisasm: 
     assert 8 * chains <= sum(cost.cycles for cost in fused) <= 2.5 * 8 * chains
 
 
+@pytest.mark.one_in(2)
 @GPUS
 @pytest.mark.parametrize("unrolled", [False, True])
 def test_a_loop_of_exponentials_takes_the_pipe_and_the_latency(
@@ -130,6 +131,7 @@ def test_no_statement_needs_more_of_a_pipe_than_its_cycles_where_the_code_has_ti
         assert cost.pipes.get("mufu", 0.0) <= cost.cycles + 1e-9
 
 
+@pytest.mark.full
 @GPUS
 def test_an_unrolled_loop_costs_as_much_for_each_round(where: Gpu, nvdisasm: Tool) -> None:
     body = "ex2.approx.ftz.f32 %f0, %f0;\nadd.f32 %f0, %f0, %f1;\n" * 4
@@ -225,6 +227,7 @@ def test_functions_and_indirect_branches(nvdisasm: Tool) -> None:
     assert issues["f", "ex2"] >= 1 and issues["f", "st"] >= 1
 
 
+@pytest.mark.full
 def test_a_text_with_lines_of_its_own(nvdisasm: Tool) -> None:
     body = "fma.rn.f32 %f0, %f0, %f1, %f1;\n"
     plain = module(body, "sm_90a")
@@ -266,6 +269,7 @@ def test_a_first_try_is_paid_where_it_is_written(where: Gpu, nvdisasm: Tool) -> 
         assert cost[arrive].cycles < where.value("mbarrier.arrive_clk") + 30
 
 
+@pytest.mark.full
 def test_a_fence_behind_stores_waits_for_them(nvdisasm: Tool) -> None:
     where = gpu("h200")
     fence = "fence.proxy.async.shared::cta;\n"

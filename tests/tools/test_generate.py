@@ -6,8 +6,9 @@ import pytest
 
 from pyptx.tools.generate import COMMAND, GENERATED, stale
 
+pytestmark = pytest.mark.full
 
-@pytest.mark.full
+
 @pytest.mark.parametrize("path", GENERATED)
 def test_generated_files_are_up_to_date(path: str) -> None:
     assert not stale(path), f"run: {COMMAND}"

@@ -359,6 +359,7 @@ def test_every_wrapper_is_found_by_its_forms() -> None:
     assert found == set(recorded())
 
 
+@pytest.mark.full
 def test_the_command_line_as_a_module() -> None:
     command = [sys.executable, "-m", "pyptx", "isa", "add.int"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)

@@ -33,6 +33,7 @@ def test_figures_of_a_prediction() -> None:
     assert figures["microseconds"] * 1300 == figures["cycles"]
 
 
+@pytest.mark.full
 def test_json_has_the_waits_of_each_group_of_warps() -> None:
     target = f"{TILES}:build_gemm_tiles", "256", "256", "1024", "--clock", "1300"
     figures = json.loads(run("predict", *target, "--json", "--what-if", "bound", "--what-if", "link").stdout)
@@ -79,6 +80,7 @@ def test_json_of_a_ranking_says_which_intervals_overlap() -> None:
     assert [row["overlaps"] for row in rows] == [[fast], [fast], []]
 
 
+@pytest.mark.full
 def test_kernels_without_a_prediction_rank_last(tmp_path: Path) -> None:
     file = tmp_path / "kernels.py"
     file.write_text(
@@ -132,6 +134,7 @@ LAUNCH = "--grid", "256", "--block", "256", "--clock", "1700"
 ARGS = "--arg", "2.5", "--arg", "unknown:f32[65536]", "--arg", "y=empty:f32[65536]", "--arg", "65536"
 
 
+@pytest.mark.full
 def test_a_launch_of_a_text() -> None:
     shown = run("predict", *SAXPY, *LAUNCH, *ARGS, "--what-if", "bound")
     assert shown.exit_code == 0 and shown.stdout.startswith("saxpy on NVIDIA H200 SXM at 1700 MHz")
@@ -149,6 +152,7 @@ def test_a_launch_of_a_text() -> None:
     assert figures["verdict"] == "clean" and figures["cycles"] == expected.cycles
 
 
+@pytest.mark.full
 def test_tensor_maps_and_a_counter_of_a_text(tmp_path: Path) -> None:
     tiles = tmp_path / "tiles.ptx"
     text = build_gemm_tiles(256, 256, 256).ptx()

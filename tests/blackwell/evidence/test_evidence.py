@@ -53,6 +53,7 @@ def _run(name: str) -> Run:
     return simulated(_BY_NAME[name], sanitize=False)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", _BY_NAME)
 def test_the_small_size_has_the_products_of_the_large_one(name: str) -> None:
@@ -63,6 +64,7 @@ def test_the_small_size_has_the_products_of_the_large_one(name: str) -> None:
     assert products and products <= _run(name).seen
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("name", _BY_NAME)
 def test_what_is_unproven_has_a_reason(name: str) -> None:
@@ -72,6 +74,7 @@ def test_what_is_unproven_has_a_reason(name: str) -> None:
     assert [fact for fact in unproven(facts) if fact not in REASONS] == []
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_every_reason_is_needed() -> None:
     missing = {fact for name in _BY_NAME for fact in unproven(_run(name).facts)}
@@ -276,6 +279,7 @@ def test_the_table_has_what_triton_emits(case: Any) -> None:
     assert all(any(use.project == "triton" for use in proofs(fact)) for fact in facts)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize("chapter", ["mbarrier", "cluster", "tensor_copy", "synchronization"])
 def test_the_table_has_what_ran_on_an_h200(chapter: str) -> None:

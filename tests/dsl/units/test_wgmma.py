@@ -47,6 +47,7 @@ def columns(total: str) -> list[int]:
     return [n for n in range(8, 257, 8) if total != "s32" or n <= 24 or n % 16 == 0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("types", PRODUCTS, ids=".".join)
 def test_every_shape_of_every_product(types: tuple[str, str, str], ptxas: Tool) -> None:
     total, atype, _ = types

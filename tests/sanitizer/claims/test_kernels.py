@@ -9,6 +9,8 @@ from pyptx import sim
 from tests.examples.loading import load_example
 from tests.mutants.kernels import subject
 
+pytestmark = pytest.mark.full
+
 #: Kernels of which a part competes, and with what.
 COMPETING = {
     "look-back-scan": "atom.global.add.u32: the order of accesses to the same bytes",
@@ -31,6 +33,7 @@ CLAIMING = (
 )
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", CLAIMING)
 def test_claims_every_schedule(name: str) -> None:
     kernel = subject(name)
@@ -58,6 +61,7 @@ def test_gemm_whose_ctas_may_share_a_multiprocessor_claims() -> None:
 _SUITE = load_example("blackwell/tcgen05_suite.py")
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", list(_SUITE.LESSON)[::3])
 def test_probes_of_the_suite_claim(name: str) -> None:
     case = next(iter(_SUITE.LESSON[name].cases()))

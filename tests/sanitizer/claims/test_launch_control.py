@@ -40,6 +40,7 @@ PLAIN = """
 REFUSED = {"refusal", "blind", "by hand", "after refusal", "early", "count", "fake", "ticket"}
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize("seed", range(12))
 def test_right_kernels_claim(seed: int) -> None:
@@ -60,7 +61,8 @@ def test_a_right_kernel_with_four_clusters_claims() -> None:
     assert report.assignments.ran == 73
 
 
-@pytest.mark.sample(2)
+@pytest.mark.one_in(12)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     "one", [each for each in defective() if each.clusters == 3], ids=lambda one: one.name
 )
@@ -82,6 +84,7 @@ def test_an_assignment_shows_the_defect(one: Stealing) -> None:
     assert again.findings or (out != left).any(), again
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("seed", range(4))
 def test_claims_are_true(seed: int) -> None:
     """Random schedules with random assignments: each thread does and reads the same as under eager."""
@@ -181,7 +184,8 @@ def number(clusters: int, ahead: int) -> int:
     return found
 
 
-@pytest.mark.sample(2)
+@pytest.mark.one_in(4)
+@pytest.mark.sample(1)
 @pytest.mark.parametrize(
     ("tiles", "answers", "cluster", "ahead"),
     [(1, 1, 2, 1), (2, 3, 2, 1), (3, 1, 2, 1), (3, 2, 2, 2), (3, 2, 1, 2), (2, 3, 1, 3), (3, 3, 1, 3)],

@@ -16,7 +16,10 @@ from .rings import Ring
 from .trace import Trace
 from .truth import Kernel, Run, kernels, untrue
 
+pytestmark = pytest.mark.full
 
+
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("first", range(0, 400, 100))
 def test_claims_are_true(first: int) -> None:
     for kernel, run in islice(kernels(first), 8):
@@ -25,6 +28,7 @@ def test_claims_are_true(first: int) -> None:
             assert not found, f"{kernel.name}, seed {seed}: {found}"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", list(UNUSUAL)[::3])
 def test_claims_of_unusual_kernels_are_true(name: str) -> None:
     trace = Trace()

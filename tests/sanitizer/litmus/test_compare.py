@@ -7,10 +7,13 @@ import pytest
 from .compare import compare
 from .families import members
 
+pytestmark = pytest.mark.full
+
 #: Families of which all runs agree. Of the others, ``python -m tests.sanitizer.litmus compare`` shows the differences.
 AGREE = ("MP", "SB", "LB", "S", "R", "2+2W", "CoWR", "ISA2", "IRIW", "MP-RMW")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("family", AGREE)
 def test_races_are_those_of_the_model(family: str) -> None:
     tests = members(family)

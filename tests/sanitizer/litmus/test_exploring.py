@@ -9,7 +9,10 @@ from .families import FAMILIES
 from .model import allowed
 from .program import Fence, Litmus, Load, Store
 
+pytestmark = pytest.mark.full
 
+
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_outcomes_are_those_of_the_model(family: str) -> None:
     tests = race_free(family)

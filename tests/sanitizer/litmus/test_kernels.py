@@ -15,11 +15,14 @@ from .model import allowed
 from .program import Fence, Litmus, Load, Store
 from .running import layout_for, simulate
 
+pytestmark = pytest.mark.full
+
 #: Three tests of each family, evenly spaced.
 SOME = [test for family in FAMILIES for test in members(family)[:: len(members(family)) // 3 + 1]]
 MESSAGE = Litmus("MP", ((Store("x", 1), Store("y", 1)), (Load("y"), Load("x"))), (0, 1))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_kernels_assemble(family: str, ptxas: Tool) -> None:
     for test in members(family)[:: len(members(family)) // 8 + 1]:
@@ -27,6 +30,7 @@ def test_kernels_assemble(family: str, ptxas: Tool) -> None:
         assert not report.errors, (test.name, report.errors[0])
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("schedule", ["eager", "random"])
 @pytest.mark.parametrize("test", SOME, ids=[test.name for test in SOME])
 def test_the_simulator_stays_within_the_model(test: Litmus, schedule: str) -> None:
@@ -55,6 +59,7 @@ def test_last_values_are_read_at_each_instance_of_its_own_place() -> None:
     assert found.total() == 3 * 128
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("family", FAMILIES)
 def test_a_launch_has_the_instances_that_were_asked_for(family: str) -> None:
     for test in members(family)[:: len(members(family)) // 4]:

@@ -207,6 +207,7 @@ def test_stronger_operations_allow_less(family: str) -> None:
         assert allowed(test) <= weakest
 
 
+@pytest.mark.full
 def test_names_are_unique() -> None:
     names = [test.name for family in FAMILIES for test in members(family)]
     assert len(set(names)) == len(names)

@@ -15,6 +15,8 @@ from tests.sanitizer.reference.printing import to_ptx
 from tests.sanitizer.reference.reference import Judge
 from tests.sanitizer.reference.shrinking import shrunk
 
+pytestmark = pytest.mark.full
+
 RACE, OTHER, FAR = ("data-race", 2, 3), ("data-race", 1, 3), ("proxy-fence-missing", 7, 9)
 
 
@@ -22,7 +24,6 @@ def _report(*findings: Finding) -> Report:
     return Report("k", "eager", list(findings), 0, 0, 0.0)
 
 
-@pytest.mark.sample(5)
 @pytest.mark.parametrize(
     ("expected", "found", "kind"),
     [

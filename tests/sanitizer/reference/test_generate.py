@@ -17,6 +17,8 @@ from tests.sanitizer.reference.legality import legal
 from tests.sanitizer.reference.notation import parse
 from tests.sanitizer.reference.printing import to_ptx
 
+pytestmark = pytest.mark.full
+
 PROGRAMS = 300
 #: Of 10,000 programs every kind of edge decides at least 200; so few of these are enough to see that it does.
 _FEWEST = 2
@@ -64,7 +66,6 @@ def test_programs_end_in_the_simulator() -> None:
         assert not [f for f in report.findings if "deadlock" in str(f.rule)], (seed, report)
 
 
-@pytest.mark.sample(10)
 @pytest.mark.parametrize(
     "text",
     [

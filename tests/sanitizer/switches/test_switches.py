@@ -9,6 +9,7 @@ from .table import SWITCHES
 from .witnesses import WITNESSES
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.full
 @pytest.mark.parametrize("name", list(WITNESSES))
 def test_a_kernel_needs_it(name: str) -> None:

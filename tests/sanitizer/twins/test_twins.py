@@ -12,11 +12,12 @@ from .corpus import TWINS
 from .not_yet import FALSE_ALARMS, NOT_YET
 from .twin import Twin, Which
 
+pytestmark = pytest.mark.full
+
 _NAMES = list(TWINS)
 
 
-@pytest.mark.sample(25)
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("name", _NAMES)
 def test_right(name: str) -> None:
     outcome = TWINS[name].run("right")
@@ -27,7 +28,6 @@ def test_right(name: str) -> None:
         assert not complaint, f"{complaint}\n{outcome}"
 
 
-@pytest.mark.sample(25)
 @pytest.mark.parametrize("name", _NAMES)
 def test_wrong(name: str) -> None:
     """A finding names the rule and the lines; names in ``NOT_YET`` leave that list when it does."""

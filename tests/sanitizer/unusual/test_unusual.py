@@ -14,6 +14,8 @@ from tests.conformance.gpu import Pool, Refused
 from .running import run_unusual
 from .unusuals import UNUSUAL
 
+pytestmark = pytest.mark.full
+
 NAMES = list(UNUSUAL)
 #: Litmus tests: it is their point that a load gets what the schedule gives. In other schedules nothing may be loaded.
 LITMUS = {
@@ -40,19 +42,21 @@ def _check(name: str, schedule: str) -> None:
     assert found == {*kernel.reviews, *chance}, result.findings
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.sample(len(NAMES))
 @pytest.mark.parametrize("name", NAMES)
 def test_no_error_under_eager(name: str) -> None:
     _check(name, "eager")
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("schedule", ["late", "random:0", "random:1", "random:2"])
 @pytest.mark.parametrize("name", NAMES)
 def test_no_error_under_other_schedules(name: str, schedule: str) -> None:
     _check(name, schedule)
 
 
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("name", NAMES)
 def test_assembles(name: str, ptxas: Tool) -> None:
     kernel = UNUSUAL[name]

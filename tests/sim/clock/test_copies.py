@@ -114,6 +114,8 @@ def shared_boxes(sharers: int, apart: bool, rounds: int) -> tuple[Kernel, int]:
     return loaded_by_all, total
 
 
+@pytest.mark.one_in(3)
+@pytest.mark.full
 @pytest.mark.parametrize(
     ("sharers", "apart", "measured"),
     [(1, False, 922), (2, False, 494), (4, False, 391), (4, True, 916), (16, True, 546), (33, True, 393)],

@@ -35,6 +35,7 @@ def counting(operation: str, words: int = 1, *, flag: bool = False) -> Kernel:
     return take
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("operation", ["add", "inc"])
 def test_each_turn_goes_on_by_the_number_of_positions(operation: str) -> None:
     taken = np.full((CTAS, TURNS), 7, np.uint32)

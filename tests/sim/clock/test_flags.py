@@ -42,6 +42,7 @@ def meeting(order: str, *, keeps: bool = False) -> Kernel:
     return meet
 
 
+@pytest.mark.full
 def test_a_wait_takes_a_look_at_the_flag() -> None:
     waits, sets = (meeting(order).predict(gpu="h200", clock=1900.0) for order in ("swc", "sww"))
     assert str(waits.verdict) == str(sets.verdict) == "clean"

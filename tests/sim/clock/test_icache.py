@@ -53,6 +53,7 @@ def straight(ctas: int) -> Kernel:
     return section
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("ctas", "cycles"), [(1, 150), pytest.param(132, 163, marks=pytest.mark.full)])
 def test_straight_code_beside_an_h200(ctas: int, cycles: float) -> None:
     """Under ncu, which empties all caches, a KiB took 150 (1 CTA) to 163 cycles (132 CTAs), and 66.5 again."""

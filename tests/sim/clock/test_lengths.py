@@ -61,6 +61,7 @@ def test_a_launch_of_one_wave_takes_as_long_as_its_longest_cta(first: int, step:
     assert cycles((12, 1), 5, 0) < longest / 5
 
 
+@pytest.mark.full
 def test_the_longest_last_make_a_tail() -> None:
     # 132 short CTAs, then as many of which each is longer than the one before: rows of the grid.
     one, two = cycles((132, 1), 30, 0), cycles((132, 1), 300, 0)

@@ -121,6 +121,7 @@ def cycles(how: str) -> np.ndarray:
     return out[:, 0].astype(float)
 
 
+@pytest.mark.full
 def test_the_first_load_of_a_kernel_fetches_its_map_unless_it_was_prefetched() -> None:
     none = cycles("nothing")
     assert none[0] - none[1] == pytest.approx(FETCH, abs=10) and none[1] == pytest.approx(none[2], abs=10)

@@ -85,6 +85,7 @@ def predicted(on: Gpu) -> Prediction:
     return found
 
 
+@pytest.mark.full
 def test_a_wait_for_bytes_names_the_buffer_and_the_unit() -> None:
     found = predicted(H200.with_values({"tma.sm_bytes_per_clk": 1.0}))
     wait = next(each for each in found.stalls if each.barrier == "arrived")
@@ -126,6 +127,7 @@ def test_lines_and_barriers_add_up() -> None:
     assert own.warps == (Place(0, 1),) and found.barriers["barrier 1"] == own.cycles
 
 
+@pytest.mark.full
 def test_a_group_of_one_warp_has_its_role() -> None:
     from examples.blackwell.gemm_tiles import build_gemm_tiles
 

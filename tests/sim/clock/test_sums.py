@@ -14,6 +14,8 @@ from pyptx.entry import Kernel
 from pyptx.tools.calibrate.kernels import cleared
 from tests.sim.clock.tiles import rows
 
+pytestmark = pytest.mark.full
+
 ROUNDS, INSTRUCTIONS, COLUMNS = 12, 256, 128
 
 
@@ -77,6 +79,7 @@ def steady(form: str, multiplying: int, computing: int) -> Kernel:
     return section
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("form", "multiplying", "computing", "cycles"),
     [

@@ -57,6 +57,7 @@ def contending(n: int) -> Kernel:
     return section
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("n", "measured"), [(128, 540), (256, 1052)])
 def test_batches_of_two_warpgroups_run_one_after_the_other(n: int, measured: int) -> None:
     ends = np.zeros((ROUNDS, 2), np.uint64)

@@ -30,6 +30,7 @@ def check(name: str, schedule: str = "eager") -> Report:
     return report
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("name", [name for name, (_, case) in CASES.items() if not case.fails])
 def test_compiled(name: str) -> None:
     check(name)
@@ -72,7 +73,7 @@ _OPTIMIZED = [
 ]
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("name", [name for name in _OPTIMIZED if not CASES[name][1].fails])
 def test_in_random_order(name: str) -> None:
     check(name, "random")

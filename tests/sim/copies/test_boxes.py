@@ -208,6 +208,7 @@ def test_stores_pack_six_bits() -> None:
     np.testing.assert_array_equal(memory.reshape(10, 192), expected)
 
 
+@pytest.mark.full
 def test_packed_stores() -> None:
     memory = aligned(10 * 128)
     area = np.random.default_rng(7).integers(0, 256, AREA).astype(np.uint8)

@@ -54,6 +54,7 @@ def rule_of(report: Report) -> str:
 # --- values -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("options", SCHEDULES, ids=lambda o: "-".join(map(str, o.values())))
 @pytest.mark.parametrize("block", [1, 20, 64])
 @pytest.mark.parametrize(

@@ -201,6 +201,7 @@ def raw_bytes(array: NDArray[Any], index: tuple[int, ...]) -> list[int]:
     return list(np.ascontiguousarray(array[index]).tobytes())
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rank", range(1, 6))
 @pytest.mark.parametrize("swizzle", MASK)
 def test_loads(rank: int, swizzle: str) -> None:
@@ -225,6 +226,7 @@ def test_loads(rank: int, swizzle: str) -> None:
         )
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rank", range(1, 6))
 @pytest.mark.parametrize("swizzle", MASK)
 def test_stores(rank: int, swizzle: str) -> None:
@@ -348,6 +350,7 @@ def changed_source(**options: Any) -> tuple[int, int]:
     return int(words[0]), int(words[15])
 
 
+@pytest.mark.full
 def test_a_box_is_read_when_it_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """What the source becomes between the engine's reading and its writing does not count."""
     seen = {changed_source(schedule="random", seed=seed) for seed in range(30)}
@@ -443,6 +446,7 @@ def test_wait_group_waits_for_writes_and_read_only_for_reads() -> None:
         assert groups(text, "late", sanitize=covered) == ([1, 2, 3], late)
 
 
+@pytest.mark.full
 def test_a_newer_group_that_is_done_does_not_stand_for_an_older_one() -> None:
     """wait_group 1 means the newest group may be pending, not any one."""
     text = """

@@ -74,6 +74,7 @@ def test_named_programs(name: str) -> None:
     check(NAMED[name])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.full
 @pytest.mark.parametrize("first", range(0, 100, 20))
 def test_random_programs(first: int) -> None:

@@ -7,6 +7,8 @@ import pytest
 from tests.sanitizer.unusual.running import run_unusual
 from tests.sanitizer.unusual.unusuals import UNUSUAL
 
+pytestmark = pytest.mark.full
+
 #: Kernels in which little competes, so that they are explored to the end.
 NAMES = [
     "message by st.release and ld.acquire",
@@ -52,7 +54,7 @@ NAMES = [
 ]
 
 
-@pytest.mark.full
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", NAMES)
 def test_right_in_every_interleaving(name: str) -> None:
     result = run_unusual(UNUSUAL[name], "all")

@@ -127,6 +127,7 @@ def test_loops_that_poll_have_no_more_interleavings(kernel: Kernel) -> None:
     assert (with_weak.runs, with_weak.interleavings) == (without.runs, without.interleavings)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("name", NAMES[::3])
 def test_kernels_in_which_no_strong_read_competes_have_as_many_runs(

@@ -13,6 +13,8 @@ from pyptx.sim.machine.machine import Machine
 from pyptx.sim.machine.schedule import Random
 from tests.sim.build import Kernel
 
+pytestmark = pytest.mark.full
+
 #: Thread 0 of each CTA spins until the CTA before it is through; the other warps wait at a barrier.
 CHAIN = Kernel("""
 .reg u32 c v t
@@ -44,7 +46,6 @@ def _chain(seed: int) -> None:
     assert flags.all()
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("seed", range(3))
 def test_waits_are_asked_where_something_happened(monkeypatch: pytest.MonkeyPatch, seed: int) -> None:
     calls: Counter[str] = Counter()
@@ -64,7 +65,6 @@ def test_waits_are_asked_where_something_happened(monkeypatch: pytest.MonkeyPatc
     assert calls["asked"] < 3 * calls["turns"], calls
 
 
-@pytest.mark.full
 def test_threads_that_are_held_back_are_not_drawn_again_and_again(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: Counter[str] = Counter()
     is_held, split = Random._is_held, Random.split

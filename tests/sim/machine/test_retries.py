@@ -62,6 +62,7 @@ def run(
     return report, out
 
 
+@pytest.mark.one_in(2)
 @every_schedule
 @pytest.mark.parametrize("retry", [COUNTED, TIMED], ids=["counted", "timed"])
 @pytest.mark.parametrize("block", [1, 64])

@@ -277,6 +277,7 @@ wgmma.mma_async.sync.aligned.m64n{n}k{k}.{total}.{kind_a}.{kind_b}{suffix} {vect
 ORDERS = list(itertools.product(("K", "MN"), repeat=2))
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("swizzle", SPAN)
 @pytest.mark.parametrize("majors", ORDERS)
@@ -293,6 +294,7 @@ def test_orders_of_halves(swizzle: str, majors: tuple[str, str], schedule: str) 
     assert (found == expected).all()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("in_registers", [False, True])
 @pytest.mark.parametrize("swizzle", SPAN)
 @pytest.mark.parametrize(
@@ -314,6 +316,7 @@ def test_types(kinds: tuple[str, str], swizzle: str, in_registers: bool) -> None
     assert (found == expected).all()
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("n", range(8, 257, 8))
 def test_every_n(n: int) -> None:
     found, expected = product(
@@ -485,6 +488,7 @@ def rules(report: Report) -> set[str]:
     return {finding.rule.name for finding in report.findings}
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(
     "body",
@@ -516,6 +520,7 @@ def test_kernels_in_order(body: str, schedule: str) -> None:
     assert report.verdict == "clean", report
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize(
     ("body", "rule"),

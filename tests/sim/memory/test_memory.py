@@ -63,6 +63,7 @@ st.globalVEC.TYPE [c], IN
 """
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("name", "vector", "register"), copies())
 @pytest.mark.parametrize("threads", [32, 20, 1])
 def test_every_type_vector_and_register(name: str, vector: str, register: str, threads: int) -> None:

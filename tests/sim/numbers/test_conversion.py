@@ -195,6 +195,7 @@ def test_the_value_of_every_code(name: str) -> None:
         assert value == exact or (value != value and exact != exact), code
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", [n for n in FORMATS if n not in ("f16", "bf16")])
 @pytest.mark.parametrize("rnd", ["rn", "rz", "rm", "rp"])
 def test_between_any_two_codes(name: str, rnd: str) -> None:
@@ -218,6 +219,7 @@ def test_between_any_two_codes(name: str, rnd: str) -> None:
             assert code == wanted, (value, hex(code), hex(wanted))
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize("source", ["f16", "bf16"])
 @pytest.mark.parametrize("name", ["e4m3", "e5m2", "e2m3", "e3m2", "e2m1"])
@@ -233,6 +235,7 @@ def test_all_halves_to_narrow(name: str, source: str) -> None:
     assert got == [a << stride | b for a, b in zip(wanted, wanted[::-1], strict=True)]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.full
 @pytest.mark.parametrize(
     "form_id",

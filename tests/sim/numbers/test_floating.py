@@ -80,6 +80,7 @@ F64_FORMS: dict[str, tuple[int, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("rnd", MODES)
 @pytest.mark.parametrize("form", F64_FORMS)
 def test_f64_over_the_whole_range(form: str, rnd: str) -> None:
@@ -98,6 +99,7 @@ F32_FORMS: dict[str, tuple[int, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("ftz", [False, True])
 @pytest.mark.parametrize("rnd", MODES)
 @pytest.mark.parametrize("form", F32_FORMS)
@@ -130,6 +132,7 @@ HALF_FORMS: dict[str, tuple[int, Callable[..., Any]]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("kind, ftz", [("f16", False), ("f16", True), ("bf16", False)])
 @pytest.mark.parametrize("form", HALF_FORMS)
 def test_halves_over_the_whole_range(form: str, kind: str, ftz: bool) -> None:

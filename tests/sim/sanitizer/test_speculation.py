@@ -51,6 +51,7 @@ def test_the_guess_of_a_compare_and_swap(body: str) -> None:
     assert _rules(body) == {"speculative-load"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "body",
     [

@@ -185,6 +185,7 @@ PATTERNS = {
 }
 
 
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("op", "kind"), OPERATIONS, ids=lambda part: part)
 @pytest.mark.parametrize("space", ["global", "shared"])
 @pytest.mark.parametrize("pattern", PATTERNS)

@@ -228,6 +228,7 @@ def test_warps_arrive_one_after_the_other() -> None:
 # --- waits ------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "wait", ["try_wait", "try_wait.phase_type::primary", "test_wait", "test_wait.phase_type::primary"]
 )

@@ -155,6 +155,7 @@ CASES: dict[str, tuple[list[str], int, str, NDArray[Any]]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("space", PUBLISH)
 @pytest.mark.parametrize("name", CASES)
 def test_fields(name: str, space: str) -> None:

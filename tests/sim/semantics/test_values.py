@@ -117,7 +117,7 @@ def test_every_variant_of_every_value_form_is_a_case() -> None:
         assert covered
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("form_id", EXPECTED)
 def test_value_form(form_id: str) -> None:
     hold(batches(form_id, SAMPLE))

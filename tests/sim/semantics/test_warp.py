@@ -74,6 +74,7 @@ def controls(mode: str) -> list[tuple[list[int], list[int]]]:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("mode", ["up", "down", "bfly", "idx"])
 def test_shfl(mode: str) -> None:
     kernel = Kernel(SHUFFLE.replace("MODE", mode), "input:u64 output:u64")

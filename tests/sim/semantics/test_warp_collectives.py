@@ -95,6 +95,7 @@ def words(seed: str, few: bool = False) -> list[int]:
     return [generator.getrandbits(64) for _ in range(128)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("negated", ["", "!"])
 @pytest.mark.parametrize("mode", ["all", "any", "uni", "ballot"])
 def test_vote(mode: str, negated: str) -> None:
@@ -137,6 +138,7 @@ def signed(value: int) -> int:
     return (value & 0xFFFFFFFF ^ 1 << 31) - (1 << 31)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("operation", "model"),
     [
@@ -164,6 +166,7 @@ def number(bits: int) -> float:
     return float(value)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("nan", ["", ".NaN"])
 @pytest.mark.parametrize("absolute", ["", ".abs"])
 @pytest.mark.parametrize("operation", ["min", "max"])

@@ -15,6 +15,8 @@ from pyptx.isa.table import CHAPTERS, chapter_of
 from pyptx.isa.targets import KNOWN_TARGETS, VERSIONS
 from tests.isa.samples import DECLARED, file_of, instructions
 
+pytestmark = pytest.mark.full
+
 #: What registers hold, by their width: small, large, NaN, and addresses inside and outside of each window.
 _WORDS = {
     8: ["0", "255"],
@@ -65,7 +67,7 @@ def _some(form: Form, draw: random.Random) -> tuple[Binding, str]:
     return binding, f"{str(instruction).rstrip(';')};"
 
 
-@pytest.mark.full
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("chapter", CHAPTERS)
 def test_wild_operands(chapter: str) -> None:
     for form in all_forms():

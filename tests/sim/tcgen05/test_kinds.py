@@ -117,6 +117,7 @@ SS = "tcgen05.mma.cta_group::1.kind::{kind} [d], a, b, v, never"
 PAIRS = [(a, FLOATS_B) for i, a in enumerate(FLOATS) for FLOATS_B in list(FLOATS)[i % 2 :: 2]]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(("a", "b"), PAIRS)
 @pytest.mark.parametrize("m", [64, 128])
 def test_f8f6f4(a: str, b: str, m: int) -> None:
@@ -131,6 +132,7 @@ def test_f8f6f4(a: str, b: str, m: int) -> None:
     assert np.array_equal(out, cells)
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("majors", ["KM", "MK", "MM"])
 @pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
 @pytest.mark.parametrize("kind", ["f8f6f4", "i8"])
@@ -337,7 +339,7 @@ SCALINGS = [
 ]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(9)
 @pytest.mark.parametrize(("kind", "size", "scale", "count", "ids"), SCALINGS)
 @pytest.mark.parametrize("inside", [False, True])
 @pytest.mark.parametrize("flag", ["never", "always"])

@@ -284,6 +284,7 @@ CASES = [
 ]
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("kind", "swizzle", "majors"), CASES)
 @pytest.mark.parametrize("m", [64, 128])
 def test_products(kind: str, swizzle: str, majors: str, m: int) -> None:
@@ -310,6 +311,7 @@ def test_operands_of_different_layouts() -> None:
         )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("m", "n"), [(64, 8), (64, 24), (64, 256), (128, 8), (128, 24), (128, 48), (128, 256), (128, 240)]
 )
@@ -457,6 +459,7 @@ def test_negation(negate_a: bool, negate_b: bool) -> None:
 TWICE = MMA.replace("accumulate", "never") + "\n" + MMA
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("scale", [None, 0, 1, 4, 15])
 @pytest.mark.parametrize("enable", [0, 1])
 @pytest.mark.parametrize("kind", ["f16", "tf32"])

@@ -78,6 +78,7 @@ def test_mmas_into_one_accumulator_in_one_thread() -> None:
     assert ordered(found, cells)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("between", "kept"), [(FENCED, True), (BARE, False), (("", FENCED[1]), False), ((FENCED[0], ""), False)])  # fmt: skip
 def test_mmas_into_one_accumulator_in_two_threads(between: tuple[str, str], kept: bool) -> None:
     """Ordered by a fence on each side of the barrier, and by nothing less."""
@@ -263,6 +264,7 @@ OTHER = COMMIT.replace("[bar]", "[bar+16]") + "\n"
 INIT = "mbarrier.init.shared::cta.b64 [bar+16], 1\n"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("kept", [True, False])
 @pytest.mark.parametrize("work", ["mma", "cp"])
 @pytest.mark.full

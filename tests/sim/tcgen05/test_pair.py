@@ -278,6 +278,7 @@ def operands_of(left: Any, right: Any) -> tuple[tuple[list[Operand], list[Operan
     return both, words
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("issuer", [0, 1])
 @pytest.mark.parametrize(
     ("shape", "rows"), [("128x128b", range(128)), ("32x128b.warpx4", [r % 32 for r in range(128)])]

@@ -269,6 +269,7 @@ def put_scales(cells: Cells, m: int, of_a: Array, of_b: Array, first: int) -> No
                     view[lane, SFB + n // 32, first : first + len(line)] = line
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("kind", "size", "scale", "count", "first"), SCALINGS)
 @pytest.mark.parametrize("m", [128, 256])
 @pytest.mark.parametrize("inside", [False, True])

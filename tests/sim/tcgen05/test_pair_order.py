@@ -49,6 +49,7 @@ def test_mmas_into_one_accumulator_in_one_thread() -> None:
     assert ordered(code, cells, words, both, expected, True)
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize(
     ("between", "kept"),
     [(FENCED, True), (("", ""), False), (("", FENCED[1]), False), ((FENCED[0], ""), False)],
@@ -109,6 +110,7 @@ st.global.b32 [o], n
 MULTICAST = ".multicast::cluster.b64 [bar+{offset}], mask"
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("group", [1, 2])
 @pytest.mark.parametrize(("mask", "issuer"), [(0b1, 0), (0b10, 0), (0b1111, 2), (0b1010, 1), (0, 3)])
 def test_a_multicast_commit_signals_the_ctas_of_its_mask(group: int, mask: int, issuer: int) -> None:
@@ -204,6 +206,7 @@ WAIT = "WAIT:\nmbarrier.try_wait.parity.shared::cta.b64 q, [bar], 0\n@!q bra WAI
 LEAVE = "@other bra END\ntcgen05.fence::after_thread_sync\n" + free(32) + "END:\n"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 def test_both_wait_before_they_end(schedule: str, seed: int) -> None:
     body = ending(ISSUE.format(commit=COMMIT_BOTH) + WAIT + SYNC + LEAVE)

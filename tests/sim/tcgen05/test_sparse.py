@@ -46,6 +46,7 @@ def spread(product: Array, m: int) -> Array:
     return out
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("m", [32, 64, 128])
 @pytest.mark.parametrize("n", [64, 128, 256])
 @pytest.mark.parametrize("flag", ["never", "always"])
@@ -288,6 +289,7 @@ def test_sparse_metadata_in_the_second_half_of_the_lanes() -> None:
     assert np.array_equal(out, cells)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("kind", "element", "d"), KINDS)
 @pytest.mark.parametrize("m", [32, 64, 128])
 @pytest.mark.parametrize("inside", [False, True])

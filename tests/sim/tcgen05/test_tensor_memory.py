@@ -89,6 +89,7 @@ def cases() -> list[Any]:
     return found
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("shape", "num"), cases())
 def test_loads_of_every_shape(shape: str, num: int) -> None:
     """All four warps, each its quarter of the lanes; narrow shapes also in the upper half of it."""
@@ -190,6 +191,7 @@ USES = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("use", USES)
 @pytest.mark.parametrize(("schedule", "seed"), [*SCHEDULES, *(("random", s) for s in range(3, 9))])
 def test_loaded_registers_are_right_without_a_wait(use: str, schedule: str, seed: int) -> None:

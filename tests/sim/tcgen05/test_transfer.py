@@ -77,6 +77,7 @@ def test_packed_loads(shape: str, num: int) -> None:
             assert out[t, i] == word, (t, i)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("shape", "num"), CASES)
 @pytest.mark.parametrize("unpack", [False, True])
 def test_stores(shape: str, num: int, unpack: bool) -> None:
@@ -124,6 +125,7 @@ def from_memory(num: int) -> str:
 SPECIALS = np.array([0x7FC00000, 0xFFC00001, 0x80000000, 0, 0x7F800000, 0xFF800000, 0x3F800000], np.uint32)
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("shape", ["32x32b", "16x32bx2"])
 @pytest.mark.parametrize("kind", ["u32", "s32", "f32", "abs.f32", "NaN.f32", "abs.NaN.f32"])
 @pytest.mark.parametrize("operation", ["min", "max"])
@@ -179,6 +181,7 @@ COPIES: dict[str, tuple[int, int, Any]] = {
 }
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("shape", COPIES)
 @pytest.mark.parametrize("swizzle", ["none", "32B", "64B", "128B"])
 @pytest.mark.parametrize("pad", [0, 1])

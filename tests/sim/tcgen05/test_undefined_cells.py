@@ -45,6 +45,8 @@ def unused(kernel: Kernel, report: Report) -> None:
     assert finding.location is not None and finding.location.line == kernel.line("load")
 
 
+@pytest.mark.one_in(2)
+@pytest.mark.full
 @pytest.mark.parametrize("schedule", SCHEDULES)
 @pytest.mark.parametrize("wait", [WAIT, "", WAIT + "bar.sync 0\n"])
 def test_unwritten_cells(wait: str, schedule: str) -> None:

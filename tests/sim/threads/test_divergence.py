@@ -31,6 +31,7 @@ def outputs(body: str, threads: int = 32, count: int = 64, **options: object) ->
 # --- branches ---------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("threads", [32, 13, 1])
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 def test_nested_divergence(threads: int, schedule: str, seed: int) -> None:
@@ -659,6 +660,7 @@ bra LOOP
 """
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("threads", [64, 1])
 @pytest.mark.parametrize("schedule", ["eager", "late", "random"])
 @pytest.mark.parametrize("work", ["", "st.global.u32 [o], i", "setp.eq.u32 p, i, t\n@p bra LOOP"])

@@ -110,6 +110,7 @@ def source(ask: str = ALONE, read: str = READ, close: str = CLOSE) -> str:
     return PERSISTENT.format(ask=ask, read=read, close=close)
 
 
+@pytest.mark.one_in(4)
 @every_schedule
 @pytest.mark.parametrize(("cluster", "ask"), [(1, ALONE), (1, TOGETHER), (2, TOGETHER), (4, TOGETHER)])
 def test_every_tile_is_done_once(cluster: int, ask: str, schedule: str, seed: int) -> None:
@@ -221,6 +222,7 @@ def test_an_answer_that_is_decoded_wrong() -> None:
     assert "out-of-bounds" in found
 
 
+@pytest.mark.full
 def test_a_request_after_a_refusal() -> None:
     """All threads have seen that nothing is left, and the last word is another request."""
     again = f"""

@@ -77,6 +77,7 @@ def where(
     return report, out
 
 
+@pytest.mark.one_in(4)
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("what", "per_multiprocessor"),
@@ -223,6 +224,7 @@ def test_a_pair_waits_for_room_on_both_of_its_multiprocessors(schedule: str, see
     assert (out == np.arange(40)[:, None]).all()
 
 
+@pytest.mark.full
 @every_schedule
 def test_both_hold_a_half_and_see_their_own(schedule: str, seed: int) -> None:
     report, out = fill(256, MEET, schedule=schedule, seed=seed)

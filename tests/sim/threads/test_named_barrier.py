@@ -177,6 +177,7 @@ def test_a_count_waits_for_them_all_the_same() -> None:
 # --- reductions -------------------------------------------------------------------------------
 
 
+@pytest.mark.full
 @pytest.mark.parametrize("kind", ["bar", "bar.cta", "barrier", "barrier.cta"])
 @pytest.mark.parametrize("threads", [96, 77])
 def test_reductions(threads: int, kind: str) -> None:

@@ -27,7 +27,7 @@ def follows_always(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(UndefinedBits, "in_threads", lambda self, span: True)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(18)
 @pytest.mark.sample(6)
 @pytest.mark.usefixtures("follows_always")
 @pytest.mark.parametrize("name", [name for name, (_, case) in CASES.items() if not case.fails])

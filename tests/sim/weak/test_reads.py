@@ -77,6 +77,7 @@ def test_nothing_comes_between_an_atomic_operation_and_what_it_reads() -> None:
     assert outcomes(test) <= allowed(test)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("family", ["SB", "2+2W", "IRIW", "CoRR", "MP-RMW"])
 def test_outcomes_are_those_of_the_model(family: str) -> None:
     tests = members(family)
@@ -84,6 +85,7 @@ def test_outcomes_are_those_of_the_model(family: str) -> None:
         assert {one for one, _ in simulate_many(test, "weak", range(6))} <= allowed(test), test.name
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("name", list(UNUSUAL)[::6])
 def test_right_kernels_stay_right(name: str) -> None:
     for seed in (1, 2):

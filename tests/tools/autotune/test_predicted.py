@@ -94,6 +94,7 @@ def test_no_time_for_predictions_ranks_by_resources() -> None:
         pyptx.autotune("times", [2], budget=-1)
 
 
+@pytest.mark.full
 def test_contents_that_decide_where_threads_go_are_those_of_the_call() -> None:
     @pyptx.autotune("block", [32, 64])
     @kernel(

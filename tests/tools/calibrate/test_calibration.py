@@ -166,6 +166,7 @@ def test_every_family_makes_a_valid_file(name: str, tmp_path: Path) -> None:
     assert json.loads((tmp_path / "mine.json").read_text())["gpu"] == "mine"
 
 
+@pytest.mark.full
 def test_sizes_of_gpcs() -> None:
     sizes = (18.0, 18.0, 16.0, 16.0, 16.0, 16.0, 16.0, 16.0)
     fitting = {size: sum(int(each) // size for each in sizes) for size in range(1, 17)}

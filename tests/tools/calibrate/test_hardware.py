@@ -83,6 +83,7 @@ def test_without_a_gpu(monkeypatch: pytest.MonkeyPatch, tmp_path) -> None:
     assert not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 @pytest.mark.full
 def test_the_command_writes_a_file_that_predictions_take(tmp_path) -> None:
     out = tmp_path / "mine.json"

@@ -37,6 +37,7 @@ def kernels_of(constants: Gpu, family: str) -> dict[str, object]:
     return device.kernels
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.full
 @pytest.mark.parametrize(
     ("name", "family"), [(name, family) for name in GPUS for family in families_of(gpu(name).target)]
@@ -77,6 +78,7 @@ SECTIONS = [
 ]
 
 
+@pytest.mark.one_in(6)
 @pytest.mark.sample(2)
 @pytest.mark.parametrize(
     ("kernel", "mnemonic", "count"), SECTIONS, ids=[f"{each[0].options.entry}" for each in SECTIONS]

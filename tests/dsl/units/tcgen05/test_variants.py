@@ -16,7 +16,7 @@ from pyptx.isa import Match, check_module, forms_of
 from pyptx.isa.table import variants
 from pyptx.toolchain import Tool, check_text
 
-pytestmark = pytest.mark.one_in(2)
+pytestmark = [pytest.mark.full, pytest.mark.one_in(2)]
 
 TARGETS = (
     "sm_100a", "sm_100f", "sm_103a", "sm_103f", "sm_107a", "sm_107f", "sm_110a", "sm_110f",
@@ -178,7 +178,6 @@ def kernel(numbers: Sequence[int], taken: set[int], wrappers: set[str]) -> Calla
     return body
 
 
-@pytest.mark.full
 def test_every_variant_through_its_wrapper(ptxas: Tool) -> None:
     """One instruction each, spelled as the table has it; of each form one is assembled for every target.
 
@@ -208,7 +207,6 @@ BUILDERS = {
 }  # fmt: skip
 
 
-@pytest.mark.full
 @pytest.mark.parametrize("arch", ["sm_90a", "sm_100", "sm_120a"])
 def test_no_other_target_takes_any(arch: str) -> None:
     taken: set[int] = set()

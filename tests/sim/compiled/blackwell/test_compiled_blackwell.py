@@ -31,7 +31,7 @@ def _runs() -> Iterator[Any]:
             yield pytest.param(name, schedule, marks=() if schedule in quick else pytest.mark.slow)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(5)
 @pytest.mark.parametrize(("name", "schedule"), list(_runs()))
 def test_compiled(name: str, schedule: str) -> None:
     """A launch leaves no finding but for what compilers are known to do, and every output is what it must be."""
