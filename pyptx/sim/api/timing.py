@@ -181,11 +181,13 @@ class LaunchTimer:
         pairs = [_TPC] * math.ceil(figures.sms / _TPC)
         self._merged = merged_of(first.loads, first.loaders, pairs)
         groups = [int(size) for size in gpu.series("gpc.sizes")]
-        # Those that load all the same stay in step; others drift apart, and part of their loads meet.
-        whole = alike_of(first.loads, first.loaders, groups)
         self._coalesced = merged_of(first.loads, first.loaders, groups)
-        met = whole + (self._coalesced - whole) * gpu.value("l2.coalesced_share")
-        self._met = met / self._coalesced if self._coalesced else 1.0
+        self._met = 1.0
+        if self._coalesced and self._placement.together > 1:
+            # CTAs of one multiprocessor drift apart, unless all multiprocessors load the same.
+            whole = alike_of(first.loads, first.loaders, groups)
+            met = whole + (self._coalesced - whole) * gpu.value("l2.coalesced_share")
+            self._met = met / self._coalesced
         self._equal = equal_of(first.loads)
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
         # Which arrays the launch stores is not known yet.
@@ -199,14 +201,20 @@ class LaunchTimer:
         """
         placement = self._placement
         machine = self._machine(figures, self._contention(rested=True), None, _all_last)
-        self._fill(machine)
+        mapped = self._fill(machine)
         grid = machine.grids[0]
         extents = [many // size for many, size in zip(grid.launch.grid, grid.launch.cluster, strict=True)]
         places = samples(extents)
         if self._spaces or grid.gives_away or not 1 < len(places) <= placement.positions:
             return None
         numbers = [int(np.ravel_multi_index(place, extents, order="F")) for place in places]
+        # Callers find in the arrays that they give what the launch stores, and nothing of these clusters.
+        others = self._hidden | self._alike | self._written
+        given = [each.segment.data for each in mapped.values() if each.segment.base not in others]
+        kept = [(data, data.copy()) for data in given]
         self._run_clusters(machine, numbers, placement.positions)
+        for data, before in kept:
+            data[...] = before
         # The first CTA of each cluster, by its number in the grid.
         corners = [np.multiply(place, grid.launch.cluster) for place in places]
         ctas = [(0, int(np.ravel_multi_index(corner, grid.launch.grid, order="F"))) for corner in corners]

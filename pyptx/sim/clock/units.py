@@ -107,7 +107,7 @@ class Units:
         #: When the last load was served, without its latency, and by which unit at last.
         self.served = 0.0, ""
         # Those of a GPC that load the same get it at the same time and go on in step: all ask together again.
-        in_step = 1 - self._answered >= _SHARED
+        in_step = contention.coalesced >= _SHARED
         self.l2 = Share(figures.l2 / sharers, 0.0 if in_step else figures.credit, figures.start)
         # All others ask at the same time, more or less.
         self._at_once, self._burst = Server(), figures.l2 / sharers * figures.l2_burst
