@@ -41,7 +41,7 @@ SMALL: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.sample(1)
 @pytest.mark.parametrize(("shape", "options"), SMALL, ids=str)
 def test_right(shape: tuple[int, ...], options: dict[str, Any]) -> None:
@@ -99,7 +99,7 @@ CASES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.full
-@pytest.mark.one_in(21)
+@pytest.mark.one_in(42)
 @pytest.mark.parametrize("schedule", ["eager", "late"])
 @pytest.mark.parametrize(("shape", "options"), CASES, ids=str)
 def test_every_option(shape: tuple[int, ...], options: dict[str, Any], schedule: str) -> None:
@@ -158,7 +158,7 @@ SEQUENCES: list[tuple[tuple[int, ...], dict[str, Any]]] = [
 
 
 @pytest.mark.full
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("schedule", ["eager", "late"])
 @pytest.mark.parametrize(("shape", "options"), SEQUENCES, ids=str)
 def test_sequences_of_several_lengths(shape: tuple[int, ...], options: dict[str, Any], schedule: str) -> None:
@@ -320,7 +320,7 @@ TIMED: list[tuple[int, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.full
 @pytest.mark.parametrize(("D", "options"), TIMED, ids=str)
 def test_assembles_as_it_was_meant(D: int, options: dict[str, Any], ptxas: Tool) -> None:

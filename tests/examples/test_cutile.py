@@ -32,14 +32,14 @@ def check(kernel: Any, M: int, N: int, K: int, dtype: ScalarType = f16, **option
     assert error <= 1
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("dtype", "M", "N", "K"), CASES)
 def test_right(dtype: ScalarType, M: int, N: int, K: int) -> None:
     check(cutile.build_matmul(N, K, dtype), M, N, K, dtype)
 
 
 @pytest.mark.full
-@pytest.mark.one_in(7)
+@pytest.mark.one_in(14)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90", "sm_120"])
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("schedule", ["late", "random"])
@@ -49,7 +49,7 @@ def test_other_schedules_and_targets(dtype: ScalarType, schedule: str, arch: str
 
 
 @pytest.mark.full
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize(
     ("dtype", "options"),
     [
@@ -115,7 +115,7 @@ BLACKWELL = [(dtype, *shape) for dtype, shapes in tcgen05.SHAPES.items() for sha
 BLACKWELL += [(f16, 1200, 300, 72), (f32, 1200, 300, 36)]
 
 
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize(("dtype", "M", "N", "K"), BLACKWELL)
 def test_tcgen05_is_right(dtype: ScalarType, M: int, N: int, K: int) -> None:
     kernel = tcgen05.build_matmul(N, K, dtype)
@@ -126,7 +126,7 @@ def test_tcgen05_is_right(dtype: ScalarType, M: int, N: int, K: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.one_in(5)
+@pytest.mark.one_in(10)
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("schedule", ["late", "random"])
 @pytest.mark.parametrize("stages", [2, 3])
@@ -165,7 +165,7 @@ def test_paddings_of_tcgen05(dtype: ScalarType) -> None:
         tcgen05.build_matmul(36, ragged, dtype, padding=kit.Padding.UNDETERMINED)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.full
 @pytest.mark.parametrize("arch", tcgen05.TARGETS)
 @pytest.mark.parametrize(
@@ -203,7 +203,7 @@ def test_the_figure() -> None:
 
 
 @pytest.mark.full
-@pytest.mark.one_in(10)
+@pytest.mark.one_in(20)
 @pytest.mark.parametrize("arch", ["sm_80", "sm_89", "sm_90", "sm_120", "sm_120a", "sm_121f"])
 @pytest.mark.parametrize(
     ("dtype", "N", "K"), [(f16, 8192, 8192), (bf16, 8106, 8134), (f16, 8105, 8131), (f32, 8105, 8131)]
@@ -218,7 +218,7 @@ def test_assembles_without_spills_or_warnings(
     assert kernel.specialize(M=8192).launch.dynamic_smem <= 99 * 1024
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.full
 @pytest.mark.parametrize("dtype", TYPES)
 @pytest.mark.parametrize("module", [cutile, tcgen05], ids=["mma.sync", "tcgen05"])

@@ -17,7 +17,7 @@ from pyptx.toolchain import Tool
 
 from .loading import load_example
 
-pytestmark = pytest.mark.one_in(8)
+pytestmark = pytest.mark.one_in(16)
 
 gemm = load_example("blackwell/gemm_highperf_blackwell.py")
 EVERY = "every schedule"
@@ -50,7 +50,7 @@ def _check(
     return report
 
 
-@pytest.mark.one_in(10)
+@pytest.mark.one_in(20)
 @pytest.mark.full
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize(
@@ -173,7 +173,7 @@ def _named(options: dict[str, Any]) -> str:
     return "-".join(f"{name}={value}" for name, value in options.items() if name != "order")
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(32)
 @pytest.mark.full
 @pytest.mark.parametrize("schedule", ["late", "random"])
 @pytest.mark.parametrize("options", OPTIONS, ids=_named)
@@ -181,7 +181,7 @@ def test_options(options: dict[str, Any], schedule: str) -> None:
     assert _run((304, 528, 160), schedule, 4, clusters=2, **options).holds == EVERY
 
 
-@pytest.mark.one_in(16)
+@pytest.mark.one_in(32)
 @pytest.mark.full
 @pytest.mark.parametrize("options", OPTIONS, ids=_named)
 def test_every_option_assembles(options: dict[str, Any], ptxas: Tool) -> None:
@@ -265,7 +265,7 @@ def test_two_launches_that_overlap() -> None:
     assert gemm.worst_error(a, b, middle) <= 1 and gemm.worst_error(middle, c, d) <= 1
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.full
 @pytest.mark.parametrize(("schedule", "seed"), SCHEDULES)
 @pytest.mark.parametrize(("answers", "ahead"), [(3, 1), (3, 3), (2, 2)])

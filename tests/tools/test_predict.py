@@ -23,6 +23,7 @@ def run(*arguments: str) -> Result:
     return CliRunner().invoke(cli, arguments)
 
 
+@pytest.mark.full
 def test_figures_of_a_prediction() -> None:
     target = f"{TILES}:build_gemm_tiles", "256", "256", "1024", "--clock", "1300"
     shown = run("predict", *target)

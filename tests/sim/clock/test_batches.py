@@ -80,6 +80,7 @@ SHARED, REGISTERS = [(64, False, 8)], [(128, True, 8)]
 MIXED = [(64, False, 8), (128, True, 4)]
 
 
+@pytest.mark.full
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("parts", "groups", "think", "period", "issue"),

@@ -46,6 +46,7 @@ def copied_by_threads(count: int, rounds: int) -> Kernel:
     return copied
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("count", "measured"), [(8, 560), (16, 708)])
 def test_bytes_that_threads_copy_pass_once(count: int, measured: float) -> None:
     rounds = 12

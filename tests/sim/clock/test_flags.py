@@ -50,6 +50,7 @@ def test_a_wait_takes_a_look_at_the_flag() -> None:
     assert latency / 2 < sets.cycles - waits.cycles < 4 * latency
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("order", "keeps"), [("ws", False), ("sw", True)])
 def test_chains_and_values_that_are_kept_stay_unknown(order: str, keeps: bool) -> None:
     found = meeting(order, keeps=keeps).predict(gpu="h200", clock=1900.0)

@@ -62,6 +62,7 @@ def test_a_launch_of_one_wave_takes_as_long_as_its_longest_cta(first: int, step:
 
 
 @pytest.mark.full
+@pytest.mark.full
 def test_the_longest_last_make_a_tail() -> None:
     # 132 short CTAs, then as many of which each is longer than the one before: rows of the grid.
     one, two = cycles((132, 1), 30, 0), cycles((132, 1), 300, 0)
@@ -100,6 +101,7 @@ def test_a_tenth_makes_no_difference() -> None:
     assert differ([90.0, 101.0]) and not differ([91.0, 100.0])
 
 
+@pytest.mark.full
 def test_what_clusters_that_run_before_store_is_not_left_in_arrays() -> None:
     # Of 264 CTAs position 0 runs two; the others that were looked at, number 263 among them, leave nothing.
     found = np.zeros((132, 2), np.float32)

@@ -42,6 +42,7 @@ def test_loads_that_ptxas_moves_to_the_front_wait_together() -> None:
     assert one < all_of_them < one + MORE * (LOADS - 1) < one + latency
 
 
+@pytest.mark.full
 def test_loads_wait_one_by_one_where_ptxas_leaves_them() -> None:
     latency = H200.value("ldg.latency_hbm_clk")
     one, all_of_them = cycles(1, "bar.sync 0;"), cycles(LOADS, "bar.sync 0;")

@@ -67,6 +67,7 @@ def test_intervals_that_overlap_are_not_told_apart() -> None:
     assert [times for times, why in ranks(found).items() if "not distinguishable from the best" in why] == [3]
 
 
+@pytest.mark.full
 def test_candidates_beyond_the_budget_rank_behind(monkeypatch: pytest.MonkeyPatch) -> None:
     now = [0.0]
     monkeypatch.setattr(predicted.time, "monotonic", lambda: now[0])

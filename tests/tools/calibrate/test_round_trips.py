@@ -184,7 +184,7 @@ def measuring(target: str, family: str, constants: Collection[str]) -> list[str]
     return [each.name for each in families_of(target)[family] if not {*each.constants}.isdisjoint(constants)]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(5)
 @pytest.mark.full
 @pytest.mark.parametrize(("name", "family"), list(CHANGED))
 def test_changed_constants_are_recovered(name: str, family: str) -> None:
