@@ -66,6 +66,8 @@ _SPAN, _SPAN_EXACT = 0.6, 0.4
 _PARTIAL = 0.02
 #: Clusters of which none has ended in so many cycles count as equally long.
 _LASTS = 20_000.0
+#: How many times as long as the shortest one a cluster may be.
+_LONGEST = 512.0
 #: Least mean work, over that of the busiest position, that stored bytes can show.
 _HALF = 0.5
 
@@ -200,7 +202,7 @@ class LaunchTimer:
         Clusters that take numbers from a counter, or the places of others, make their work even themselves.
         """
         placement = self._placement
-        machine = self._machine(figures, self._contention(rested=True), None, _all_last)
+        machine = self._machine(figures, self._contention(rested=True), None, _seen_enough)
         mapped = self._fill(machine)
         grid = machine.grids[0]
         extents = [many // size for many, size in zip(grid.launch.grid, grid.launch.cluster, strict=True)]
@@ -528,10 +530,11 @@ class _Rest:
         return {self._bases[bisect_right(self._bases, place) - 1] for place in machine.store_places}
 
 
-def _all_last(machine: TimedMachine) -> bool:
-    """True if no CTA has ended until clusters count as equally long."""
-    lasted = machine.now - machine.figures.start
-    return lasted > _LASTS and len(machine.residency.live) == len(machine.stalls.lengths)
+def _seen_enough(machine: TimedMachine) -> bool:
+    """True if clusters count as equally long, or one may wait for others that do not run."""
+    lived, live = machine.stalls.lengths, machine.residency.live
+    shortest = min((cycles for cta, cycles in lived.items() if cta not in live), default=0.0)
+    return machine.now - machine.figures.start > max(_LASTS, _LONGEST * shortest)
 
 
 def _check_target(target: Target, gpu: Gpu) -> None:

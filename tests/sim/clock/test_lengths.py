@@ -110,3 +110,28 @@ def test_what_clusters_that_run_before_store_is_not_left_in_arrays() -> None:
         TEXT.format(axis="x"), grid=(132, 2, 1), block=32, dynamic_smem=200 * 1024, args=args, gpu="h200"
     )
     assert found[0, 0] and not found[-1, -1]
+
+
+def test_a_cluster_that_waits_for_others_does_not_run_for_ever() -> None:
+    # CTA 0 ends at once; the others wait for a word that CTAs elsewhere would set.
+    text = """
+    .version 8.5
+    .target sm_90a
+    .address_size 64
+    .visible .entry chain(.param .u64 flag)
+    {
+        .reg .pred %p; .reg .b32 %r<2>; .reg .b64 %rd;
+        mov.u32 %r0, %ctaid.x;
+        ld.param.u64 %rd, [flag];
+        setp.eq.u32 %p, %r0, 0;
+        @%p bra DONE;
+    AGAIN:
+        ld.acquire.gpu.global.u32 %r1, [%rd];
+        setp.eq.u32 %p, %r1, 0;
+        @%p bra AGAIN;
+    DONE:
+        ret;
+    }
+    """
+    found = pyptx.predict(text, grid=4, block=32, args=[np.zeros(1, np.uint32)], gpu="h200", clock=1000.0)
+    assert found.cycles < 10_000
