@@ -180,7 +180,7 @@ class Figures:
 
         Behind a line that is there, and elsewhere.
         """
-        share = (busy - 1) / (self.sms - 1)
+        share = (busy - 1) / max(1, self.sms - 1)
         line, jump = (alone + (crowded - alone) * share for alone, crowded in self._code)
         return line, jump
 

@@ -7,6 +7,7 @@ import pytest
 
 from pyptx import Tile, f32, kernel, ptx, reg, u32
 from pyptx.entry import Kernel
+from pyptx.sim.clock.figures import Figures
 from pyptx.sim.clock.icache import InstructionCache
 from pyptx.timeline import Cause
 from pyptx.timing.constants import gpu
@@ -23,6 +24,12 @@ def test_lines_come_once_and_one_after_the_other() -> None:
     assert code.fetch(410.0, (9,)) == 460
     assert code.fetch(500.0, ()) == 500
     assert code.fetch(500.0, (7, 8)) == 520
+
+
+def test_a_line_takes_longer_the_more_multiprocessors_ask() -> None:
+    alone = Figures(H200, 1700.0).code(1)
+    assert all(few < many for few, many in zip(alone, Figures(H200, 1700.0).code(132), strict=True))
+    assert Figures(H200.with_values({"sm.count": 1.0}), 1700.0).code(1) == alone
 
 
 PARTS, FMAS = 8, 64
