@@ -127,7 +127,7 @@ COMMON: dict[str, tuple[str, str]] = {
     ),
     "l2.coalesced_share": (
         "1",
-        "share of the equal loads of a GPC that L2 answers once, of SMs that do not load all the same",
+        "share of a GPC's equal loads that L2 answers once, of SMs with several CTAs",
     ),
     "l2.drift_root_ns": (
         "ns^0.5",
