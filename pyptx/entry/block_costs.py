@@ -164,10 +164,12 @@ def _passed(module: Module, statements: Mapping[tuple[str, int], StatementCost])
     """Return the statements of each function that later loads pass, with the last of these loads."""
     from ..toolchain.schedule.order import passed_by_loads
 
-    places = {statement: cost.place for statement, cost in statements.items() if cost.place is not None}
+    places: dict[str, dict[int, tuple[int, int]]] = {}
+    for (name, number), cost in statements.items():
+        if cost.place is not None:
+            places.setdefault(name, {})[number] = cost.place
     return {
-        function.name: passed_by_loads(
-            function, {number: place for (name, number), place in places.items() if name == function.name}
-        )
+        function.name: passed_by_loads(function, places[function.name])
         for function in module.functions
+        if function.name in places
     }

@@ -36,6 +36,7 @@ from ..clock.units import Contention, L2State
 from ..code.idle import Values
 from ..engine.work import Copy
 from ..sanitizer.garbage import fewer_collections
+from ..threads.grid import Grid
 from ..threads.warp import Split
 from .arguments import Mapped, bases_of
 from .options import LaunchOptions
@@ -194,21 +195,20 @@ class LaunchTimer:
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
         # Which arrays the launch stores is not known yet.
         self._expected = self._traffic(((load, 1.0) for load in first.loads), self._sizes)
-        self._placement = replace(self._placement, share=self._share(figures))
+        self._placement = replace(self._placement, share=self._share(figures, first.grids[0]))
 
-    def _share(self, figures: Figures) -> Share | None:
+    def _share(self, figures: Figures, grid: Grid) -> Share | None:
         """Return what the position runs that ends last; None if all clusters are equally long.
 
         Clusters that take numbers from a counter, or the places of others, make their work even themselves.
         """
         placement = self._placement
-        machine = self._machine(figures, self._contention(rested=True), None, _seen_enough)
-        mapped = self._fill(machine)
-        grid = machine.grids[0]
         extents = [many // size for many, size in zip(grid.launch.grid, grid.launch.cluster, strict=True)]
         places = samples(extents)
         if self._spaces or grid.gives_away or not 1 < len(places) <= placement.positions:
             return None
+        machine = self._machine(figures, self._contention(rested=True), None, _seen_enough)
+        mapped = self._fill(machine)
         numbers = [int(np.ravel_multi_index(place, extents, order="F")) for place in places]
         # Callers find in the arrays that they give what the launch stores, and nothing of these clusters.
         others = self._hidden | self._alike | self._written
