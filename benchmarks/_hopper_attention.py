@@ -15,7 +15,7 @@ from _rows import Composed, Row
 
 from pyptx import SpecError, e4m3
 
-__all__ = ["ATTENTION", "attention_row", "deterministic_backward", "narrow_row"]
+__all__ = ["ATTENTION", "attention_row", "decode_row", "deterministic_backward", "narrow_row"]
 
 BATCH, HEADS = 4, 16
 #: Head dim: what the backward tries beside its defaults, all without spills.
@@ -253,7 +253,7 @@ def deterministic_backward(name: str) -> Callable[[], Composed] | None:
     return partial(_gradients, *BACKWARDS[name], deterministic=True) if name in BACKWARDS else None
 
 
-def _decode(B: int, Sk: int, target: float) -> Row:
+def decode_row(B: int, Sk: int, target: float | None) -> Row:
     """Return a row of decoding: a query of 32 heads, 8 heads of K and V of 128 elements, all keys in use."""
     H, Hk, D = 32, 8, 128
 
@@ -301,7 +301,7 @@ def _decode(B: int, Sk: int, target: float) -> Row:
 def _rows() -> Iterator[Row]:
     for shape in BACKWARDS.values():
         yield _backward(*shape)
-    yield from (_decode(64, 8192, 0.93), _decode(1, 131072, 0.93))
+    yield from (decode_row(64, 8192, 0.93), decode_row(1, 131072, 0.93))
     for D in CHOICES:
         for causal in (False, True):
             for S in LENGTHS:
