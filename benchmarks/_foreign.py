@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import json
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -25,7 +26,7 @@ from pyptx.runtime.launch import PackedArguments, launch, pack
 from pyptx.runtime.loader import LoadedKernel, load
 from pyptx.runtime.tensor_maps import encode
 
-__all__ = ["FILE", "Foreign", "compile_all", "read", "row_of"]
+__all__ = ["FILE", "Foreign", "compile_all", "compile_second", "read", "row_of"]
 
 FILE = "launches.json"
 #: Options of a tensor map that the file of launches may have.
@@ -44,6 +45,7 @@ class Foreign:
     given: Mapping[str, Any]
     text: str
     _packed: dict[tuple[int, ...], tuple[PackedArguments, list[Any]]] = field(default_factory=dict)
+    _zeroed: dict[tuple[Any, ...], Any] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -100,13 +102,12 @@ class Foreign:
         draw = np.random.default_rng(seed)
         found = {}
         for name, each in self.given["arrays"].items():
-            shape, dtype = tuple(each["shape"]), TYPES[each["type"]].dtype
             if "data" in each:
                 found[name] = _data(each)
             elif each["role"] == "in":
-                found[name] = draw.standard_normal(shape, np.float32).astype(dtype)
+                found[name] = _drawn(each, draw)
             else:
-                found[name] = np.zeros(shape, dtype)
+                found[name] = np.zeros(each["shape"], TYPES[each["type"]].dtype)
         return found
 
     @cached_property
@@ -115,11 +116,20 @@ class Foreign:
         return sim.load(self.text)
 
     def shapes(self) -> dict[str, Any]:
-        """Return the arrays for a prediction: shapes alone, and the data that the file has."""
-        return {
-            name: _data(each) if "data" in each else sim.unknown(each["shape"], each["type"])
-            for name, each in self.given["arrays"].items()
-        }
+        """Return the arrays for a prediction: shapes alone, but for those that decide where threads go.
+
+        The file has the data of these, or says that they are drawn.
+        """
+        draw = np.random.default_rng(0)
+        found: dict[str, Any] = {}
+        for name, each in self.given["arrays"].items():
+            if "data" in each:
+                found[name] = _data(each)
+            elif each.get("drawn"):
+                found[name] = _drawn(each, draw)
+            else:
+                found[name] = sim.unknown(each["shape"], each["type"])
+        return found
 
     # --- on a GPU ---------------------------------------------------------------------------------
 
@@ -148,12 +158,22 @@ class Foreign:
         return found
 
     def __call__(self, *tensors: Any) -> Any:
-        """Launch on torch's current stream, and return the outputs, which are allocated."""
+        """Launch on torch's current stream, and return the outputs, which are allocated.
+
+        Outputs that are ``zeroed``, which the kernel also reads, are made once for the same inputs.
+        """
         import torch
 
         arrays = dict(zip(self.inputs, tensors, strict=True))
+        given = tuple(tensor.data_ptr() for tensor in tensors)
         for name, each in self.outputs.items():
-            arrays[name] = torch.empty(each["shape"], dtype=_dtype(torch, each), device="cuda")
+            if not each.get("zeroed"):
+                arrays[name] = torch.empty(each["shape"], dtype=_dtype(torch, each), device="cuda")
+                continue
+            if (name, given) not in self._zeroed:
+                made = torch.zeros(each["shape"], dtype=_dtype(torch, each), device="cuda")
+                self._zeroed[name, given] = made
+            arrays[name] = self._zeroed[name, given]
         key = tuple(array.data_ptr() for array in arrays.values())
         if key not in self._packed:
             self._packed[key] = self._pack(torch, arrays)
@@ -198,8 +218,13 @@ def _data(array: Mapping[str, Any]) -> np.ndarray[Any, Any]:
     return np.asarray(array["data"], TYPES[array["type"]].dtype).reshape(array["shape"])
 
 
+def _drawn(array: Mapping[str, Any], draw: np.random.Generator) -> np.ndarray[Any, Any]:
+    """Return an array of normally distributed numbers."""
+    return draw.standard_normal(tuple(array["shape"]), np.float32).astype(TYPES[array["type"]].dtype)
+
+
 def _dtype(torch: Any, array: Mapping[str, Any]) -> Any:
-    names = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "s32": "int32"}
+    names = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "s32": "int32", "s64": "int64"}
     return getattr(torch, names[array["type"]])
 
 
@@ -232,6 +257,113 @@ def _sum(x: Any, y: Any) -> Any:
     return x + y
 
 
+def _rms_norm(x: Any, w: Any, *, eps: float) -> list[Any]:
+    """Return the product with the weights, whose other factor is rounded, and the inverse of the root."""
+    wide = x.float()
+    rstd = ((wide * wide).mean(1) + eps).rsqrt()
+    return [(wide * rstd[:, None]).to(x.dtype) * w, rstd]
+
+
+def _fused_add_rms_norm(x: Any, residual: Any, w: Any, *, eps: float) -> list[Any]:
+    y, rstd = _rms_norm(x + residual, w, eps=eps)
+    return [y, x + residual, rstd]
+
+
+def _group_norm(x: Any, w: Any, b: Any, *, eps: float) -> list[Any]:
+    """Return what is normalized by image and group; ``x`` has images, groups and what a group has."""
+    mean = x.mean(2)
+    rstd = (x.var(2, correction=0) + eps).rsqrt()
+    y = ((x - mean[..., None]) * rstd[..., None]).reshape(len(x), len(w), -1)
+    return [(y * w[:, None] + b[:, None]).reshape(x.shape), mean, rstd]
+
+
+def _poly_norm(x: Any, w: Any, b: Any, *, eps: float) -> list[Any]:
+    import torch
+
+    wide = x.float()
+    powers = [wide**3, wide**2, wide]
+    rstd = [((power * power).mean(1) + eps).rsqrt() for power in powers]
+    terms = [factor * power * each[:, None] for factor, power, each in zip(w, powers, rstd, strict=True)]
+    return [(sum(terms) + b).to(x.dtype), torch.stack(rstd, 1)]
+
+
+def _gelu(x: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.gelu(x.float(), approximate="tanh").to(x.dtype)
+
+
+def _gelu_gradient(x: Any, dy: Any) -> Any:
+    wide = x.float()
+    scale, cubic = (2 / math.pi) ** 0.5, 0.044715
+    tanh = (scale * (wide + cubic * wide**3)).tanh()
+    slope = 0.5 * (1 + tanh) + 0.5 * wide * (1 - tanh**2) * scale * (1 + 3 * cubic * wide**2)
+    return (slope * dy.float()).to(x.dtype)
+
+
+def _layer_norm_of_sum(x: Any, y: Any, w: Any, b: Any) -> list[Any]:
+    total = (x.float() + y.float()).to(x.dtype)
+    normed, mean, rstd = _layer_norm(total, w, b)
+    return [total, normed, mean.to(x.dtype), rstd.to(x.dtype)]
+
+
+def _classifier(logits: Any, dlosses: Any, targets: Any) -> list[Any]:
+    """Return the gradients of the logits, and the losses, as llm.c's fused classifier does."""
+    import torch
+
+    chosen = targets.long()[:, None]
+    gradients = logits.softmax(1)
+    losses = -torch.log(gradients.gather(1, chosen))[:, 0]
+    gradients.scatter_add_(1, chosen, torch.full_like(dlosses, -1.0)[:, None])
+    return [gradients * dlosses[:, None], losses]
+
+
+def _embedding(tokens: Any, wte: Any, wpe: Any) -> Any:
+    return (wte[tokens.long()].float() + wpe.float()).to(wte.dtype)
+
+
+def _swish(x: Any) -> Any:
+    return (x.float() * x.float().sigmoid()).to(x.dtype)
+
+
+def _cross_entropy(x: Any, target: Any) -> Any:
+    """Return each row's part of the mean."""
+    wide = x.float()
+    return (wide.logsumexp(1) - wide.gather(1, target[:, None])[:, 0]) / len(x)
+
+
+def _kl_divergence(y: Any, target: Any, *, eps: float) -> Any:
+    """Return each row's sum; ``y`` is a logarithm, and the target is not."""
+    return (target * (target.clamp(min=eps).log() - y)).sum(1)
+
+
+def _total_variation(p: Any, q: Any) -> list[Any]:
+    """Return each row's part of the mean, and the gradient of ``p``."""
+    import torch
+
+    half = torch.full_like(p, 0.5 / len(p))
+    return [(p - q).abs().sum(1) * (0.5 / len(p)), torch.where(p > q, half, -half)]
+
+
+def _seeded_dropout(x: Any, *, p: float, seed: int) -> Any:
+    """Return what Triton's random numbers, which are those of Philox 4x32-10, leave of an array."""
+    import torch
+
+    # 64 bits hold a product's bits, as a signed number; a shift and a mask take the upper half of it.
+    mask, multipliers = 0xFFFFFFFF, (0xD2511F53, 0xCD9E8D57)
+    a = torch.arange(len(x), device=x.device)
+    b, c, d = (torch.zeros_like(a) for _ in range(3))
+    keys = [seed & mask, seed >> 32]
+    for _ in range(10):
+        one, two = a * multipliers[0], c * multipliers[1]
+        a, c = (two >> 32 & mask) ^ b ^ keys[0], (one >> 32 & mask) ^ d ^ keys[1]
+        b, d = two & mask, one & mask
+        keys = [keys[0] + 0x9E3779B9 & mask, keys[1] + 0xBB67AE85 & mask]
+    signed = a.to(torch.int32)
+    drawn = torch.where(signed < 0, -signed - 1, signed).float() * 4.6566127342e-10
+    return torch.where(drawn > p, x / (1 - p), 0.0)
+
+
 #: Of the inputs, in their order, by the word that the file of launches has.
 REFERENCES: Mapping[str, Callable[..., Any]] = {
     "sum": _sum,
@@ -243,6 +375,29 @@ REFERENCES: Mapping[str, Callable[..., Any]] = {
     "product by columns": lambda a, b, tiles=None: b @ a.T,
     "attention": lambda q, k, v, **given: _attention(q, k, v, causal=False, **given),
     "causal attention": lambda q, k, v, **given: _attention(q, k, v, causal=True, **given),
+    "output of attention": lambda q, k, v, **given: _attention(q, k, v, causal=False, **given)[1],
+    "sums of rows": lambda x: x.sum(1),
+    "product with a vector": lambda x, w: (w.float() @ x.float()).to(x.dtype),
+    "gelu": _gelu,
+    "gradient of gelu": _gelu_gradient,
+    "layer norm of a sum": _layer_norm_of_sum,
+    "fused classifier": _classifier,
+    "embedding": _embedding,
+    "permutation": lambda x: x.permute(3, 2, 0, 1).contiguous(),
+    "seeded dropout": _seeded_dropout,
+    "rms norm": _rms_norm,
+    "fused add rms norm": _fused_add_rms_norm,
+    "group norm": _group_norm,
+    "poly norm": _poly_norm,
+    "dynamic tanh": lambda x, alpha, gamma, beta: (x.float() * alpha).tanh() * gamma + beta,
+    "swiglu": lambda a, b: _swish(a) * b,
+    "geglu": lambda a, b: _gelu(a) * b,
+    "relu squared": lambda x: x.relu() ** 2,
+    "softmax backward": lambda dy, y: y * (dy - (dy * y).sum(1, keepdim=True)),
+    "relu squared backward": lambda dy, x: dy * 2 * x.relu(),
+    "cross entropy": _cross_entropy,
+    "kl divergence": _kl_divergence,
+    "total variation": _total_variation,
 }
 
 
@@ -292,12 +447,50 @@ def compile_all(sources: Path, out: Path, cuda: Path | None, sizes: Mapping[int,
         *real, small = (_foreign_fastcu.launch(number, *size) for size in sizes[number])
         found["launches"] += real
         found["checks"].append(small)
-    scratch = out / "tutorials"
+    some = {"launches": _foreign_triton.launches(), "checks": _foreign_triton.checks()}
+    _compile_triton(sources, out, cuda, some, found)
+    _write(out, found)
+
+
+def compile_second(sources: Path, out: Path, cuda: Path | None) -> None:
+    """Write the second set, of Triton's tutorials and Liger's kernels, as :func:`compile_all` the first.
+
+    Args:
+        sources: a folder with ``triton/python/tutorials`` and ``Liger-Kernel``.
+        cuda: the CUDA toolkit; the wheels' by default.
+    """
+    import _foreign_liger
+    import _foreign_triton
+
+    out.mkdir(parents=True, exist_ok=True)
+    some = {
+        "launches": _foreign_triton.launches_2() + _foreign_liger.launches(),
+        "checks": _foreign_triton.checks_2() + _foreign_liger.checks(),
+    }
+    found: dict[str, list[dict[str, Any]]] = {"launches": [], "checks": []}
+    _compile_triton(sources, out, cuda, some, found)
+    _write(out, found)
+
+
+def _compile_triton(
+    sources: Path,
+    out: Path,
+    cuda: Path | None,
+    some: Mapping[str, Sequence[Any]],
+    found: dict[str, list[dict[str, Any]]],
+) -> None:
+    """Write the texts of Triton's kernels, and add their lines to those found."""
+    import _foreign_triton
+
+    scratch = out / "modules"
     scratch.mkdir(exist_ok=True)
-    for check, line, text in _foreign_triton.compiled(sources, cuda, scratch):
+    for key, line, text in _foreign_triton.compiled(sources, cuda, scratch, some):
         name = re.sub(r"\W+", "_", line["name"])
         (out / f"{name}.ptx").write_text(text, encoding="utf-8")
-        found["checks" if check else "launches"].append({**line, "text": name})
+        found[key].append({**line, "text": name})
+
+
+def _write(out: Path, found: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
     (out / FILE).write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     for key, lines in found.items():
         print(f"{len(lines)} {key}")

@@ -1,8 +1,9 @@
 """Kernels of Triton's tutorials: compiled to PTX where no GPU is, and how they are launched.
 
 The kernels are taken out of ``python/tutorials`` of Triton's repository: its files measure on a GPU when they
-are imported, so only their functions for the device are. Choices are among those that the tutorials try, and
-arguments are specialized as Triton's own launches do: a 1 is a constant, and multiples of 16 are known.
+are imported, so only their functions for the device are. Choices are among those that the tutorials try,
+except for some tiles of the second set, and arguments are specialized as Triton's own launches do: a 1 is a
+constant, and multiples of 16 are known.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from typing import Any
 
 from rivals.build import toolkit
 
-__all__ = ["FOLDER", "compiled", "launches"]
+__all__ = ["FOLDER", "Made", "array", "checks", "checks_2", "compiled", "launches", "launches_2"]
 
 #: Its folder among the sources.
 FOLDER = "triton/python/tutorials"
@@ -34,17 +35,18 @@ _SWIZZLES = ("none", "32B", "64B", "128B")
 
 @dataclass(frozen=True)
 class Made:
-    """A launch of a tutorial's kernel.
+    """A launch of a kernel.
 
     Attributes:
         name: of the launch.
-        file, function: where the kernel is.
+        file, function: where the kernel is, in the folder.
         arguments: in the order of the kernel's parameters, by name: a number; an array's name in a string;
             ``(array, box)``, a descriptor. Constants are in ``constants``.
         floats: names of the numbers that are floating-point ones.
         warps, stages: choices of the compiler.
         grid: of the launch; None for softmax, whose grid depends on its registers.
         more: what the file of launches says besides.
+        folder: of the file, among the sources.
     """
 
     name: str
@@ -58,9 +60,10 @@ class Made:
     grid: Sequence[int] | None
     more: Mapping[str, Any] = field(default_factory=dict)
     floats: Sequence[str] = ()
+    folder: str = FOLDER
 
 
-def _array(type: str, *shape: int, role: str = "in", **more: Any) -> dict[str, Any]:
+def array(type: str, *shape: int, role: str = "in", **more: Any) -> dict[str, Any]:
     return {"type": type, "shape": list(shape), "role": role, **more}
 
 
@@ -68,7 +71,7 @@ def _array(type: str, *shape: int, role: str = "in", **more: Any) -> dict[str, A
 
 
 def add(n: int) -> Made:
-    arrays = {"x": _array("f32", n), "y": _array("f32", n), "out": _array("f32", n, role="out")}
+    arrays = {"x": array("f32", n), "y": array("f32", n), "out": array("f32", n, role="out")}
     arguments = {"x_ptr": "x", "y_ptr": "y", "output_ptr": "out", "n_elements": n}
     more = {"reference": "sum", "rtol": 1e-6, "atol": 1e-6}
     constants = {"BLOCK_SIZE": 1024}
@@ -76,8 +79,27 @@ def add(n: int) -> Made:
     return Made(name, "01-vector-add.py", "add_kernel", arguments, constants, arrays, 4, 3, grid, more)
 
 
+def seeded_dropout(n: int, p: float = 0.5, seed: int = 123) -> Made:
+    arrays = {"x": array("f32", n), "out": array("f32", n, role="out")}
+    arguments = {"x_ptr": "x", "output_ptr": "out", "n_elements": n, "p": p, "seed": seed}
+    more = {"reference": "seeded dropout", "parameters": {"p": p, "seed": seed}, "rtol": 1e-6, "atol": 1e-6}
+    return Made(
+        f"triton seeded-dropout {n}",
+        "04-low-memory-dropout.py",
+        "_seeded_dropout",
+        arguments,
+        {"BLOCK_SIZE": 1024},
+        arrays,
+        4,
+        3,
+        (-(-n // 1024), 1, 1),
+        more,
+        ("p",),
+    )
+
+
 def softmax(rows: int, columns: int) -> Made:
-    arrays = {"x": _array("f32", rows, columns), "y": _array("f32", rows, columns, role="out")}
+    arrays = {"x": array("f32", rows, columns), "y": array("f32", rows, columns, role="out")}
     arguments = {"output_ptr": "y", "input_ptr": "x", "input_row_stride": columns}
     arguments |= {"output_row_stride": columns, "n_rows": rows, "n_cols": columns}
     constants = {"BLOCK_SIZE": 1 << (columns - 1).bit_length(), "num_stages": 4}
@@ -88,12 +110,12 @@ def softmax(rows: int, columns: int) -> Made:
 
 def layer_norm(rows: int, columns: int) -> Made:
     arrays = {
-        "x": _array("f16", rows, columns),
-        "y": _array("f16", rows, columns, role="out"),
-        "w": _array("f16", columns),
-        "b": _array("f16", columns),
-        "mean": _array("f32", rows, role="out"),
-        "rstd": _array("f32", rows, role="out"),
+        "x": array("f16", rows, columns),
+        "y": array("f16", rows, columns, role="out"),
+        "w": array("f16", columns),
+        "b": array("f16", columns),
+        "mean": array("f32", rows, role="out"),
+        "rstd": array("f32", rows, role="out"),
     }
     arguments = {"X": "x", "Y": "y", "W": "w", "B": "b", "Mean": "mean", "Rstd": "rstd"}
     arguments |= {"stride": columns, "N": columns, "eps": 1e-5}
@@ -119,49 +141,71 @@ def _gemm_more(M: int, N: int, K: int, reference: str) -> dict[str, Any]:
     return {**more, "flops": 2.0 * M * N * K, "bits": 16}
 
 
-_TILE = {"BLOCK_SIZE_M": 128, "BLOCK_SIZE_N": 256, "BLOCK_SIZE_K": 64, "GROUP_SIZE_M": 8}
+@dataclass(frozen=True)
+class Tile:
+    """What a program of a product computes, and the compiler's choices for it."""
+
+    m: int
+    n: int
+    k: int
+    warps: int
+    stages: int
+
+    @property
+    def constants(self) -> dict[str, int]:
+        return {"BLOCK_SIZE_M": self.m, "BLOCK_SIZE_N": self.n, "BLOCK_SIZE_K": self.k, "GROUP_SIZE_M": 8}
+
+    @property
+    def suffix(self) -> str:
+        """What a name says of the tile; nothing of the usual one."""
+        return "" if self == _TILE else f" {self.m}x{self.n}x{self.k}"
+
+    def grid(self, M: int, N: int, persistent: bool) -> tuple[int, int, int]:
+        tiles = -(-M // self.m) * -(-N // self.n)
+        return (min(SMS, tiles) if persistent else tiles), 1, 1
 
 
-def matmul(M: int, N: int, K: int, persistent: bool = False) -> Made:
+_TILE = Tile(128, 256, 64, 8, 3)
+
+
+def matmul(M: int, N: int, K: int, persistent: bool = False, tile: Tile = _TILE) -> Made:
     """The product of the third tutorial, or the persistent one of the ninth."""
-    arrays = {"a": _array("f16", M, K), "b": _array("f16", K, N), "c": _array("f16", M, N, role="out")}
+    arrays = {"a": array("f16", M, K), "b": array("f16", K, N), "c": array("f16", M, N, role="out")}
     arguments = {"a_ptr": "a", "b_ptr": "b", "c_ptr": "c", "M": M, "N": N, "K": K, "stride_am": K}
     arguments |= {"stride_ak": 1, "stride_bk": N, "stride_bn": 1, "stride_cm": N, "stride_cn": 1}
-    tiles = -(-M // 128) * -(-N // 256)
     which = "matmul_kernel_persistent" if persistent else "matmul_kernel"
     return Made(
-        f"triton matmul{'-persistent' * persistent} {M}x{N}x{K}",
+        f"triton matmul{'-persistent' * persistent} {M}x{N}x{K}{tile.suffix}",
         "09-persistent-matmul.py" if persistent else "03-matrix-multiplication.py",
         which,
         arguments,
-        {**_TILE, **({"NUM_SMS": SMS} if persistent else {"ACTIVATION": ""})},
+        {**tile.constants, **({"NUM_SMS": SMS} if persistent else {"ACTIVATION": ""})},
         arrays,
-        8,
-        3,
-        (min(SMS, tiles) if persistent else tiles, 1, 1),
+        tile.warps,
+        tile.stages,
+        tile.grid(M, N, persistent),
         _gemm_more(M, N, K, "product"),
     )
 
 
-def matmul_tma(M: int, N: int, K: int, persistent: bool = False) -> Made:
+def matmul_tma(M: int, N: int, K: int, persistent: bool = False, tile: Tile = _TILE) -> Made:
     """The products of the ninth tutorial that load and store by descriptors of the host."""
-    arrays = {"a": _array("f16", M, K), "b": _array("f16", N, K), "c": _array("f16", M, N, role="out")}
-    arguments: dict[str, Any] = {"a_desc": ("a", (128, 64)), "b_desc": ("b", (256, 64))}
-    arguments |= {"c_desc": ("c", (128, 256)), "M": M, "N": N, "K": K}
-    constants: dict[str, Any] = {**_TILE, "FP8_OUTPUT": False, "WARP_SPECIALIZE": False}
+    arrays = {"a": array("f16", M, K), "b": array("f16", N, K), "c": array("f16", M, N, role="out")}
+    arguments: dict[str, Any] = {"a_desc": ("a", (tile.m, tile.k)), "b_desc": ("b", (tile.n, tile.k))}
+    arguments |= {"c_desc": ("c", (tile.m, tile.n)), "M": M, "N": N, "K": K}
+    constants: dict[str, Any] = {**tile.constants, "FP8_OUTPUT": False, "WARP_SPECIALIZE": False}
     if persistent:
         constants |= {"EPILOGUE_SUBTILE": False, "NUM_SMS": SMS}
-    tiles = -(-M // 128) * -(-N // 256)
     return Made(
-        f"triton matmul-tma{'-persistent' * persistent} {M}x{N}x{K}",
+        f"triton matmul-tma{'-persistent' * persistent} {M}x{N}x{K}{tile.suffix}",
         "09-persistent-matmul.py",
         "matmul_kernel_tma_persistent" if persistent else "matmul_kernel_tma",
         arguments,
         constants,
         arrays,
-        8,
-        3,
-        (min(SMS, tiles) if persistent else tiles, 1, 1),
+        tile.warps,
+        tile.stages,
+        tile.grid(M, N, persistent),
         _gemm_more(M, N, K, "product of transposed"),
     )
 
@@ -169,8 +213,8 @@ def matmul_tma(M: int, N: int, K: int, persistent: bool = False) -> Made:
 def attention(Z: int, H: int, S: int, D: int, causal: bool) -> Made:
     """The forward pass of the sixth tutorial, with descriptors of the host."""
     rows = Z * H * S
-    arrays = {name: _array("f16", rows, D) for name in ("q", "k", "v")}
-    arrays["m"], arrays["o"] = _array("f32", Z * H, S, role="out"), _array("f16", rows, D, role="out")
+    arrays = {name: array("f16", rows, D) for name in ("q", "k", "v")}
+    arrays["m"], arrays["o"] = array("f32", Z * H, S, role="out"), array("f16", rows, D, role="out")
     columns = min(D, 128)
     arguments: dict[str, Any] = {"sm_scale": D**-0.5, "M": "m", "Z": Z, "H": H}
     arguments |= {f"desc_{name}": (name, (128 if name in "qo" else columns, D)) for name in "qkvo"}
@@ -233,35 +277,91 @@ def checks() -> list[Made]:
     ]
 
 
+#: Tiles of the second set. Not all are among those that the tutorials try on this GPU.
+SQUARE_4, SQUARE_8 = Tile(128, 128, 64, 4, 4), Tile(128, 128, 64, 8, 3)
+WIDE, NARROW, TALL = Tile(64, 256, 32, 4, 4), Tile(128, 64, 32, 4, 4), Tile(256, 128, 64, 8, 3)
+
+
+def launches_2() -> list[Made]:
+    """Return the launches of the second set."""
+    return [
+        add(50_000_000),
+        seeded_dropout(1 << 25),
+        softmax(16384, 1024),
+        softmax(4096, 8192),
+        layer_norm(8192, 1024),
+        layer_norm(2048, 16384),
+        matmul(4096, 4096, 4096, tile=SQUARE_4),
+        matmul(8192, 2048, 1024, tile=WIDE),
+        matmul(2048, 2048, 8192, tile=NARROW),
+        matmul(4096, 4096, 4096, tile=TALL),
+        matmul(8192, 2048, 1024, persistent=True, tile=SQUARE_4),
+        matmul(4096, 4096, 4096, persistent=True, tile=SQUARE_8),
+        matmul_tma(4096, 4096, 4096, tile=SQUARE_4),
+        matmul_tma(8192, 2048, 1024, tile=SQUARE_8),
+        matmul_tma(8192, 2048, 1024, persistent=True, tile=SQUARE_4),
+        matmul_tma(4096, 4096, 4096, persistent=True, tile=SQUARE_8),
+        attention(2, 16, 4096, 64, causal=True),
+        attention(4, 16, 1024, 128, causal=False),
+        attention(1, 32, 4096, 128, causal=False),
+    ]
+
+
+def checks_2() -> list[Made]:
+    """Return small launches of the kernels of the second set, for the simulator."""
+    return [
+        add(8192 + 32),
+        seeded_dropout(4096 + 16),
+        softmax(160, 1024),
+        softmax(140, 8192),
+        layer_norm(4, 1024),
+        layer_norm(4, 16384),
+        *(matmul(256, 256, 256, tile=tile) for tile in (SQUARE_4, WIDE, NARROW, TALL)),
+        matmul(256, 256, 256, persistent=True, tile=SQUARE_4),
+        matmul(256, 384, 256, persistent=True, tile=SQUARE_8),
+        matmul_tma(256, 256, 256, tile=SQUARE_4),
+        matmul_tma(256, 384, 256, tile=SQUARE_8),
+        matmul_tma(256, 256, 256, persistent=True, tile=SQUARE_4),
+        matmul_tma(256, 384, 256, persistent=True, tile=SQUARE_8),
+        attention(1, 2, 256, 64, causal=True),
+        attention(1, 2, 256, 128, causal=False),
+    ]
+
+
 # --- compiling ------------------------------------------------------------------------------------
 
 
-def compiled(sources: Path, cuda: Path | None, out: Path) -> Iterator[tuple[bool, dict[str, Any], str]]:
-    """Yield, of each launch, whether only the simulator needs it, what the file of launches has, and the PTX.
+def compiled(
+    sources: Path, cuda: Path | None, out: Path, some: Mapping[str, Sequence[Made]]
+) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield, of each launch, the key that it is under, what the file of launches has, and the PTX.
 
     A kernel that does not compile is left out, and said.
     """
     # Lines do not change the code, and the driver need not read them.
     os.environ["TRITON_DISABLE_LINE_INFO"] = "1"
-    for check, some in ((False, launches()), (True, checks())):
-        for made in some:
+    for key, each in some.items():
+        for made in each:
             try:
-                yield check, *_compile(made, sources / FOLDER, cuda, out)
+                yield key, *_compile(made, sources / made.folder, cuda, out)
             except Exception as error:  # of the compiler: whatever it raises, the other kernels go on
                 print(f"{made.name} does not compile: {type(error).__name__}: {error}")
 
 
 @cache
 def _module(file: Path, out: Path) -> ModuleType:
-    """Return a module with the functions of a tutorial that are for the device."""
-    kept = ["import triton", "import triton.language as tl"]
-    for node in ast.parse(file.read_text(encoding="utf-8")).body:
+    """Return a module with a file's functions for the device, and what they name."""
+    tree = ast.parse(file.read_text(encoding="utf-8"))
+    kept = ["import triton", "import triton.language as tl", *_imports(tree)]
+    for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             names = [ast.unparse(each) for each in node.decorator_list]
             if any(name.startswith("triton.jit") for name in names):
                 node.decorator_list = [ast.parse("triton.jit").body[0].value]  # type: ignore[attr-defined]
                 kept.append(ast.unparse(node))
-    name = "tutorial_" + re.sub(r"\W", "_", file.stem)
+        elif isinstance(node, ast.Assign | ast.AnnAssign) and _is_constant(node.value):
+            kept.append(ast.unparse(node))
+    name = f"{file.parent.name}_" + re.sub(r"\W", "_", file.stem)
     path = out / f"{name}.py"
     path.write_text("\n\n\n".join(kept) + "\n", encoding="utf-8")
     spec = importlib.util.spec_from_file_location(name, path)
@@ -270,6 +370,21 @@ def _module(file: Path, out: Path) -> ModuleType:
     sys.modules[name] = module
     spec.loader.exec_module(module)
     return module
+
+
+def _is_constant(value: ast.expr | None) -> bool:
+    return value is not None and ast.unparse(value).startswith("tl.constexpr(")
+
+
+def _imports(tree: ast.Module) -> Iterator[str]:
+    """Yield a file's imports of functions for the device; of a name's choices, the first."""
+    known: set[str] = set()
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)]
+    for node in sorted(nodes, key=lambda node: node.lineno):
+        names = {each.name for each in node.names}
+        if (node.module or "").startswith("triton.language.") and not names <= known:
+            yield ast.unparse(node)
+            known |= names
 
 
 def _compile(made: Made, folder: Path, cuda: Path | None, out: Path) -> tuple[dict[str, Any], str]:
@@ -303,6 +418,8 @@ def _compile(made: Made, folder: Path, cuda: Path | None, out: Path) -> tuple[di
     meta, text = found.metadata, _not_newer(found.asm["ptx"])
     if getattr(meta, "global_scratch_size", 0) or getattr(meta, "profile_scratch_size", 0):
         raise ValueError("it needs scratch memory")
+    if meta.shared > SHARED:
+        raise ValueError(f"it needs {meta.shared} bytes of shared memory")
     grid = made.grid or _resident(text, meta, cuda, made.arrays["x"]["shape"][0])
     line = {
         "name": made.name,
@@ -342,7 +459,7 @@ def _arguments(
 
 
 def _triton(type: str) -> str:
-    return {"f16": "fp16", "bf16": "bf16", "f32": "fp32"}[type]
+    return {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "s64": "i64"}[type]
 
 
 def _not_newer(text: str) -> str:

@@ -10,9 +10,11 @@
 
 ``--compile`` needs no GPU: a C++ compiler, Triton 3.6, and the CUDA wheels of ``rivals/build.py``. SOURCES
 has two projects: ``fast.cu`` (pranjalssh/fast.cu), and ``triton`` (triton-lang/triton at 3.6), of which only
-``python/tutorials`` is read. NAME is a part of the names of launches. Cycles are those of one launch behind
-empty caches at the clock that the law gives a burst, with what a profiler adds. The texts are not
-committed; ``foreign_predictions.jsonl`` has the predictions of the launches that were measured.
+``python/tutorials`` is read. With ``--second`` it compiles another set, predicted later: more of Triton's
+tutorials, and kernels of ``Liger-Kernel`` (linkedin/Liger-Kernel), which SOURCES then has in place of
+``fast.cu``. NAME is a part of the names of launches. Cycles are those of one launch behind empty caches at
+the clock that the law gives a burst, with what a profiler adds. The texts are not committed;
+``foreign_predictions.jsonl`` has the predictions of the launches that were measured.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from _foreign import REFERENCES, Foreign, compile_all, read, row_of
+from _foreign import REFERENCES, Foreign, compile_all, compile_second, read, row_of
 from _kept import keep, kept
 from _rows import Results, run_rows, text_of
 from _rows import work as measure
@@ -138,6 +140,7 @@ def main() -> None:
     for name in ("compile", "check", "predict", "digest", "measure", "count", "score", "list"):
         what.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--sources", type=Path)
+    parser.add_argument("--second", action="store_true", help="compile the second set")
     parser.add_argument("--cuda", type=Path, help="the CUDA toolkit; the wheels' by default")
     parser.add_argument("--texts", type=Path, default=Path("foreign_texts"))
     parser.add_argument("--out", type=Path, default=Path("foreign_predictions.jsonl"))
@@ -148,7 +151,9 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=450.0, help="seconds after which no row begins; 450")
     parser.add_argument("--work", choices=("burst", "sustained", "count"), help=argparse.SUPPRESS)
     given = parser.parse_args()
-    if given.compile:
+    if given.compile and given.second:
+        compile_second(given.sources, given.texts, given.cuda)
+    elif given.compile:
         compile_all(given.sources, given.texts, given.cuda, SIZES)
     elif given.list:
         for each in chosen(given.texts, given.names):
