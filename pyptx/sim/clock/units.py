@@ -128,7 +128,7 @@ class Units:
         self._dirty = figures.dirty * figures.write_cost if contention.l2 == "flushed" else 0.0
         self._sharers, self._brought = sharers, 0.0
         #: When all of L2 has been replaced, and memory takes what is stored; infinite before.
-        self.filled = math.inf if contention.l2 == "cold" else 0.0
+        self.filled = math.inf if contention.l2 in ("cold", "flushed") else 0.0
         #: The code that has been fetched; None if the last launch has left all of it.
         self.code: InstructionCache | None = None
         if contention.l2 == "cold":
@@ -275,8 +275,9 @@ class Units:
         filled = nbytes * self.figures.store_fill
         passed = self.fabric.serve(time, filled) if filled else time
         if self.filled > time:
+            replaced = nbytes * self._replaced()
             self._bring(time, nbytes)
-            return passed
+            return max(passed, self._use_memory(time, replaced)) if replaced else passed
         written = nbytes * self._replaces
         if not written:
             return passed
@@ -381,11 +382,15 @@ class Units:
     def _fetch(self, time: float, nbytes: float) -> float:
         """Return when memory has read bytes, and has written what they replace in L2."""
         self._bytes_read += nbytes
-        replaced = self._dirty * math.exp(-self._brought / self.figures.l2_bytes)
+        replaced = self._replaced()
         # Others are served before it, also where there is bandwidth for all.
         queue = self.figures.memory_queue * self._reading.at(time)
         self._bring(time, nbytes)
         return max(self.entry.serve(time, nbytes), self._use_memory(time, nbytes * (1 + replaced))) + queue
+
+    def _replaced(self) -> float:
+        """Return what memory must take for each byte that comes into L2 now, of those that a flush left."""
+        return self._dirty * math.exp(-self._brought / self.figures.l2_bytes) if self._dirty else 0.0
 
     def _use_memory(self, time: float, nbytes: float) -> float:
         """Return when memory has read or written bytes."""

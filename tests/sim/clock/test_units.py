@@ -253,6 +253,21 @@ def test_a_clean_l2_takes_stores_until_it_is_full() -> None:
     assert units.busy()["HBM"] > 0
 
 
+def test_stores_behind_a_flush_stay_in_l2_and_replace_what_it_left() -> None:
+    sharers = 132
+    units = Units(FIGURES, Contention(sharers, l2="flushed"))
+    part = H200.value("l2.capacity_bytes") / sharers / 100
+    left = H200.value("l2.dirty_share") * part * FIGURES.write_cost / (FIGURES.memory / sharers)
+    units.write(0.0, part)
+    assert units.busy()["HBM"] == pytest.approx(left)
+    for _ in range(99):
+        units.write(1.0, part)
+    # What this launch stores itself is written once it is replaced.
+    before = units.busy()["HBM"]
+    units.write(2.0, part)
+    assert units.busy()["HBM"] - before > left
+
+
 def test_what_a_flush_left_is_written_once() -> None:
     sharers, parts = 132, 4000
     clean, dirty = (Units(FIGURES, Contention(sharers, missing=1.0, l2=l2)) for l2 in ("rotating", "flushed"))
