@@ -15,6 +15,7 @@ from ..core.records import dataclass
 from ..flow import accesses
 from ..ir import Instruction, Module
 from ..sim import LoadedModule
+from ..sim.clock.access_order import NO_ORDER, AccessOrder
 from ..sim.code.function import CodeBlock
 from ..timing.constants import Gpu
 from ..timing.expansions import expansion
@@ -43,7 +44,7 @@ class _Cost:
     behind: dict[int, float] = field(default_factory=dict)
     lines: tuple[int, ...] = ()
     serialized: bool = False
-    passed: Mapping[int, int] = field(default_factory=dict)
+    order: AccessOrder = NO_ORDER
 
 
 class BlockCosts:
@@ -68,11 +69,11 @@ class BlockCosts:
         self.registers: int | None = None
         self._statements: dict[tuple[str, int], StatementCost] = {}
         self._serialized: frozenset[str] = frozenset()
-        self._passed: Mapping[str, Mapping[int, int]] = {}
+        self._orders: Mapping[str, AccessOrder] = {}
         try:
             code, registers = _assembled(loaded, entry, gpu)
             self._statements, self._serialized = _scheduled(loaded.module, code, self._pipes)
-            self._passed = _passed(loaded.module, self._statements)
+            self._orders = _orders(loaded.module, self._statements)
             self.registers = registers.get(entry)
         except (AssembleError, TargetError, ToolNotFoundError) as error:
             self.schedule, self.reason = "default", str(error).partition("\n")[0]
@@ -103,7 +104,7 @@ class BlockCosts:
         found.behind = {number: found.cycles - time for number, time in issued.items()}
         found.lines = tuple(sorted(lines))
         found.serialized = block.code.function.name in self._serialized
-        found.passed = self._passed.get(block.code.function.name, {})
+        found.order = self._orders.get(block.code.function.name, NO_ORDER)
         return found
 
     def _default(self, block: CodeBlock) -> _Cost:
@@ -160,16 +161,30 @@ def _scheduled(
     return statement_costs(code, module, pipes), serialized_functions(code, module)
 
 
-def _passed(module: Module, statements: Mapping[tuple[str, int], StatementCost]) -> dict[str, dict[int, int]]:
-    """Return the statements of each function that later loads pass, with the last of these loads."""
+def _orders(module: Module, statements: Mapping[tuple[str, int], StatementCost]) -> dict[str, AccessOrder]:
+    """Return what ptxas has made of the accesses to memory of each function."""
+    from ..toolchain.schedule.ahead import loads_ahead
+    from ..toolchain.schedule.merged import merged_accesses
     from ..toolchain.schedule.order import passed_by_loads
 
-    places: dict[str, dict[int, tuple[int, int]]] = {}
+    code: dict[str, dict[int, StatementCost]] = {}
     for (name, number), cost in statements.items():
-        if cost.place is not None:
-            places.setdefault(name, {})[number] = cost.place
-    return {
-        function.name: passed_by_loads(function, places[function.name])
-        for function in module.functions
-        if function.name in places
-    }
+        code.setdefault(name, {})[number] = cost
+    found: dict[str, AccessOrder] = {}
+    for function in module.functions:
+        own = code.get(function.name)
+        if own is None:
+            continue
+        merged = merged_accesses(function, {number: cost.accessed for number, cost in own.items()})
+        places = {number: cost.place for number, cost in own.items() if cost.place is not None}
+        # Those without a machine instruction lie where that of their group does.
+        of_group = {
+            each.statement: places[number]
+            for number, each in merged.items()
+            if number in own and own[number].accessed
+        }
+        places.update((number, of_group[each.statement]) for number, each in merged.items())
+        found[function.name] = AccessOrder(
+            passed_by_loads(function, places), merged, loads_ahead(function, own)
+        )
+    return found

@@ -8,7 +8,8 @@ to shared memory take as many cycles as the bank with the most words has words.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -21,6 +22,7 @@ from ..code.semantic import Op
 from ..engine.work import LINE, Copy
 from ..memory.access import Access, AccessKind, MemoryOrder, StateSpace
 from ..threads.warp import Split, Warp
+from .access_order import AccessOrder
 from .figures import BANKS, WORD
 from .l1 import L1
 from .units import SECTOR, WAY, Units
@@ -47,6 +49,10 @@ class ThreadAccesses:
         self._caches: dict[int, L1] = {}
         #: For each warp, when the value of a register arrives that a load has not written yet.
         self._arriving: dict[Warp, dict[str, float]] = {}
+        #: For each warp, when the values of its last loads that are parts of wider ones arrive.
+        self._shared: dict[Warp, dict[int, float]] = {}
+        #: For each warp, when it came to the last rounds of an unrolled loop, by the statement that loads.
+        self._rounds: dict[Warp, dict[int, _Rounds]] = {}
         #: For each warp, the wait that later loads pass.
         self._passed: dict[Warp, _Passed] = {}
 
@@ -115,10 +121,25 @@ class ThreadAccesses:
             wait.last, wait.time = max(wait.last, last), max(wait.time, arriving[name])
         return time
 
-    def charge(self, s: Split, block: CodeBlock, units: Units, time: float) -> float:
-        """Charge the accesses of a block that began at ``time``. Return when the last has left the warp."""
+    def charge(self, s: Split, block: CodeBlock, units: Units, time: float, order: AccessOrder) -> float:
+        """Charge the accesses of a block that began at ``time``. Return when the last has left the warp.
+
+        Args:
+            order: how wide the accesses are, and in which rounds of an unrolled loop they are issued.
+        """
         found, self._now = self._now, []
         arrives, left = 0.0, time
+        registers = _registers(block)
+        wider = order.merged.get(registers.access) if found else None
+        if wider is not None:
+            if wider.statement == registers.access:
+                found = [_widened(access, wider.width) for access in found]
+            else:
+                found = []
+                arrives = self._shared.get(s.warp, {}).get(wider.statement, 0.0)
+        early, part = order.ahead.get(registers.access) if found else None, 1.0
+        if early is not None and early.part < 1:
+            found, part = [_widened(access, early.width) for access in found], early.part
         for access in found:
             if access.space is StateSpace.SHARED and not s.warp.cta.owns(access.segment.base):
                 served = units.access_peer(time, _conflicts(access))
@@ -126,8 +147,8 @@ class ThreadAccesses:
             elif access.space is StateSpace.SHARED:
                 stores = access.kind is AccessKind.WRITE
                 served = max(
-                    units.access_shared(time, _bank_cycles(access)),
-                    units.pass_words(s.warp.index, time, _words(access), stores=stores),
+                    units.access_shared(time, part * _bank_cycles(access)),
+                    units.pass_words(s.warp.index, time, _words(access), part, stores=stores),
                 )
                 left = max(left, units.queue(s.warp.index, served, _STORES if stores else _LOADS))
                 # The latency is that of an access without conflicts, and contains its way to the banks.
@@ -159,10 +180,13 @@ class ThreadAccesses:
                 self._moved(s.warp.cta.key, _copy_of(access, nbytes if reads else _bytes(access)))
             if access.kind is not AccessKind.WRITE:
                 arrives = max(arrives, done)
-        if arrives:
-            loaded = _registers(block).loaded
-            if loaded:
-                self._arriving.setdefault(s.warp, {}).update(dict.fromkeys(loaded, arrives))
+        if early is not None:
+            rounds = self._rounds.setdefault(s.warp, {}).setdefault(registers.access, _Rounds())
+            arrives -= time - rounds.issued(time, early.rounds)
+        if arrives and registers.loaded:
+            self._arriving.setdefault(s.warp, {}).update(dict.fromkeys(registers.loaded, arrives))
+            if wider is not None:
+                self._shared.setdefault(s.warp, {})[wider.statement] = arrives
         return left
 
     def copied(self, cta: tuple[int, int], units: Units, time: float) -> None:
@@ -209,6 +233,24 @@ class _Passed:
         return self.first < begin <= self.last and block.code.function.name == self.function
 
 
+class _Rounds:
+    """When a warp came to the rounds of an unrolled loop, as many as ptxas has made copies of."""
+
+    __slots__ = ("_count", "_times")
+
+    def __init__(self) -> None:
+        self._count, self._times = 0, list[float]()
+
+    def issued(self, time: float, rounds: Sequence[int]) -> float:
+        """Return when the load of the round that begins at ``time`` was issued."""
+        copy = self._count % len(rounds)
+        if copy == 0:
+            self._times.clear()
+        self._times.append(time)
+        self._count += 1
+        return self._times[copy - rounds[copy]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Registers:
     """Registers of a block, by name.
@@ -218,11 +260,13 @@ class _Registers:
             does so first; all without such an access.
         then: those that are read behind it, and by which instruction of the block first.
         loaded: those that its accesses write.
+        access: the statement of its last access to memory; -1 without one.
     """
 
     first: Mapping[str, int]
     then: Mapping[str, int]
     loaded: frozenset[str]
+    access: int
 
 
 @cache
@@ -247,7 +291,8 @@ def _registers(block: CodeBlock) -> _Registers:
             then.setdefault(guard, len(block.ops) - 1)
         else:
             first.setdefault(guard, block.statements[-1])
-    return _Registers(first, then, frozenset(loaded))
+    access = block.ops[last][1].statement if places else -1
+    return _Registers(first, then, frozenset(loaded), access)
 
 
 def _accesses_memory(op: Op) -> bool:
@@ -258,6 +303,13 @@ def _copy_of(access: Access, nbytes: int) -> Copy:
     """Return an access to global memory as a copy of so many bytes."""
     place = int(access.footprint.starts[0]), nbytes
     return Copy(nbytes, 1, (access.segment.base, place), (), loads=access.kind is AccessKind.READ)
+
+
+def _widened(access: Access, width: int) -> Access:
+    """Return an access of each lane to all of the aligned part of memory that its own lies in."""
+    footprint, base = access.footprint, access.segment.base
+    starts = (base + footprint.starts) // width * width - base
+    return replace(access, footprint=replace(footprint, starts=starts, size=width))
 
 
 def _parts(access: Access, size: int) -> int:

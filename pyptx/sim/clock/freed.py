@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
 from ...core.records import dataclass
 from ...timing.constants import Gpu
 from ..code.function import CodeBlock
 from ..engine.work import Product
+from .access_order import NO_ORDER, AccessOrder
 from .figures import Figures
 from .machine import BlockCost, Costs
 
@@ -120,7 +120,7 @@ class _Cost:
     behind: Mapping[int, float]
     lines: Sequence[int]
     serialized: bool = False
-    passed: Mapping[int, int] = field(default_factory=dict)
+    order: AccessOrder = NO_ORDER
 
 
 def costs_without(costs: Costs, unit: str | None) -> Costs:
@@ -139,7 +139,7 @@ def costs_without(costs: Costs, unit: str | None) -> Costs:
             for each in (found.pipes, found.dense)
         )
         issued = found.cycles, found.issues, found.runs
-        return _Cost(*issued, pipes, dense, found.behind, found.lines, found.serialized, found.passed)
+        return _Cost(*issued, pipes, dense, found.behind, found.lines, found.serialized, found.order)
 
     return cost
 

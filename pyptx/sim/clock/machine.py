@@ -29,6 +29,7 @@ from ..memory.access import Access, AccessKind, StateSpace
 from ..threads.limits import Limits
 from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split
+from .access_order import AccessOrder
 from .accesses import ThreadAccesses
 from .counters import Counters
 from .figures import WARP_ROWS, WARPGROUP, Figures
@@ -73,8 +74,8 @@ class BlockCost(Protocol):
         """The numbers of the lines of machine code that the block lies in, in their order."""
 
     @property
-    def passed(self) -> Mapping[int, int]:
-        """For each statement of the function that later loads pass in machine code, the last of them."""
+    def order(self) -> AccessOrder:
+        """When the accesses of the function are issued, and how wide they are."""
 
     @property
     def serialized(self) -> bool:
@@ -471,7 +472,7 @@ class TimedMachine(Machine):
         self._disturbed |= _disturbs(block)
         units = self.units(s.warp.cta.multiprocessor)
         fetched = units.code.fetch(self._through, cost.lines) if units.code else self._through
-        ready = self._accesses.ready(s, block, self._through, cost.passed, cost.cycles)
+        ready = self._accesses.ready(s, block, self._through, cost.order.passed, cost.cycles)
         begun = max(fetched, ready)
         issued = units.issue(
             s.warp,
@@ -501,11 +502,11 @@ class TimedMachine(Machine):
         if self._counters.pending:
             self._counters.advance()
         self._flags.check(s)
-        left = self._accesses.charge(s, block, units, begun)
+        left = self._accesses.charge(s, block, units, begun, cost.order)
         if left > issued and s not in self.parked:  # a wait covers it
             self._hold(s, block, Cause.SHARED, issued, left)
         self._through = max(self._through, left)
-        late, place = self._accesses.through(s, block, begun, cost.passed, cost.cycles)
+        late, place = self._accesses.through(s, block, begun, cost.order.passed, cost.cycles)
         if late > self._through and s not in self.parked:
             self._hold(s, block, Cause.MEMORY, self._through, late, place)
             self._through = late

@@ -311,10 +311,13 @@ class Units:
         share = min(self._taken.at(time), _MOST)
         return max(interval / (1 - share * share), nbytes / self.figures.port / (1 - share))
 
-    def pass_words(self, warp: int, time: float, words: int, *, stores: bool) -> float:
-        """Return when a scheduler's part has passed an access to shared memory of ``words`` of each lane."""
+    def pass_words(self, warp: int, time: float, words: int, part: float, *, stores: bool) -> float:
+        """Return when a scheduler's part has passed an access to shared memory of ``words`` of each lane.
+
+        ``part`` is that of the access which belongs to one round of a loop.
+        """
         taken = _STORE + _STORE_WORD * words if stores else WAY
-        return self.shared_port[warp % self.figures.schedulers].serve(time, taken * self.figures.bank)
+        return self.shared_port[warp % self.figures.schedulers].serve(time, part * taken * self.figures.bank)
 
     def queue(self, warp: int, served: float, depth: int) -> float:
         """Return when a warp goes on behind an access that the banks of shared memory have ``served`` then.

@@ -8,10 +8,12 @@ from dataclasses import field
 from ...core.records import dataclass
 from ...ir import Module
 from ...timing.opcodes import Pipes
+from ..nvdisasm import MachineInstruction
 from .graph import machine_graph, split_functions
+from .merged import width_of
 from .order import Place, is_access
 from .products import locate_products
-from .shares import PtxFlow, shares
+from .shares import PtxFlow, Share, shares
 from .statements import StatementCode, statement_of
 from .tries import locate_tries
 from .warp import issue_costs
@@ -39,6 +41,9 @@ class StatementCost:
         lines: the numbers of the lines of code that its instructions lie in, of all of the kernel's code.
         place: where its access to memory lies in the machine code, or else its first instruction; None if
             it has none.
+        accessed: bytes of a lane that the widest machine instruction of its own accesses in memory, or 0.
+        copies: how many copies of it ptxas has made for rounds of a loop.
+        positions: where its accesses to memory stand, or else its instructions, by block of machine code.
     """
 
     cycles: float = 0.0
@@ -49,6 +54,9 @@ class StatementCost:
     dense: dict[str, float] = field(default_factory=dict)
     lines: set[int] = field(default_factory=set)
     place: Place | None = None
+    accessed: int = 0
+    copies: int = 1
+    positions: dict[int, list[int]] = field(default_factory=dict)
 
 
 def statement_costs(
@@ -90,6 +98,8 @@ def statement_costs(
                     if is_access(instruction.opcode):
                         accessed[own] = number * _APART + index, position
                 total = found.setdefault(share.statement, StatementCost())
+                if own == share.statement:
+                    _note_copy(total, number * _APART + index, position, instruction, share)
                 total.cycles += cost.cycles * share.part
                 total.stalled = cost.stalled * share.part
                 total.issues += cost.issues * share.part
@@ -101,6 +111,19 @@ def statement_costs(
     for statement, total in found.items():
         total.place = accessed.get(statement, places.get(statement))
     return found
+
+
+def _note_copy(
+    total: StatementCost, block: int, position: int, instruction: MachineInstruction, share: Share
+) -> None:
+    """Note where an instruction of a statement's own stands; accesses to memory replace what is none."""
+    width = width_of(instruction.opcode) if is_access(instruction.opcode) else 0
+    if width and not total.accessed:
+        total.positions.clear()
+    if width or not total.accessed:
+        total.copies = max(total.copies, round(1 / share.part)) if share.part else total.copies
+        total.positions.setdefault(block, []).append(position)
+        total.accessed = max(total.accessed, width)
 
 
 def _spread(costs: Sequence[tuple[float, Mapping[str, float], float]]) -> Iterator[Mapping[str, float]]:

@@ -12,7 +12,7 @@ from ...flow import accesses, control_flow
 from ...ir import Function, Instruction
 from .graph import base_of
 
-__all__ = ["Place", "is_access", "passed_by_loads"]
+__all__ = ["FIXED", "Place", "is_access", "passed_by_loads"]
 
 #: Where a statement lies in machine code: a block of all of it, and the position in the block.
 Place = tuple[int, int]
@@ -21,7 +21,7 @@ Place = tuple[int, int]
 _ACCESSES = frozenset({"LD", "LDG", "LDS", "LDSM", "LDL", "ST", "STG", "STS", "STSM"})
 _LOADS = frozenset({"ld", "ldu", "ldmatrix"})
 #: PTX opcodes that no wait is moved across: barriers, fences, engines, products, and what threads add.
-_FIXED = frozenset(
+FIXED = frozenset(
     (
         *("atom", "bar", "barrier", "call", "clusterlaunchcontrol", "cp", "elect", "exit", "fence"),
         *("griddepcontrol", "mbarrier", "membar", "mma", "multimem", "nanosleep", "red", "setmaxnreg"),
@@ -54,7 +54,7 @@ def passed_by_loads(function: Function, places: Mapping[int, Place]) -> dict[int
                 if here is None or place[0] != here[0] or place > here:
                     break
                 found[number] = load
-            if instruction.opcode in _FIXED:
+            if instruction.opcode in FIXED:
                 loads.clear()
             elif instruction.opcode in _LOADS and _ELSEWHERE.isdisjoint(instruction.modifiers):
                 if here is None:

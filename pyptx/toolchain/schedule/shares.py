@@ -29,6 +29,8 @@ from ...ir import Function, Instruction
 from ...timing.expansions import expansion
 from ..nvdisasm import MachineInstruction
 from .graph import MachineBlock, MachineGraph, base_of, is_guarded
+from .merged import bytes_of, width_of
+from .order import is_access
 from .statements import Statement, statement_of
 
 __all__ = ["PtxFlow", "Share", "shares"]
@@ -392,7 +394,7 @@ class _Attribution:
         for statements in blocks:
             for statement, opcodes in statements.items():
                 held = [n for opcode, n in opcodes.items() if base_of(opcode) in _ANCHORS]
-                if held and self._is_anchor(statement):
+                if held and self._is_anchor(statement, opcodes):
                     anchors.append(min(held))
                 elif self._flow.instruction(statement).opcode not in _COPYING:
                     others.append(max(1, min(self._repeats(statement, opcodes))))
@@ -408,10 +410,14 @@ class _Attribution:
         for opcode, number in opcodes.items():
             yield number // max(1, once[base_of(opcode)])
 
-    def _is_anchor(self, statement: Statement) -> bool:
+    def _is_anchor(self, statement: Statement, opcodes: Iterable[str]) -> bool:
         """True if each copy of the statement has its own machine instructions."""
         instruction = self._flow.instruction(statement)
-        return not (instruction.opcode == "ld" and {"param", "const"} & set(instruction.modifiers))
+        if instruction.opcode not in ("ld", "st"):
+            return True
+        # A wider access is one for several copies.
+        alone = all(width_of(each) <= bytes_of(instruction) for each in opcodes if is_access(each))
+        return alone and not {"param", "const"} & set(instruction.modifiers)
 
     # --- owners -----------------------------------------------------------------------------------
 

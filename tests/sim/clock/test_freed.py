@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from pyptx.sim.clock.access_order import AccessOrder
 from pyptx.sim.clock.figures import Figures
 from pyptx.sim.clock.freed import PIPES, UNITS, costs_without, figures_without
 from pyptx.sim.engine.work import Product
@@ -23,7 +24,7 @@ COST = SimpleNamespace(
     pipes={"fma": 2.0, "mufu": 8.0},
     dense={"fma": 1.0, "mufu": 8.0},
     behind={0: 3.0},
-    passed={1: 2},
+    order=AccessOrder({1: 2}),
     lines=(0, 1),
     serialized=False,
 )
@@ -87,7 +88,7 @@ def test_costs_without_a_pipe_and_without_any() -> None:
     freed = costs_without(lambda _: COST, "mufu")(straight)
     assert (freed.cycles, freed.issues, freed.pipes) == (9.0, 4.0, {"fma": 2.0})
     assert (freed.dense, freed.behind, freed.lines) == ({"fma": 1.0}, COST.behind, COST.lines)
-    assert (freed.passed, freed.serialized) == (COST.passed, False)
+    assert (freed.order, freed.serialized) == (COST.order, False)
     for each, cycles in ((straight, 0.0), (loop, 1.0)):
         free = costs_without(lambda _: COST, "issue")(each)
         assert (free.cycles, free.issues, dict(free.pipes)) == (cycles, 0.0, {})

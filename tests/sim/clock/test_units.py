@@ -284,8 +284,8 @@ def test_what_a_flush_left_is_written_once() -> None:
 def test_a_scheduler_passes_a_store_to_shared_memory_word_by_word() -> None:
     """Measured on an H200: 39 cycles for four warps of one scheduler that store 16 bytes a lane."""
     units = Units(FIGURES, Contention(sharers=1))
-    assert [units.pass_words(warp, 0.0, 4, stores=True) for warp in (0, 4, 8, 12)][-1] == pytest.approx(
+    assert [units.pass_words(warp, 0.0, 4, 1.0, stores=True) for warp in (0, 4, 8, 12)][-1] == pytest.approx(
         39, abs=1
     )
-    assert units.pass_words(1, 0.0, 1, stores=True) == 4
-    assert units.pass_words(2, 0.0, 4, stores=False) == 2
+    assert units.pass_words(1, 0.0, 1, 1.0, stores=True) == 4
+    assert units.pass_words(2, 0.0, 4, 1.0, stores=False) == 2

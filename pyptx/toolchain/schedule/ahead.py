@@ -1,0 +1,92 @@
+"""By how many rounds of a loop ptxas issues a load ahead, where it has unrolled the loop.
+
+The copies of a load stand in front of the code that uses them: the load of a later round is issued in an
+earlier one, and one wide load may serve several rounds. Its latency then passes once for all of them.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from ...core.records import dataclass
+from ...flow import accesses, control_flow
+from ...ir import Function, Instruction
+
+__all__ = ["Ahead", "Copied", "loads_ahead"]
+
+
+class Copied(Protocol):
+    """Machine code of a statement, of which ptxas may have made copies for rounds of a loop."""
+
+    @property
+    def copies(self) -> int:
+        """How many."""
+
+    @property
+    def positions(self) -> Mapping[int, Sequence[int]]:
+        """Where its accesses to memory stand, or else its instructions, by block of machine code."""
+
+    @property
+    def accessed(self) -> int:
+        """Bytes of a lane that its widest instruction accesses in memory, or 0."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ahead:
+    """The loads of one statement in an unrolled loop.
+
+    Attributes:
+        rounds: for each copy of the round, how many rounds before it the load is issued.
+        part: machine instructions of an execution, at most 1.
+        width: bytes of such an instruction.
+    """
+
+    rounds: tuple[int, ...]
+    part: float
+    width: int
+
+
+def loads_ahead(function: Function, code: Mapping[int, Copied]) -> dict[int, Ahead]:
+    """Return the loads of a function that are issued before their rounds, or for several rounds.
+
+    Args:
+        function: the PTX function.
+        code: the machine code of its statements, by their numbers.
+    """
+    found: dict[int, Ahead] = {}
+    for block in control_flow(function).blocks:
+        for place, (number, instruction) in enumerate(block.instructions):
+            own = code.get(number)
+            if instruction.opcode != "ld" or own is None or own.copies < 2 or not own.accessed:
+                continue
+            home = max(own.positions, key=lambda each: len(own.positions[each]))
+            uses = _first_use(block.instructions[place:], code, home, own.copies)
+            loads = own.positions[home]
+            if not uses or not len(loads) <= own.copies:
+                continue
+            # How many rounds have begun to use what they loaded when each load is issued.
+            begun = [bisect_left(uses, loads[copy * len(loads) // own.copies]) for copy in range(own.copies)]
+            rounds = tuple(max(0, copy - before) for copy, before in enumerate(begun))
+            part = len(loads) / own.copies
+            if part < 1 or any(rounds):
+                found[number] = Ahead(rounds, part, own.accessed)
+    return found
+
+
+def _first_use(
+    instructions: Sequence[tuple[int, Instruction]], code: Mapping[int, Copied], home: int, copies: int
+) -> Sequence[int]:
+    """Return where the copies stand of what first reads what the first of the instructions writes."""
+    _, written = accesses(instructions[0][1])
+    names = {register.name for register in written}
+    for number, instruction in instructions[1:]:
+        read, overwritten = accesses(instruction)
+        own = code.get(number)
+        if own is not None and any(register.name in names for register in read):
+            positions = own.positions.get(home, ())
+            if len(positions) >= copies and len(positions) % copies == 0:
+                return positions[:: len(positions) // copies]
+        names -= {register.name for register in overwritten}
+    return ()
