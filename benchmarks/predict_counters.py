@@ -5,7 +5,8 @@ has emptied the caches. Predictions are kept in ``--out``, one JSON object on a 
 is not predicted again. ``_strata.py`` says to which stratum and half a row belongs.
 
 ``python benchmarks/predict_counters.py --out FILE [ROW|GROUP ...] [--score] [--constants FILE]``
-``--intervals`` prints the intervals of ``pyptx/timing/scores.json`` that follow from the fitted half.
+``--intervals`` prints the intervals of ``pyptx/timing/scores.json`` that follow from the fitted half;
+with ``--also``, launches of other programs count too.
 """
 
 from __future__ import annotations
@@ -26,9 +27,10 @@ from _intervals import described
 from _kept import keep, kept
 from _measured import Counted, counted_launches, measured_times
 from _row_inputs import contents_of, inputs_of
-from _rows import Row, kernels_of
+from _rows import OURS, Row, kernels_of
 from _strata import HALVES, halves_of, strata_of
 from hopper import ROWS
+from hopper_counters import launched
 
 from pyptx.entry.bounds import stratum_by
 from pyptx.timing.constants import Gpu, gpu
@@ -128,6 +130,15 @@ def main() -> None:
     parser.add_argument("--timeout", type=float, default=120.0, help="seconds for a kernel; 120")
     parser.add_argument("--score", action="store_true", help="only score what --out has")
     parser.add_argument("--intervals", action="store_true", help="print the intervals of the fitted half")
+    parser.add_argument(
+        "--also",
+        type=Path,
+        nargs=2,
+        action="append",
+        default=[],
+        metavar=("PREDICTIONS", "COUNTERS"),
+        help="with --intervals, launches of predict_foreign.py or predict_unseen.py, every second one fitted",
+    )
     parser.add_argument("--part", type=int, nargs=2, default=(0, 1), help="of every N rows the one I")
     given = parser.parse_args()
     rows = {row.name: row for row in ROWS}
@@ -145,12 +156,26 @@ def main() -> None:
     pairs = score(rows, counted, found)
     if given.intervals:
         fitted, held_out = (ratios_of(pairs[half]) for half in HALVES)
+        for predictions, counters in given.also:
+            more = ratios_also(predictions, counters)
+            fitted, held_out = fitted + more[::2], held_out + more[1::2]
         print("\n".join(described(fitted, held_out)))
 
 
 def ratios_of(pairs: Sequence[tuple[Counted, Predicted]]) -> list[tuple[str, float]]:
     """Return stratum and counted over predicted cycles of each launch."""
     return [(stratum_by(each.bound, each.busy or {}), one.cycles / each.cycles) for one, each in pairs]
+
+
+def ratios_also(predictions: Path, counters: Path) -> list[tuple[str, float]]:
+    """Return the same of the launches whose cycles a file of predictions has, by name."""
+    cycles = {launched(line): line["cycles"] for line in kept(counters)}
+    lines = {line["row"]: line for line in kept(predictions) if line["kind"] == "cycles" and "value" in line}
+    return [
+        (line["stratum"], cycles[name, OURS] / line["value"])
+        for name, line in sorted(lines.items())
+        if (name, OURS) in cycles
+    ]
 
 
 def score(

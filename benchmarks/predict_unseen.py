@@ -31,6 +31,7 @@ from _unseen import UNSEEN
 from hopper_counters import launched
 from predict_h200 import added_us, closed, l2_of, shape_of
 
+from pyptx.entry.bounds import stratum_by
 from pyptx.entry.prediction import Prediction
 from pyptx.timing.closed_form import roofline
 
@@ -76,6 +77,7 @@ def in_words(found: Prediction, kind: str, row: Row, bits: int, form: float | No
         "high": round(value * high, 2),
         "mhz": round(found.mhz),
         "bound": str(found.bound),
+        "stratum": stratum_by(str(found.bound), found.busy),
         "roofline": round(top * scale, 2),
         "closed form": None if form is None else round(form * scale, 2),
     }
