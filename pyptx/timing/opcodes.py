@@ -19,10 +19,10 @@ from functools import cache
 from ..core.records import dataclass
 from .constants import Gpu
 
-__all__ = ["FMA", "OpcodeClass", "Pipes", "class_of", "is_known"]
+__all__ = ["FMA", "HEAVY", "OpcodeClass", "Pipes", "class_of", "is_known"]
 
-#: The pipe of multiply-adds.
-FMA = "fma"
+#: The pipe of multiply-adds, and the half of it that alone takes integers and pairs of halves.
+FMA, HEAVY = "fma", "fmaheavy"
 
 #: Lanes of a warp.
 _LANES = 32
@@ -46,6 +46,7 @@ class OpcodeClass:
         stores: the constant with the cycles until a fence behind it finds what it stores to shared memory.
         fences: whether it waits for such stores of its warp.
         passes: how often the instruction goes through its pipe.
+        half: the constant with the lanes of the half of its pipe that alone executes it; empty if both do.
     """
 
     pipe: str = ""
@@ -58,17 +59,20 @@ class OpcodeClass:
     stores: str = ""
     fences: bool = False
     passes: float = 1.0
+    half: str = ""
 
 
 _KINDS = {
-    "fma": OpcodeClass("fma", "fma.lanes_per_clk", "fma.latency_clk"),
+    "fma": OpcodeClass(FMA, "fma.lanes_per_clk", "fma.latency_clk"),
     # Two results a lane.
-    "fma_pair": OpcodeClass("fma", "fma.lanes_per_clk", "fma.latency_clk", passes=2.0),
-    # Half of the FMA pipe multiplies integers.
-    "imad": OpcodeClass("fma", "alu.lanes_per_clk", "alu.latency_clk"),
+    "fma_pair": OpcodeClass(FMA, "fma.lanes_per_clk", "fma.latency_clk", passes=2.0),
+    "imad": OpcodeClass(FMA, "fma.lanes_per_clk", "alu.latency_clk", half="fmaheavy.lanes_per_clk"),
+    "half": OpcodeClass(FMA, "fma.lanes_per_clk", "fma.latency_clk", half="fmaheavy.lanes_per_clk"),
     "alu": OpcodeClass("alu", "alu.lanes_per_clk", "alu.latency_clk"),
     "mufu": OpcodeClass("mufu", "mufu.lanes_per_clk", "mufu.latency_clk", "mufu.read_clk"),
-    "cvt": OpcodeClass("cvt", "cvt.lanes_per_clk", "mufu.latency_clk"),
+    # By ncu, the ALU packs conversions, and the pipe of MUFU has the others.
+    "pack": OpcodeClass("alu", "cvt.lanes_per_clk", "mufu.latency_clk"),
+    "convert": OpcodeClass("mufu", "mufu.lanes_per_clk", "mufu.latency_clk"),
     "fp64": OpcodeClass("fp64", "fp64.lanes_per_clk"),
     "shfl": OpcodeClass("shfl", "shfl.lanes_per_clk", "shfl.latency_clk"),
     "uniform": OpcodeClass("uniform", "alu.lanes_per_clk", "alu.latency_clk"),
@@ -91,8 +95,8 @@ _KINDS = {
 _UNLISTED = OpcodeClass("alu", "alu.lanes_per_clk")
 #: The opcodes of each kind.
 _OPCODES = """
-fma: FADD FADD32I FFMA FFMA32I FMUL FMUL32I FSWZADD HADD2 HADD2_32I HFMA2 HFMA2_32I HMUL2 HMUL2_32I FHADD
-    FHFMA
+fma: FADD FADD32I FFMA FFMA32I FMUL FMUL32I FSWZADD FHADD FHFMA
+half: HADD2 HADD2_32I HFMA2 HFMA2_32I HMUL2 HMUL2_32I
 fma_pair: FADD2 FFMA2 FMUL2
 imad: IMAD IMUL IMUL32I IDP IDP4A
 alu: FCHK FMNMX FMNMX3 FSEL FSET FSETP HMNMX2 HSET2 HSETP2 VHMNMX BMSK IABS IADD IADD2 IADD3 IADD32I
@@ -100,7 +104,8 @@ alu: FCHK FMNMX FMNMX3 FSEL FSET FSETP HMNMX2 HSET2 HSETP2 VHMNMX BMSK IABS IADD
     VIADDMNMX VIMNMX VIMNMX3 MOV MOV32I MOV64IUR PRMT SEL SEL64 SGXT PLOP3 PSETP P2R R2P VOTE CS2R I2FP
     I2I I2IP LEPC ELECT RPCMOV BMOV MOVM
 mufu: MUFU BREV FLO POPC
-cvt: F2F F2FP F2I F2IP FRND I2F
+pack: F2FP F2IP
+convert: F2F F2I FRND I2F
 fp64: DADD DFMA DMUL DSETP DMNMX
 shfl: SHFL MATCH REDUX CREDUX
 uniform: R2UR UBMSK UBREV UCLEA UFADD UFFMA UFMUL UFMNMX UFSEL UFSET UFSETP UF2F UF2FP UF2I UF2IP UFRND
@@ -143,11 +148,13 @@ def _listed() -> dict[str, OpcodeClass]:
 _CLASSES = _listed()
 #: Opcodes whose modifiers change the class: a pattern of the whole opcode, and the class.
 _SPECIAL_CASES: tuple[tuple[re.Pattern[str], OpcodeClass], ...] = (
-    # Conversions from and to 64 bits.
+    # Products of 64 bits go through their half of the pipe twice.
     (
-        re.compile(r"(F2F|F2I|I2F|FRND)\..*64"),
-        OpcodeClass("cvt", "mufu.lanes_per_clk", "mufu.latency_clk"),
+        re.compile(r"IMAD\.(WIDE|HI)"),
+        OpcodeClass(FMA, "fma.lanes_per_clk", "alu.latency_clk", passes=2.0, half="fmaheavy.lanes_per_clk"),
     ),
+    # The tensor core's part executes these.
+    (re.compile(r"H(FMA|ADD|MUL)2\.MMA"), OpcodeClass(latency="fma.latency_clk")),
     (re.compile(r"SYNCS\.PHASECHK"), OpcodeClass(latency="", holds="mbarrier.test_clk", less=_BRANCH)),
     (re.compile(r"SYNCS\.ARRIVE"), OpcodeClass(latency="mbarrier.arrive_clk", holds="mbarrier.arrive_clk")),
     (
@@ -218,7 +225,7 @@ class Pipes:
         self._occupied: dict[str, Mapping[str, float]] = {}
 
     def occupied(self, opcode: str) -> Mapping[str, float]:
-        """Return the cycles of the pipe that an instruction of a warp occupies; empty if it occupies none."""
+        """Return the cycles of the pipes that an instruction of a warp occupies; empty for none."""
         found = self._occupied.get(opcode)
         if found is None:
             found = self._occupied[opcode] = self._occupy(opcode)
@@ -231,7 +238,11 @@ class Pipes:
             return {kind.pipe: _mma_flops(opcode) / rate}
         if not kind.pipe:
             return {}
-        return {kind.pipe: kind.passes * _LANES * self._parts / self._gpu.value(kind.lanes)}
+        warps = kind.passes * _LANES * self._parts
+        found = {kind.pipe: warps / self._gpu.value(kind.lanes)}
+        if kind.half:
+            found[HEAVY] = warps / self._gpu.value(kind.half)
+        return found
 
     def latency(self, opcode: str) -> float:
         """Return the cycles from the issue of an instruction to the signal of its barrier."""

@@ -17,9 +17,9 @@ H200, B200 = gpu("h200"), gpu("b200")
     [
         ("FFMA.FTZ", "fma", 128),
         ("IADD3.X", "alu", 64),
-        ("IMAD.MOV.U32", "fma", 64),
         ("MUFU.EX2", "mufu", 16),
-        ("F2FP.BF16.F32.PACK_AB", "cvt", 64),
+        ("F2FP.BF16.F32.PACK_AB", "alu", 64),
+        ("F2F.BF16.F32", "mufu", 16),
         ("SHFL.BFLY", "shfl", 32),
         ("DFMA", "fp64", 64),
     ],
@@ -27,6 +27,14 @@ H200, B200 = gpu("h200"), gpu("b200")
 def test_a_warp_occupies_a_pipe_for_its_lanes(opcode: str, pipe: str, lanes: int) -> None:
     # An SM has four equal parts: 32 lanes of a warp, over a quarter of the lanes of the SM.
     assert Pipes(H200).occupied(opcode) == {pipe: pytest.approx(32 / (lanes / 4), rel=1e-3)}
+
+
+def test_half_of_the_pipe_of_multiply_adds_takes_integers_and_halves() -> None:
+    pipes = Pipes(H200)
+    assert pipes.occupied("IMAD.MOV.U32") == {"fma": 1, "fmaheavy": 2}
+    assert pipes.occupied("IMAD.WIDE.U32") == pipes.occupied("IMAD.HI.U32") == {"fma": 2, "fmaheavy": 4}
+    assert pipes.occupied("HADD2.F32") == {"fma": 1, "fmaheavy": 2}
+    assert pipes.occupied("HFMA2.MMA") == {}
 
 
 def test_a_packed_instruction_takes_two_passes() -> None:

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 
 from ...core.records import dataclass
 from ...timing.constants import Gpu
-from ...timing.opcodes import FMA, Pipes
+from ...timing.opcodes import FMA, HEAVY, Pipes
 from .servers import Duty
 
 __all__ = ["MUFU", "Beside", "Multiplying", "Warpgroup"]
@@ -86,7 +86,8 @@ class Beside:
             return None
         value = gpu.value
         alu = value("wgmma.alu_share")
-        taken = {FMA: value("wgmma.fma_share"), "alu": alu, "cvt": alu, MUFU: value("wgmma.mufu_share")}
+        fma, mufu = value("wgmma.fma_share"), value("wgmma.mufu_share")
+        taken = {FMA: fma, HEAVY: fma, "alu": alu, MUFU: mufu}
         pipes = Pipes(gpu)
         occupied = pipes.occupied("MUFU")[MUFU], pipes.occupied("FFMA")[FMA]
         return cls(taken, value("wgmma.others_clk"), *occupied, value("wgmma.alone_clk"))
@@ -109,8 +110,10 @@ class Beside:
         left = {name: 1 - share * duty for name, share in self.taken.items()}
         found = {name: time / left.get(name, 1.0) for name, time in pipes.items()}
         in_a_row = min(dense.get(FMA, 0.0), pipes.get(FMA, 0.0))
-        if in_a_row:
-            found[FMA] = in_a_row + (pipes[FMA] - in_a_row) / left[FMA]
+        for name in (FMA, HEAVY):
+            at_once = min(dense.get(name, 0.0), pipes.get(name, 0.0))
+            if at_once:
+                found[name] = at_once + (pipes[name] - at_once) / left[name]
         exponentials = pipes.get(MUFU, 0.0) / self.mufu
         longer = dense.get(MUFU, 0.0) * (1 / left[MUFU] - 1)
         longer += max(0.0, issues - exponentials - pipes.get(FMA, 0.0) / self.fma) * self.alone * duty

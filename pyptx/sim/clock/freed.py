@@ -20,7 +20,7 @@ from .machine import BlockCost, Costs
 __all__ = ["PIPES", "UNITS", "costs_without", "figures_without"]
 
 #: Pipes of the parts of a multiprocessor, as costs of blocks name them.
-PIPES = ("fma", "alu", "mufu", "cvt", "fp64", "shfl", "hmma", "uniform")
+PIPES = ("fma", "fmaheavy", "alu", "mufu", "fp64", "shfl", "hmma", "uniform")
 
 #: What can be removed, and what a run is like without it.
 UNITS: Mapping[str, str] = {
