@@ -3,6 +3,11 @@
 A block that runs alone takes its cycles, in which it needs a part of the issue slots and of each pipe, spread
 evenly. Blocks of several warps go on at that speed as long as no unit is asked for more than it has; from
 there on those that ask for it slow down alike, and the others take what is left.
+
+Instructions of several warps that are ready in the same cycle wait for each other, also where slots are
+left: stalls differ from one instruction to the next, so that warps do not find a rhythm. A warp finds the
+others in the queue as often as they are there on the mean (mean value analysis of a closed queue, in
+Schweitzer's form), and the slot that is being used is over when it comes.
 """
 
 from __future__ import annotations
@@ -21,6 +26,8 @@ ISSUE = "issue"
 _LEAST = 0.25
 #: Cycles of a block that are as good as none.
 _NONE = 1e-6
+#: Rounds in which the waits for slots settle, and the longest wait, as a share of a block, that is none.
+_SETTLED, _SHORT = 6, 0.005
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +124,7 @@ class Scheduler:
         if len(running) == 1:
             return begin + left
         blocks = list(running.values())
-        if not kept and _fits(_asked(blocks), blocks):
+        if not kept and not _meet(blocks) and _fits(_asked(blocks), blocks):
             return begin + left
         return self._go_on(blocks, [each.left for each in blocks], None, warp)
 
@@ -201,8 +208,38 @@ def _fits(asked: Mapping[str, float], blocks: Iterable[_Running]) -> bool:
     return MUFU not in asked or asked[MUFU] + sum([each.disturbed for each in blocks]) <= 1
 
 
+def _meet(blocks: Iterable[_Running]) -> bool:
+    """True if instructions of several blocks are often ready in the same cycle."""
+    most = total = 0.0
+    for each in blocks:
+        rate = each.rates[ISSUE]
+        total += rate
+        if rate > most:
+            most = rate
+    return most * (total - most) > 2 * _SHORT
+
+
 def _speeds(blocks: Sequence[_Running]) -> list[float]:
-    """Return the speed of each block, 1 for that alone: all slow down alike, but for those who can go on."""
+    """Return the speed of each block, 1 for that alone."""
+    speeds = _shares(blocks)
+    if not _meet(blocks):
+        return speeds
+    rates = [each.rates[ISSUE] for each in blocks]
+    found = list(speeds)
+    queued = [rate * speed / 2 for rate, speed in zip(rates, speeds, strict=True)]
+    for _ in range(_SETTLED):
+        total = sum(queued)
+        for place, rate in enumerate(rates):
+            waits = total - queued[place]
+            speed = min(speeds[place], 1 / (1 + rate * waits))
+            found[place] = speed
+            # On the mean it is ready for so many cycles of each, but for half of the slot that it uses.
+            queued[place] = rate * speed * (waits + 0.5)
+    return found
+
+
+def _shares(blocks: Sequence[_Running]) -> list[float]:
+    """Return the speed of each block by what units have: all slow down alike, but those who can go on."""
     asked = _asked(blocks)
     if _fits(asked, blocks):
         return [1.0] * len(blocks)

@@ -67,7 +67,24 @@ def test_a_warp_that_does_not_give_way_is_waited_for() -> None:
 def test_blocks_that_need_less_than_all_of_a_pipe_do_not_wait_for_each_other() -> None:
     scheduler = Scheduler()
     scheduler.take(0, 0, 0, exponentials(400, 160, run=0))
-    assert scheduler.take(1, 100, 100, exponentials(400, 160, run=0)) == 500
+    assert scheduler.take(1, 100, 100, exponentials(400, 160, run=0)) == pytest.approx(500, rel=0.01)
+
+
+def test_warps_that_are_ready_in_the_same_cycle_wait_for_each_other() -> None:
+    # By ncu on an H200, four warps with an instruction in 4 cycles and 95% of the fifth take 5.7 for each.
+    scheduler = Scheduler()
+    times = [scheduler.take(warp, 0, 0, Request(1000, 1000 / 4.95, {}, 0)) for warp in range(4)]
+    assert 4.95 * times[-1] / 1000 == pytest.approx(5.7, rel=0.05)
+    # Few instructions hardly meet, and one warp alone waits for nobody.
+    scheduler = Scheduler()
+    times = [scheduler.take(warp, 0, 0, Request(1000, 20, {}, 0)) for warp in range(4)]
+    assert times[0] == 1000 and times[-1] < 1005
+
+
+def test_warps_that_wait_for_each_other_get_all_slots_if_they_are_many() -> None:
+    scheduler = Scheduler()
+    times = [scheduler.take(warp, 0, 0, Request(1000, 200, {}, 0)) for warp in range(16)]
+    assert times[-1] == pytest.approx(3200, rel=0.03)
 
 
 def test_a_pipe_slows_down_those_that_need_it() -> None:
@@ -75,14 +92,16 @@ def test_a_pipe_slows_down_those_that_need_it() -> None:
     scheduler.take(0, 0, 0, exponentials(400, 300, run=0))
     # Both need 3/4 of MUFU, and get half until the first one ends.
     assert scheduler.take(1, 0, 0, exponentials(400, 300, run=0)) == pytest.approx(600)
-    assert scheduler.take(2, 0, 0, Request(50, 5, {"alu": 40}, 0)) == pytest.approx(50)
+    assert scheduler.take(2, 0, 0, Request(50, 5, {"alu": 40}, 0)) == pytest.approx(50, rel=0.01)
 
 
 def test_others_take_from_a_pipe_that_they_do_not_need() -> None:
     scheduler = Scheduler()
     scheduler.take(0, 0, 0, Request(400, 40, {}, 0, disturbed=200))
     # The block needs 3/4 of MUFU and gets half for 400 cycles.
-    assert scheduler.take(1, 0, 0, exponentials(400, 300, run=0)) == pytest.approx(400 + (300 - 200) / 0.75)
+    assert scheduler.take(1, 0, 0, exponentials(400, 300, run=0)) == pytest.approx(
+        400 + (300 - 200) / 0.75, rel=0.01
+    )
 
 
 def test_a_block_that_begins_later_takes_nothing_before() -> None:
