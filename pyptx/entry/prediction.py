@@ -364,7 +364,7 @@ def predict_request(
             # Power follows the products, not the time for which the pipe is taken.
             tensor=min(1.0, timing.busy["tensor"]) * tensor_pace(constants),
             port_bytes_per_clk=timing.operands,
-            l2_bytes_per_ns=timing.traffic.loaded / ns,
+            l2_bytes_per_ns=(timing.traffic.loaded + timing.traffic.again) / ns,
             hbm_bytes_per_ns=(timing.traffic.fetched + timing.stored) / ns,
             issue=min(1.0, timing.busy["issue"]),
             data=data,

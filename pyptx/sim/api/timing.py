@@ -330,12 +330,14 @@ class LaunchTimer:
             filled = wrong * figures.fill > _SETTLED and busy["fabric"] > _BUSY
             if wrong <= _SETTLED or (max(reads, busy["HBM"]) < _IDLE and not filled):
                 break
+        once = sum(load.nbytes for load in timed.loads)
+        again = traffic.loaded * timed.again / once if once else 0.0
         cycles = (rest.end or timed.end) + timed.backlog
         return Timing(
             cycles,
             mhz,
             placement,
-            traffic,
+            replace(traffic, again=again),
             rest.stored(timed) * placement.clusters / len(placement.own),
             timed.flops * rest.flops * placement.times,
             timed.operand_bytes / placement.size / timed.end,

@@ -2,8 +2,8 @@
 
 A warp goes on behind a load and waits where an instruction reads the loaded register: before the access of a
 block that this instruction belongs to, or behind it. Accesses to global memory move sectors of 32 bytes, and
-L1 looks up each line of 128 bytes that a warp's access touches; lines that it holds come from there. Accesses
-to shared memory take as many cycles as the bank with the most words has words.
+L1 looks up each line of 128 bytes that a warp's access touches; sectors that it holds come from there.
+Accesses to shared memory take as many cycles as the bank with the most words has words.
 """
 
 from __future__ import annotations
@@ -24,13 +24,15 @@ from ..memory.access import Access, AccessKind, MemoryOrder, StateSpace
 from ..threads.warp import Split, Warp
 from .access_order import AccessOrder
 from .figures import BANKS, WORD
-from .l1 import L1
+from .l1 import L1, LINE_SECTORS
 from .units import SECTOR, WAY, Units
 
 __all__ = ["ThreadAccesses"]
 
 #: What a load from global memory says if it does not take what L1 holds.
 _PAST_L1 = frozenset({"cg", "cv", "L1::no_allocate"})
+#: What it says if L1 shall lose it first.
+_PASSING = frozenset({"cs", "lu", "L1::evict_first"})
 #: Loads, and stores, of a scheduler's warps that wait for the banks of shared memory, before the next one
 #: holds up its warp. Measured on an H200, 2026-11-29: 16 warps that access 512 bytes 8 or 16 times in a row.
 _LOADS, _STORES = 16, 9
@@ -39,10 +41,10 @@ _LOADS, _STORES = 16, 9
 class ThreadAccesses:
     """The accesses of the block that runs, and the loads in flight of all warps.
 
-    ``moved`` is called with the CTA and each access to global memory.
+    ``moved`` is called with the CTA, each access to global memory, and whether L2 may have to fetch it.
     """
 
-    def __init__(self, moved: Callable[[tuple[int, int], Copy], None]) -> None:
+    def __init__(self, moved: Callable[[tuple[int, int], Copy, bool], None]) -> None:
         self._now: list[Access] = []
         self._moved = moved
         #: L1 of each multiprocessor, by its number.
@@ -159,25 +161,16 @@ class ThreadAccesses:
                 word = access.segment.base + int(access.footprint.starts[0])
                 left = max(left, units.add(left, sectors, word))
                 done = left + units.figures.atomic_latency
-                self._moved(s.warp.cta.key, _copy_of(access, SECTOR * sectors))
+                self._moved(s.warp.cta.key, _copy_of(access, SECTOR * sectors), True)
+            elif access.kind is AccessKind.READ:
+                done, left = self._load(s, access, units, time, left)
             else:
-                sectors, touched = _parts(access, SECTOR), _touched(access, LINE)
-                nbytes, reads, lines = SECTOR * sectors, access.kind is AccessKind.READ, len(touched)
-                if access.kind is AccessKind.WRITE:
-                    whole = _filled(access)
-                    left = max(left, units.pass_on(time, lines, whole, sectors - whole))
-                else:
-                    left = max(left, units.look_up(time, lines))
-                missed, fresh = self._missed(s, access, touched.tolist()) if reads else (lines, True)
-                nbytes = nbytes * missed // lines
-                # The latencies are those of one line, whose time in L1 they contain.
-                looked_up = left - units.figures.lookup
-                if not missed:
-                    arrives = max(arrives, looked_up + units.figures.load_l1_latency)
-                    continue
-                done = units.access_global(looked_up, nbytes, loads=reads, fresh=fresh)
+                touched, whole = _touched(access, SECTOR).tolist(), _filled(access)
+                left = max(left, units.pass_on(time, _parts(access, LINE), whole, len(touched) - whole))
+                units.access_global(left - units.figures.lookup, SECTOR * len(touched), loads=False)
+                self._cache(s).ask(touched, access.segment, units)
                 # Stores fill sectors part by part, and memory takes them whole.
-                self._moved(s.warp.cta.key, _copy_of(access, nbytes if reads else _bytes(access)))
+                self._moved(s.warp.cta.key, _copy_of(access, _bytes(access)), True)
             if access.kind is not AccessKind.WRITE:
                 arrives = max(arrives, done)
         if early is not None:
@@ -196,19 +189,39 @@ class ThreadAccesses:
             if access.space is StateSpace.SHARED:
                 units.access_shared(time, _conflicts(access), copied=True)
             else:
-                self._moved(cta, _copy_of(access, SECTOR * _parts(access, SECTOR)))
+                self._moved(cta, _copy_of(access, SECTOR * _parts(access, SECTOR)), True)
 
-    def _missed(self, s: Split, access: Access, lines: list[int]) -> tuple[int, bool]:
-        """Return how many lines of a load L1 does not hold, and whether one of them is read here first."""
+    def _load(self, s: Split, access: Access, units: Units, time: float, left: float) -> tuple[float, float]:
+        """Return when a load from global memory is in registers, and when it has left the warp."""
+        figures, cache = units.figures, self._cache(s)
+        sectors = _touched(access, SECTOR).tolist()
+        left = max(left, units.look_up(time, len({each // LINE_SECTORS for each in sectors})))
+        # The latencies are those of one line, whose time in L1 they contain.
+        looked_up = left - figures.lookup
+        how = frozenset() if s.op is None else _PASSING.union(_PAST_L1).intersection(s.op.chosen.values())
+        missed, arrives = sectors, 0.0
+        keeps = _PAST_L1.isdisjoint(how) and access.semantics is MemoryOrder.WEAK
+        if keeps:
+            missed, arrives = cache.read(sectors)
+        if len(missed) < len(sectors):
+            arrives = max(arrives, looked_up + figures.load_l1_latency)
+        if missed:
+            nbytes, fresh = SECTOR * len(missed), cache.ask(missed, access.segment, units)
+            done = units.access_global(looked_up, nbytes, loads=True, fresh=fresh)
+            if keeps:
+                cache.fill(missed, done, passing=not _PASSING.isdisjoint(how))
+            self._moved(s.warp.cta.key, _copy_of(access, nbytes), fresh)
+            arrives = max(arrives, done)
+        return arrives, left
+
+    def _cache(self, s: Split) -> L1:
+        """Return L1 of the multiprocessor of a warp."""
         where = s.warp.cta.multiprocessor
         cache = self._caches.get(where.number)
         if cache is None:
             shared = where.held * s.warp.cta.grid.demand.shared
             cache = self._caches[where.number] = L1(shared)
-        past = s.op is not None and not _PAST_L1.isdisjoint(s.op.chosen.values())
-        if past or access.semantics is not MemoryOrder.WEAK:
-            return len(lines), cache.pass_by(lines)
-        return cache.read(lines)
+        return cache
 
 
 @dataclass(slots=True)

@@ -237,6 +237,8 @@ class TimedMachine(Machine):
         self.loaders: list[int] = []
         #: Loads from global memory, and the CTA of each.
         self.loads: list[Copy] = []
+        #: Bytes that threads have loaded again while L2 had them still.
+        self.again = 0.0
         self.loading: list[tuple[int, int]] = []
         self._adds_nothing = False
         self._accesses = ThreadAccesses(self._note_access)
@@ -438,8 +440,11 @@ class TimedMachine(Machine):
             self.adds |= access.kind is AccessKind.RMW and access.space is StateSpace.GLOBAL
         self._accesses.note(access)
 
-    def _note_access(self, cta: tuple[int, int], copy: Copy) -> None:
-        if copy.loads:
+    def _note_access(self, cta: tuple[int, int], copy: Copy, fresh: bool) -> None:
+        if copy.loads and not fresh:
+            self.again += copy.nbytes
+            self._loaded[cta] = self._loaded.get(cta, 0) + 1
+        elif copy.loads:
             self._note_load(cta, copy)
         else:
             self._note_store(self._through, copy)

@@ -37,11 +37,13 @@ class Traffic:
         loaded: bytes that all clusters load into shared memory.
         fetched: bytes of them that come from memory.
         kept: share of the arrays that L2 holds before the launch.
+        again: bytes that threads load again while L2 has them still, beside those.
     """
 
     loaded: float
     fetched: float
     kept: float = 0.0
+    again: float = 0.0
 
     @property
     def missing(self) -> float:

@@ -126,7 +126,9 @@ class Units:
         self._atomics, self._words, self._peers = Server(), set[int](), Server()
         # What memory must take for each byte that comes into L2, and how many have come.
         self._dirty = figures.dirty * figures.write_cost if contention.l2 == "flushed" else 0.0
-        self._sharers, self._brought = sharers, 0.0
+        self.sharers, self.brought = sharers, 0.0
+        #: How many more bytes come into L2 until it has lost what was asked for.
+        self.kept = figures.l2_bytes / 2
         #: When all of L2 has been replaced, and memory takes what is stored; infinite before.
         self.filled = math.inf if contention.l2 in ("cold", "flushed") else 0.0
         #: The code that has been fetched; None if the last launch has left all of it.
@@ -246,8 +248,8 @@ class Units:
     def _is_new(self, copy: Copy) -> bool:
         """True if memory must be asked for what is loaded, since L2 has not got it by an earlier load."""
         before = self._loaded.get(copy.source, -math.inf)
-        self._loaded[copy.source] = self._brought
-        return self._brought - before > self.figures.l2_bytes / 2
+        self._loaded[copy.source] = self.brought
+        return self.brought - before > self.kept
 
     def receive(self, time: float, copy: Copy) -> float:
         """Return when the bytes that another multiprocessor loaded for this one are here."""
@@ -274,9 +276,9 @@ class Units:
         """Return when memory has taken bytes, or L2 while it has room for them."""
         filled = nbytes * self.figures.store_fill
         passed = self.fabric.serve(time, filled) if filled else time
-        if self.filled > time:
-            replaced = nbytes * self._replaced()
-            self._bring(time, nbytes)
+        room, replaced = self.filled > time, nbytes * self._replaced()
+        self._bring(time, nbytes)
+        if room:
             return max(passed, self._use_memory(time, replaced)) if replaced else passed
         written = nbytes * self._replaces
         if not written:
@@ -371,10 +373,10 @@ class Units:
         A single word to which this multiprocessor has added before counts as one to which all others add.
         """
         figures = self.figures
-        taken = sectors * self._sharers / figures.atomics
+        taken = sectors * self.sharers / figures.atomics
         if sectors == 1:
             if word in self._words:
-                taken = max(taken, self._sharers * figures.atomic_word)
+                taken = max(taken, self.sharers * figures.atomic_word)
             self._words.add(word)
         return self._atomics.serve(time, taken)
 
@@ -393,7 +395,7 @@ class Units:
 
     def _replaced(self) -> float:
         """Return what memory must take for each byte that comes into L2 now, of those that a flush left."""
-        return self._dirty * math.exp(-self._brought / self.figures.l2_bytes) if self._dirty else 0.0
+        return self._dirty * math.exp(-self.brought / self.figures.l2_bytes) if self._dirty else 0.0
 
     def _use_memory(self, time: float, nbytes: float) -> float:
         """Return when memory has read or written bytes."""
@@ -402,8 +404,8 @@ class Units:
 
     def _bring(self, time: float, nbytes: float) -> None:
         """Note bytes that come into L2, from memory or by stores."""
-        self._brought += nbytes * self._sharers
-        if self._brought >= self.figures.l2_bytes and self.filled > time:
+        self.brought += nbytes * self.sharers
+        if self.brought >= self.figures.l2_bytes and self.filled > time:
             self.filled = time
 
     # --- tensor memory ----------------------------------------------------------------------------

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from pyptx.sim.clock.beside import Beside
-from pyptx.sim.clock.l1 import L1
 from pyptx.timing.constants import gpu
 
 H200 = gpu("h200")
@@ -40,26 +39,3 @@ def test_what_pipes_take_beside_products() -> None:
 
 def test_products_in_tensor_memory_take_nothing_from_threads() -> None:
     assert Beside.of(gpu("b200")) is None
-
-
-def test_l1_has_what_shared_memory_leaves() -> None:
-    assert L1(0).capacity == 2048
-    assert L1(100 << 10).capacity == 156 * 8
-    assert L1((100 << 10) + 1).capacity == 124 * 8
-    assert L1(228 << 10).capacity == 28 * 8
-
-
-def test_l1_keeps_the_lines_that_were_read_last() -> None:
-    cache = L1(228 << 10)
-    assert cache.read(range(224)) == (224, True)
-    assert cache.read([0, 5]) == (0, False)
-    assert cache.read([224]) == (1, True)  # takes the place of line 1
-    assert cache.read([0, 1]) == (1, False)
-
-
-def test_what_passes_l1_by_is_read_from_memory_once() -> None:
-    cache = L1(228 << 10)
-    assert cache.pass_by([7, 8])
-    assert not cache.pass_by([7])
-    assert cache.read([7]) == (1, False)  # it is not kept
-    assert cache.pass_by([8, 9])
