@@ -111,6 +111,10 @@ COMMON: dict[str, tuple[str, str]] = {
     "l2.latency_far_clk": ("clk", "load that hits the far half, at the maximum clock"),
     "l2.bytes_per_ns": ("B/ns", "reads that hit L2"),
     "l2.write_bytes_per_ns": ("B/ns", "bytes that come into L2: filled by memory, and stored by SMs"),
+    "l2.partial_cost": (
+        "1",
+        "what a sector of which a store writes a part takes when L2 takes it in, in whole sectors",
+    ),
     "l2.reduce_bytes_per_ns": ("B/ns", "bytes that are added in L2"),
     "l2.burst_share": (
         "1",

@@ -50,6 +50,7 @@ class Figures:
         l2: bytes that L2 reads, for all that ask for them together once; ``l2_write``: that it
             writes, of memory and of stores.
         l2_burst: for how many times its share of L2 a multiprocessor can ask: the others ask, too.
+        l2_partial: how many whole sectors one costs L2 of which a store writes a part.
         add_cost: how many stored bytes a byte costs L2 that is added there.
         fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
         fill, store_fill: what a byte that memory reads, and one that is stored, take of the fabric, too.
@@ -106,7 +107,7 @@ class Figures:
         self.map_fetch = value("tma.prefetch_map_ns") * ghz
         self.tlb_reach, self.tlb_miss = value("tlb.reach_bytes"), value("tlb.miss_ns") * ghz
         self.l2, self.l2_write = value("l2.bytes_per_ns") / ghz, value("l2.write_bytes_per_ns") / ghz
-        self.l2_burst = value("l2.burst_share")
+        self.l2_burst, self.l2_partial = value("l2.burst_share"), value("l2.partial_cost")
         self.add_cost = value("l2.write_bytes_per_ns") / value("l2.reduce_bytes_per_ns")
         self.fabric, self.fill = value("l2.fabric_bytes_per_ns") / ghz, value("l2.fill_share")
         self.store_fill, self.merge = value("l2.store_share"), value("l2.merge_share")

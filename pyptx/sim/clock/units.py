@@ -346,7 +346,7 @@ class Units:
         """Return when L1 has passed on a warp's store: lines, and sectors that it fills or writes in part."""
         figures = self.figures
         sectors = whole * figures.whole_sector + partial * figures.part_sector
-        nbytes = (whole + partial) * SECTOR
+        nbytes = (whole + partial * figures.l2_partial) * SECTOR
         taken = max(lines * figures.lookup, sectors, nbytes / self._accepted / figures.l2_burst)
         self.lookups.free = max(self.lookups.serve(time, taken), self.entry.serve(time, nbytes))
         return self.lookups.free

@@ -190,6 +190,8 @@ def test_l2_takes_stores_of_all_and_what_memory_fills_at_one_rate() -> None:
     rate = H200.value("l2.write_bytes_per_ns") / sharers * 1000 / MHZ  # B/clk of one multiprocessor
     units = Units(FIGURES, Contention(sharers))
     assert units.pass_on(start, 8, 64, 0) == pytest.approx(start + 64 * 32 / rate)
+    parts = Units(FIGURES, Contention(sharers)).pass_on(start, 8, 0, 64)
+    assert parts == pytest.approx(start + H200.value("l2.partial_cost") * 64 * 32 / rate)
     filling = Units(FIGURES, Contention(sharers, missing=1.0, l2="cold"))
     filling.load(start, load(MIB))
     assert filling.busy()["L2"] == pytest.approx(MIB / rate)
