@@ -6,7 +6,7 @@ elsewhere, or for a text that ptxas refuses for the target of the GPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
@@ -73,7 +73,7 @@ class BlockCosts:
         try:
             code, registers = _assembled(loaded, entry, gpu)
             self._statements, self._serialized = _scheduled(loaded.module, code, self._pipes)
-            self._orders = _orders(loaded.module, self._statements)
+            self._orders = _orders(loaded.module, self._statements, _keeping_locals(code))
             self.registers = registers.get(entry)
         except (AssembleError, TargetError, ToolNotFoundError) as error:
             self.schedule, self.reason = "default", str(error).partition("\n")[0]
@@ -161,8 +161,22 @@ def _scheduled(
     return statement_costs(code, module, pipes), serialized_functions(code, module)
 
 
-def _orders(module: Module, statements: Mapping[tuple[str, int], StatementCost]) -> dict[str, AccessOrder]:
-    """Return what ptxas has made of the accesses to memory of each function."""
+def _keeping_locals(code: StatementCode) -> frozenset[str]:
+    """Return the functions whose machine code accesses local memory."""
+    from ..toolchain.schedule.graph import is_local
+    from ..toolchain.schedule.statements import statement_of
+
+    found = {statement_of(each) for section in code.values() for each in section if is_local(each)}
+    return frozenset(each.function for each in found if each is not None)
+
+
+def _orders(
+    module: Module, statements: Mapping[tuple[str, int], StatementCost], local: Container[str]
+) -> dict[str, AccessOrder]:
+    """Return what ptxas has made of the accesses to memory of each function.
+
+    ``local`` has the functions whose machine code accesses local memory.
+    """
     from ..toolchain.schedule.ahead import loads_ahead
     from ..toolchain.schedule.merged import merged_accesses
     from ..toolchain.schedule.order import passed_by_loads
@@ -185,6 +199,9 @@ def _orders(module: Module, statements: Mapping[tuple[str, int], StatementCost])
         }
         places.update((number, of_group[each.statement]) for number, each in merged.items())
         found[function.name] = AccessOrder(
-            passed_by_loads(function, places), merged, loads_ahead(function, own)
+            passed_by_loads(function, places),
+            merged,
+            loads_ahead(function, own),
+            function.name in local,
         )
     return found

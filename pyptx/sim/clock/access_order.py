@@ -51,11 +51,13 @@ class AccessOrder:
         passed: for each statement that later loads pass, the last of them.
         merged: for each statement whose access is part of a wider one, that one.
         ahead: for each load that is issued in earlier rounds of an unrolled loop, when.
+        local: whether the machine code keeps local variables in memory.
     """
 
     passed: Mapping[int, int] = field(default_factory=dict)
     merged: Mapping[int, MergedAccess] = field(default_factory=dict)
     ahead: Mapping[int, LoadsAhead] = field(default_factory=dict)
+    local: bool = True
 
 
 #: That of a function whose code is PTX's.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache
+from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,11 @@ _PASSING = frozenset({"cs", "lu", "L1::evict_first"})
 #: Loads, and stores, of a scheduler's warps that wait for the banks of shared memory, before the next one
 #: holds up its warp. Measured on an H200, 2026-11-29: 16 warps that access 512 bytes 8 or 16 times in a row.
 _LOADS, _STORES = 16, 9
+_SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED, StateSpace.LOCAL})
+#: Lanes whose words of local memory share a sector.
+_SECTOR_LANES = SECTOR // WORD
+#: Bytes of all banks of shared memory in a cycle.
+_PHASE = BANKS * WORD
 
 
 class ThreadAccesses:
@@ -55,12 +60,14 @@ class ThreadAccesses:
         self._shared: dict[Warp, dict[int, float]] = {}
         #: For each warp, when it came to the last rounds of an unrolled loop, by the statement that loads.
         self._rounds: dict[Warp, dict[int, _Rounds]] = {}
+        #: The lines of local memory, by CTA, warp and word.
+        self._lines: dict[tuple[tuple[int, int], int, int], int] = {}
         #: For each warp, the wait that later loads pass.
         self._passed: dict[Warp, _Passed] = {}
 
     def note(self, access: Access) -> None:
         """Take an access of the block that runs."""
-        if access.threads is not None and access.space in (StateSpace.GLOBAL, StateSpace.SHARED):
+        if access.threads is not None and access.space in _SPACES:
             self._now.append(access)
 
     def ready(
@@ -142,9 +149,13 @@ class ThreadAccesses:
         early, part = order.ahead.get(registers.access) if found else None, 1.0
         if early is not None and early.part < 1:
             found, part = [_widened(access, early.width) for access in found], early.part
+        sooner = 0.0
+        if early is not None:
+            rounds = self._rounds.setdefault(s.warp, {}).setdefault(registers.access, _Rounds())
+            sooner = time - rounds.issued(time, early.rounds)
         for access in found:
             if access.space is StateSpace.SHARED and not s.warp.cta.owns(access.segment.base):
-                served = units.access_peer(time, _conflicts(access))
+                served = units.access_peer(time, _bank_cycles(access))
                 done = served - units.figures.peer_word + units.figures.peer_latency
             elif access.space is StateSpace.SHARED:
                 stores = access.kind is AccessKind.WRITE
@@ -155,6 +166,10 @@ class ThreadAccesses:
                 left = max(left, units.queue(s.warp.index, served, _STORES if stores else _LOADS))
                 # The latency is that of an access without conflicts, and contains its way to the banks.
                 done = served - WAY + units.figures.shared_latency
+            elif access.space is StateSpace.LOCAL:
+                if not order.local:
+                    continue
+                left, done = self._use_local(s, access, units, left)
             elif access.kind is AccessKind.RMW:
                 sectors = _parts(access, SECTOR)
                 left = max(left, units.look_up(time, _parts(access, LINE)))
@@ -163,7 +178,7 @@ class ThreadAccesses:
                 done = left + units.figures.atomic_latency
                 self._moved(s.warp.cta.key, _copy_of(access, SECTOR * sectors), True)
             elif access.kind is AccessKind.READ:
-                done, left = self._load(s, access, units, time, left)
+                done, left = self._load(s, access, units, time, left, sooner)
             else:
                 touched, whole = _touched(access, SECTOR).tolist(), _filled(access)
                 left = max(left, units.pass_on(time, _parts(access, LINE), whole, len(touched) - whole))
@@ -173,26 +188,66 @@ class ThreadAccesses:
                 self._moved(s.warp.cta.key, _copy_of(access, _bytes(access)), True)
             if access.kind is not AccessKind.WRITE:
                 arrives = max(arrives, done)
-        if early is not None:
-            rounds = self._rounds.setdefault(s.warp, {}).setdefault(registers.access, _Rounds())
-            arrives -= time - rounds.issued(time, early.rounds)
-        if arrives and registers.loaded:
+        arrives -= sooner
+        if arrives > 0 and registers.loaded:
             self._arriving.setdefault(s.warp, {}).update(dict.fromkeys(registers.loaded, arrives))
             if wider is not None:
                 self._shared.setdefault(s.warp, {})[wider.statement] = arrives
         return left
+
+    def _use_local(self, s: Split, access: Access, units: Units, time: float) -> tuple[float, float]:
+        """Return when an access to local memory has left its warp, and when its value arrives.
+
+        The words that the lanes of a warp have at one address lie in one line. Stores pass L1, where their
+        lines stay, to L2; memory need not take them.
+        """
+        assert access.threads is not None  # note keeps accesses of threads alone
+        offsets = access.footprint.starts - access.threads * s.warp.cta.local_memory.capacity
+        words = (offsets[:, None] + np.arange(0, max(WORD, access.footprint.size), WORD)) // WORD
+        places = access.threads % BANKS // _SECTOR_LANES
+        lines = {word: self._line(s.warp, word) for word in np.unique(words).tolist()}
+        parts, lanes = np.unique(words * LINE_SECTORS + places[:, None], return_counts=True)
+        sectors = [
+            LINE_SECTORS * lines[each // LINE_SECTORS] + each % LINE_SECTORS for each in parts.tolist()
+        ]
+        cache = self._cache(s)
+        if access.kind is AccessKind.WRITE:
+            whole = int((lanes == _SECTOR_LANES).sum())
+            left = max(time, units.pass_on(time, len(lines), whole, len(sectors) - whole))
+            cache.fill(sectors, left)
+            return left, left
+        left = max(time, units.look_up(time, len(lines)))
+        looked_up = left - units.figures.lookup
+        missed, arrives = cache.read(sectors)
+        arrives = max(arrives, looked_up + units.figures.load_l1_latency)
+        if missed:
+            nbytes = SECTOR * len(missed)
+            done = units.access_global(looked_up, nbytes, loads=True, fresh=False, own=True)
+            cache.fill(missed, done)
+            arrives = max(arrives, done)
+        return left, arrives
+
+    def _line(self, warp: Warp, word: int) -> int:
+        """Return the number of the line of local memory that the lanes of a warp have at a word: below 0."""
+        key = warp.cta.key, warp.index, word
+        return self._lines.setdefault(key, -1 - len(self._lines))
 
     def copied(self, cta: tuple[int, int], units: Units, time: float) -> None:
         """Take the accesses of a ``cp.async`` of a CTA when its step happens. No warp waits for them."""
         found, self._now = self._now, []
         for access in found:
             if access.space is StateSpace.SHARED:
-                units.access_shared(time, _conflicts(access), copied=True)
+                units.access_shared(time, _bank_cycles(access), copied=True)
             else:
                 self._moved(cta, _copy_of(access, SECTOR * _parts(access, SECTOR)), True)
 
-    def _load(self, s: Split, access: Access, units: Units, time: float, left: float) -> tuple[float, float]:
-        """Return when a load from global memory is in registers, and when it has left the warp."""
+    def _load(
+        self, s: Split, access: Access, units: Units, time: float, left: float, sooner: float
+    ) -> tuple[float, float]:
+        """Return when a load from global memory is in registers, and when it has left the warp.
+
+        It is issued by ``sooner`` cycles earlier.
+        """
         figures, cache = units.figures, self._cache(s)
         sectors = _touched(access, SECTOR).tolist()
         left = max(left, units.look_up(time, len({each // LINE_SECTORS for each in sectors})))
@@ -203,13 +258,14 @@ class ThreadAccesses:
         keeps = _PAST_L1.isdisjoint(how) and access.semantics is MemoryOrder.WEAK
         if keeps:
             missed, arrives = cache.read(sectors)
+            arrives += sooner
         if len(missed) < len(sectors):
             arrives = max(arrives, looked_up + figures.load_l1_latency)
         if missed:
             nbytes, fresh = SECTOR * len(missed), cache.ask(missed, access.segment, units)
             done = units.access_global(looked_up, nbytes, loads=True, fresh=fresh)
             if keeps:
-                cache.fill(missed, done, passing=not _PASSING.isdisjoint(how))
+                cache.fill(missed, done - sooner, passing=not _PASSING.isdisjoint(how))
             self._moved(s.warp.cta.key, _copy_of(access, nbytes), fresh)
             arrives = max(arrives, done)
         return arrives, left
@@ -271,7 +327,8 @@ class _Registers:
     Attributes:
         first: those that its last access to memory and what stands in front of it read, and which statement
             does so first; all without such an access.
-        then: those that are read behind it, and by which instruction of the block first.
+        then: those that are read behind it, or that the block has loaded from local memory, and by which
+            instruction of the block first.
         loaded: those that its accesses write.
         access: the statement of its last access to memory; -1 without one.
     """
@@ -289,15 +346,18 @@ def _registers(block: CodeBlock) -> _Registers:
     first: dict[str, int] = {}
     then: dict[str, int] = {}
     loaded: set[str] = set()
+    local: set[str] = set()
     for place, (instruction, op) in enumerate(block.ops):
         read, written = accesses(instruction, op.binding)
         for register in read:
-            if place <= last:
+            if place <= last and register.name not in local:
                 first.setdefault(register.name, op.statement)
             else:
                 then.setdefault(register.name, place)
         if _accesses_memory(op):
             loaded.update(register.name for register in written)
+            if op.space is StateSpace.LOCAL:
+                local.update(register.name for register in written)
     if block.branch is not None and block.branch.guard is not None:
         guard = block.branch.guard.register.name
         if places:
@@ -363,15 +423,45 @@ def _words(access: Access) -> int:
 def _bank_cycles(access: Access) -> int:
     """Return for how many cycles an access to shared memory takes the banks.
 
-    Words of a store pass one by one, also those for one address, and words of a load in pairs.
+    Lanes pass in phases of 128 bytes: eight lanes of 16 bytes each, or a matrix of ``ldmatrix``. Two phases
+    of a load in a row pass together if lanes in pairs want the same.
     """
-    words = _words(access)
-    return max(_conflicts(access), words if access.kind is AccessKind.WRITE else -(-words // 2))
-
-
-def _conflicts(access: Access) -> int:
-    """Return how many words the bank with the most words has."""
     footprint = access.footprint
-    words = (footprint.starts[:, None] + np.arange(0, max(WORD, footprint.size), WORD)) // WORD
-    words = np.unique(words)
-    return int(np.bincount(words % BANKS, minlength=BANKS).max())
+    first = int(footprint.starts[0]) // _PHASE * _PHASE if len(footprint.starts) else 0
+    # The pieces of an instruction that a whole warp executes are those of no lanes.
+    threads = access.threads
+    apart = threads is not None and len(threads) == len(footprint.starts)
+    lanes = (threads % BANKS).astype(np.int64).tobytes() if threads is not None and apart else None
+    offsets = (footprint.starts - first).astype(np.int64).tobytes()
+    return _phase_cycles(offsets, lanes, footprint.size, access.kind is AccessKind.READ)
+
+
+@lru_cache(maxsize=1 << 14)
+def _phase_cycles(offsets: bytes, lanes: bytes | None, size: int, loads: bool) -> int:
+    """Return the cycles of the banks for lanes with pieces of ``size`` bytes at ``offsets``."""
+    starts = np.frombuffer(offsets, np.int64)
+    numbers = np.arange(len(starts)) if lanes is None else np.frombuffer(lanes, np.int64)
+    together = max(1, _PHASE // max(WORD, size))
+    words = (starts[:, None] + np.arange(0, max(WORD, size), WORD)) // WORD
+    phases = numbers // together
+    cycles = 0
+    for pair in np.unique(phases // 2):
+        among = phases // 2 == pair
+        if loads and _in_pairs(starts[among], numbers[among]):
+            cycles += _most(words[among])
+        else:
+            cycles += sum(_most(words[phases == phase]) for phase in (2 * pair, 2 * pair + 1))
+    return cycles
+
+
+def _in_pairs(starts: NDArray[np.int64], lanes: NDArray[np.int64]) -> bool:
+    """True if each lane wants what its neighbor does, or the lane two further."""
+    wanted = dict(zip(lanes.tolist(), starts.tolist(), strict=True))
+    return any(
+        all(wanted.get(lane ^ other, start) == start for lane, start in wanted.items()) for other in (1, 2)
+    )
+
+
+def _most(words: NDArray[np.int64]) -> int:
+    """Return how many different words the bank with the most words has."""
+    return int(np.bincount(np.unique(words) % BANKS, minlength=BANKS).max())

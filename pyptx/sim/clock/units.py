@@ -351,17 +351,21 @@ class Units:
         self.lookups.free = max(self.lookups.serve(time, taken), self.entry.serve(time, nbytes))
         return self.lookups.free
 
-    def access_global(self, time: float, nbytes: float, *, loads: bool, fresh: bool = True) -> float:
+    def access_global(
+        self, time: float, nbytes: float, *, loads: bool, fresh: bool = True, own: bool = False
+    ) -> float:
         """Return when the bytes of an access are in registers, or in L2.
 
-        Those that are not ``fresh`` have been read before, and L2 has them.
+        Those that are not ``fresh`` have been read before, and L2 has them. Nobody else asks for those that
+        are threads' ``own``.
         """
         figures = self.figures
         if not loads:
             return self.write(time, nbytes)
         linked = self.link.serve(time, nbytes / figures.load_link)
-        read = self._read_l2(time, nbytes * self._answered)
-        arrived = max(linked, read, self.fabric.serve(time, nbytes + self._filled(nbytes)))
+        read = self._read_l2(time, nbytes if own else nbytes * self._answered)
+        filled = 0.0 if own else self._filled(nbytes)
+        arrived = max(linked, read, self.fabric.serve(time, nbytes + filled))
         if not self._missing or not fresh:
             return arrived + self._translation + figures.load_l2_latency
         arrived = max(arrived, self._fetch(time, nbytes * self._missing))

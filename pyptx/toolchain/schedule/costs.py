@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from ...core.records import dataclass
-from ...ir import Module
+from ...ir import Instruction, Module
 from ...timing.opcodes import Pipes
 from ..nvdisasm import MachineInstruction
 from .graph import machine_graph, split_functions
@@ -14,7 +14,7 @@ from .merged import width_of
 from .order import Place, is_access
 from .products import locate_products
 from .shares import PtxFlow, Share, shares
-from .statements import StatementCode, statement_of
+from .statements import Statement, StatementCode, statement_of
 from .tries import locate_tries
 from .warp import issue_costs
 
@@ -71,6 +71,12 @@ def statement_costs(
     """
     flow = PtxFlow(module.functions)
     found: dict[tuple[str, int], StatementCost] = {}
+    loads = frozenset(
+        Statement(function.name, number)
+        for function in module.functions
+        for number, each in enumerate(function.body)
+        if isinstance(each, Instruction) and each.opcode == "ld" and "local" in each.modifiers
+    )
     names = [function.name for function in module.functions]
     places: dict[tuple[str, int], Place] = {}
     accessed: dict[tuple[str, int], Place] = {}
@@ -81,7 +87,7 @@ def statement_costs(
     ]
     for number, instructions in enumerate(functions):
         graph = machine_graph(instructions)
-        costs = issue_costs(graph, pipes)
+        costs = issue_costs(graph, pipes, loads)
         for index, each in shares(graph, flow).items():
             block = graph.blocks[index].instructions
             paid = [(cost, share.part) for cost, share in zip(costs[index], each, strict=True) if share]

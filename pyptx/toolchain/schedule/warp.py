@@ -14,7 +14,8 @@ from dataclasses import replace
 
 from ...core.records import dataclass
 from ...timing.opcodes import Pipes, class_of
-from .graph import MachineBlock, MachineGraph
+from .graph import MachineBlock, MachineGraph, is_local
+from .statements import Statement, statement_of
 
 __all__ = ["IssueCost", "issue_costs"]
 
@@ -72,8 +73,16 @@ class _Pending:
 _NOTHING = _Pending({}, {})
 
 
-def issue_costs(graph: MachineGraph, pipes: Pipes) -> dict[int, tuple[IssueCost, ...]]:
-    """Return the costs of the instructions of each active block."""
+def issue_costs(
+    graph: MachineGraph, pipes: Pipes, loads: frozenset[Statement] = frozenset()
+) -> dict[int, tuple[IssueCost, ...]]:
+    """Return the costs of the instructions of each active block.
+
+    Args:
+        graph: the machine code.
+        pipes: the pipes of the GPU.
+        loads: statements that load local variables, whose waits the timed machine models.
+    """
     routines: dict[int, IssueCost] = {}
 
     def routine(first: int) -> IssueCost:
@@ -90,12 +99,16 @@ def issue_costs(graph: MachineGraph, pipes: Pipes) -> dict[int, tuple[IssueCost,
         for index in order:
             sources = inside.get(index) or graph.sources[index]
             entered = _Pending.latest(left[source] for source in sources if source in left)
-            found[index], left[index] = _walk(graph.blocks[index], entered, pipes, routine)
+            found[index], left[index] = _walk(graph.blocks[index], entered, pipes, routine, loads)
     return found
 
 
 def _walk(
-    block: MachineBlock, entered: _Pending, pipes: Pipes, routine: Callable[[int], IssueCost]
+    block: MachineBlock,
+    entered: _Pending,
+    pipes: Pipes,
+    routine: Callable[[int], IssueCost],
+    loads: frozenset[Statement] = frozenset(),
 ) -> tuple[tuple[IssueCost, ...], _Pending]:
     """Return the costs of a block's instructions, and what is pending behind it."""
     barriers, busy = dict(entered.barriers), dict(entered.pipes)
@@ -117,7 +130,8 @@ def _walk(
         }
         for pipe, cycles in occupied.items():
             busy[pipe] = issued + cycles
-        if control.write_barrier is not None:
+        modeled = is_local(instruction) and statement_of(instruction) in loads
+        if control.write_barrier is not None and not modeled:
             done = issued + pipes.latency(opcode)
             barriers[control.write_barrier] = max(done, barriers.get(control.write_barrier, 0.0))
         if pipes.storing(opcode):

@@ -1,0 +1,92 @@
+"""Cycles of the banks of shared memory, and local memory."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pyptx
+from pyptx import sim
+from pyptx.sim.clock.accesses import _bank_cycles
+from pyptx.sim.memory.access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
+
+LANES = np.arange(32)
+
+
+def cycles(starts: np.ndarray, size: int, kind: AccessKind = AccessKind.READ) -> int:
+    footprint, lanes = Footprint(starts, size), np.arange(len(starts))
+    actor = segment = None
+    order, scope = MemoryOrder.WEAK, Scope.NONE
+    return _bank_cycles(
+        Access(kind, StateSpace.SHARED, segment, footprint, actor, lanes, Proxy.GENERIC, order, scope)  # type: ignore[arg-type]
+    )
+
+
+def test_each_matrix_passes_the_banks_alone() -> None:
+    # Four matrices of rows 128 bytes apart, two of them in the next 16 bytes: eight rows meet in each.
+    rows = LANES % 16 * 128 + LANES // 16 * 16
+    assert cycles(rows, 16) == 32
+    assert cycles(rows ^ (LANES % 8 * 16), 16) == 4
+
+
+def test_phases_of_loads_pass_together_where_lanes_want_the_same_in_pairs() -> None:
+    # As ncu counts in SGEMMs: two rows for half a warp each, eight rows of four lanes, four pieces in turn.
+    assert cycles(LANES // 16 * 512, 16) == 2
+    assert cycles(LANES // 4 * 32, 16) == 2
+    assert cycles(LANES % 4 * 16, 16) == 4
+    assert cycles(LANES % 16 * 32, 16) == 8
+    assert cycles(0 * LANES, 8) == 1
+    assert cycles(0 * LANES, 16, AccessKind.WRITE) == 4
+
+
+LOCAL = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry local(.param .u64 out, .param .u32 rounds)
+{
+.local .align 16 .b8 depot[512];
+.reg .pred %p<2>;
+.reg .b32 %r<8>;
+.reg .b64 %rd<8>;
+.reg .f32 %f<4>;
+ld.param.u64 %rd1, [out];
+ld.param.u32 %r1, [rounds];
+mov.u32 %r2, %tid.x;
+mov.u32 %r3, 0;
+mov.f32 %f1, 0f3F800000;
+LOOP:
+add.u32 %r4, %r3, %r2;
+and.b32 %r4, %r4, 127;
+mul.wide.u32 %rd2, %r3, 4;
+and.b64 %rd2, %rd2, 508;
+mov.u64 %rd3, depot;
+add.u64 %rd4, %rd3, %rd2;
+st.local.f32 [%rd4], %f1;
+add.u32 %r3, %r3, 1;
+setp.lt.u32 %p1, %r3, %r1;
+@%p1 bra LOOP;
+mul.wide.u32 %rd2, %r2, 4;
+add.u64 %rd4, %rd3, %rd2;
+ld.local.f32 %f2, [%rd4];
+add.u64 %rd5, %rd1, %rd2;
+st.global.f32 [%rd5], %f2;
+ret;
+}
+"""
+
+
+@pytest.mark.usefixtures("ptxas")
+def test_local_variables_pass_l1() -> None:
+    found = [
+        pyptx.predict(
+            sim.load(LOCAL),
+            grid=1,
+            block=128,
+            args=[sim.unknown((128,), "f32"), rounds],
+            gpu="h200",
+            clock=1700.0,
+        )
+        for rounds in (128, 384)
+    ]
+    # Each warp stores four sectors in a round, of which L1 passes one in a cycle.
+    assert found[1].cycles - found[0].cycles > 256 * 4 * 4
