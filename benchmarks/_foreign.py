@@ -453,12 +453,14 @@ def compile_all(sources: Path, out: Path, cuda: Path | None, sizes: Mapping[int,
 
 
 def compile_second(sources: Path, out: Path, cuda: Path | None) -> None:
-    """Write the second set, of Triton's tutorials and Liger's kernels, as :func:`compile_all` the first.
+    """Write the second set as :func:`compile_all` the first.
 
     Args:
-        sources: a folder with ``triton/python/tutorials`` and ``Liger-Kernel``.
+        sources: a folder with ``SGEMM_CUDA``, ``learn-cuda``, ``llm.c``, ``Liger-Kernel`` and
+            ``triton/python/tutorials``.
         cuda: the CUDA toolkit; the wheels' by default.
     """
+    import _foreign_cuda
     import _foreign_liger
     import _foreign_triton
 
@@ -468,6 +470,9 @@ def compile_second(sources: Path, out: Path, cuda: Path | None) -> None:
         "checks": _foreign_triton.checks_2() + _foreign_liger.checks(),
     }
     found: dict[str, list[dict[str, Any]]] = {"launches": [], "checks": []}
+    for check, line, text in _foreign_cuda.compiled(sources, cuda):
+        (out / f"{line['text']}.ptx").write_text(text, encoding="utf-8")
+        found["checks" if check else "launches"].append(line)
     _compile_triton(sources, out, cuda, some, found)
     _write(out, found)
 
