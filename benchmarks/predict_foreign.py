@@ -11,10 +11,11 @@
 ``--compile`` needs no GPU: a C++ compiler, Triton 3.6, and the CUDA wheels of ``rivals/build.py``. SOURCES
 has two projects: ``fast.cu`` (pranjalssh/fast.cu), and ``triton`` (triton-lang/triton at 3.6), of which only
 ``python/tutorials`` is read. With ``--second`` it compiles another set, predicted later: more of Triton's
-tutorials, and kernels of ``Liger-Kernel`` (linkedin/Liger-Kernel), which SOURCES then has in place of
-``fast.cu``. NAME is a part of the names of launches. Cycles are those of one launch behind empty caches at
-the clock that the law gives a burst, with what a profiler adds. The texts are not committed;
-``foreign_predictions.jsonl`` has the predictions of the launches that were measured.
+tutorials, and kernels of ``Liger-Kernel`` (linkedin), ``SGEMM_CUDA`` (siboehm), ``learn-cuda`` (gau-nernst)
+and ``llm.c`` (karpathy), which SOURCES then has in place of ``fast.cu``. NAME is a part of the names of
+launches. Cycles are those of one launch behind empty caches at the clock that the law gives a burst, with
+what a profiler adds. The texts are not committed; ``foreign_predictions.jsonl`` and
+``foreign_2_predictions.jsonl`` have the predictions that were committed before they were measured.
 """
 
 from __future__ import annotations
