@@ -3,14 +3,14 @@
 A warp goes on behind a load and waits where an instruction reads the loaded register: before the access of a
 block that this instruction belongs to, or behind it. Accesses to global memory move sectors of 32 bytes, and
 L1 looks up each line of 128 bytes that a warp's access touches; sectors that it holds come from there.
-Accesses to shared memory take as many cycles as the bank with the most words has words.
+Accesses to shared memory pass its banks (:mod:`.banks`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, lru_cache
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,7 @@ from ..engine.work import LINE, Copy
 from ..memory.access import Access, AccessKind, MemoryOrder, StateSpace
 from ..threads.warp import Split, Warp
 from .access_order import AccessOrder
+from .banks import bank_cycles
 from .figures import BANKS, WORD
 from .l1 import L1, LINE_SECTORS
 from .units import SECTOR, WAY, Units
@@ -39,8 +40,6 @@ _LOADS, _STORES = 16, 9
 _SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED, StateSpace.LOCAL})
 #: Lanes whose words of local memory share a sector.
 _SECTOR_LANES = SECTOR // WORD
-#: Bytes of all banks of shared memory in a cycle.
-_PHASE = BANKS * WORD
 
 
 class ThreadAccesses:
@@ -155,12 +154,12 @@ class ThreadAccesses:
             sooner = time - rounds.issued(time, early.rounds)
         for access in found:
             if access.space is StateSpace.SHARED and not s.warp.cta.owns(access.segment.base):
-                served = units.access_peer(time, _bank_cycles(access))
+                served = units.access_peer(time, bank_cycles(access))
                 done = served - units.figures.peer_word + units.figures.peer_latency
             elif access.space is StateSpace.SHARED:
                 stores = access.kind is AccessKind.WRITE
                 served = max(
-                    units.access_shared(time, part * _bank_cycles(access)),
+                    units.access_shared(time, part * bank_cycles(access)),
                     units.pass_words(s.warp.index, time, _words(access), part, stores=stores),
                 )
                 left = max(left, units.queue(s.warp.index, served, _STORES if stores else _LOADS))
@@ -237,7 +236,7 @@ class ThreadAccesses:
         found, self._now = self._now, []
         for access in found:
             if access.space is StateSpace.SHARED:
-                units.access_shared(time, _bank_cycles(access), copied=True)
+                units.access_shared(time, bank_cycles(access), copied=True)
             else:
                 self._moved(cta, _copy_of(access, SECTOR * _parts(access, SECTOR)), True)
 
@@ -418,50 +417,3 @@ def _filled(access: Access) -> int:
 def _words(access: Access) -> int:
     """Return how many words of shared memory each lane accesses."""
     return max(1, access.footprint.size // WORD)
-
-
-def _bank_cycles(access: Access) -> int:
-    """Return for how many cycles an access to shared memory takes the banks.
-
-    Lanes pass in phases of 128 bytes: eight lanes of 16 bytes each, or a matrix of ``ldmatrix``. Two phases
-    of a load in a row pass together if lanes in pairs want the same.
-    """
-    footprint = access.footprint
-    first = int(footprint.starts[0]) // _PHASE * _PHASE if len(footprint.starts) else 0
-    # The pieces of an instruction that a whole warp executes are those of no lanes.
-    threads = access.threads
-    apart = threads is not None and len(threads) == len(footprint.starts)
-    lanes = (threads % BANKS).astype(np.int64).tobytes() if threads is not None and apart else None
-    offsets = (footprint.starts - first).astype(np.int64).tobytes()
-    return _phase_cycles(offsets, lanes, footprint.size, access.kind is AccessKind.READ)
-
-
-@lru_cache(maxsize=1 << 14)
-def _phase_cycles(offsets: bytes, lanes: bytes | None, size: int, loads: bool) -> int:
-    """Return the cycles of the banks for lanes with pieces of ``size`` bytes at ``offsets``."""
-    starts = np.frombuffer(offsets, np.int64)
-    numbers = np.arange(len(starts)) if lanes is None else np.frombuffer(lanes, np.int64)
-    together = max(1, _PHASE // max(WORD, size))
-    words = (starts[:, None] + np.arange(0, max(WORD, size), WORD)) // WORD
-    phases = numbers // together
-    cycles = 0
-    for pair in np.unique(phases // 2):
-        among = phases // 2 == pair
-        if loads and _in_pairs(starts[among], numbers[among]):
-            cycles += _most(words[among])
-        else:
-            cycles += sum(_most(words[phases == phase]) for phase in (2 * pair, 2 * pair + 1))
-    return cycles
-
-
-def _in_pairs(starts: NDArray[np.int64], lanes: NDArray[np.int64]) -> bool:
-    """True if each lane wants what its neighbor does, or the lane two further."""
-    wanted = dict(zip(lanes.tolist(), starts.tolist(), strict=True))
-    return any(
-        all(wanted.get(lane ^ other, start) == start for lane, start in wanted.items()) for other in (1, 2)
-    )
-
-
-def _most(words: NDArray[np.int64]) -> int:
-    """Return how many different words the bank with the most words has."""
-    return int(np.bincount(np.unique(words) % BANKS, minlength=BANKS).max())

@@ -356,8 +356,8 @@ class Units:
     ) -> float:
         """Return when the bytes of an access are in registers, or in L2.
 
-        Those that are not ``fresh`` have been read before, and L2 has them. Nobody else asks for those that
-        are threads' ``own``.
+        Those that are not ``fresh`` have been read before, and L2 has them. No other warp asks for those that
+        are a warp's ``own``.
         """
         figures = self.figures
         if not loads:

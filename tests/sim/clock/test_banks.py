@@ -7,7 +7,7 @@ import pytest
 
 import pyptx
 from pyptx import sim
-from pyptx.sim.clock.accesses import _bank_cycles
+from pyptx.sim.clock.banks import bank_cycles
 from pyptx.sim.memory.access import Access, AccessKind, Footprint, MemoryOrder, Proxy, Scope, StateSpace
 
 LANES = np.arange(32)
@@ -17,7 +17,7 @@ def cycles(starts: np.ndarray, size: int, kind: AccessKind = AccessKind.READ) ->
     footprint, lanes = Footprint(starts, size), np.arange(len(starts))
     actor = segment = None
     order, scope = MemoryOrder.WEAK, Scope.NONE
-    return _bank_cycles(
+    return bank_cycles(
         Access(kind, StateSpace.SHARED, segment, footprint, actor, lanes, Proxy.GENERIC, order, scope)  # type: ignore[arg-type]
     )
 
