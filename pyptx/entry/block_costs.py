@@ -6,7 +6,7 @@ elsewhere, or for a text that ptxas refuses for the target of the GPU.
 
 from __future__ import annotations
 
-from collections.abc import Container, Mapping
+from collections.abc import Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
@@ -15,8 +15,8 @@ from ..core.records import dataclass
 from ..flow import accesses
 from ..ir import Instruction, Module
 from ..sim import LoadedModule
-from ..sim.clock.access_order import NO_ORDER, AccessOrder
 from ..sim.code.function import CodeBlock
+from ..timing.access_order import NO_ORDER, AccessOrder
 from ..timing.constants import Gpu
 from ..timing.expansions import expansion
 from ..timing.opcodes import Pipes
@@ -72,8 +72,7 @@ class BlockCosts:
         self._orders: Mapping[str, AccessOrder] = {}
         try:
             code, registers = _assembled(loaded, entry, gpu)
-            self._statements, self._serialized = _scheduled(loaded.module, code, self._pipes)
-            self._orders = _orders(loaded.module, self._statements, _keeping_locals(code))
+            self._statements, self._serialized, self._orders = _scheduled(loaded.module, code, self._pipes)
             self.registers = registers.get(entry)
         except (AssembleError, TargetError, ToolNotFoundError) as error:
             self.schedule, self.reason = "default", str(error).partition("\n")[0]
@@ -153,55 +152,11 @@ def _assembled(loaded: LoadedModule, entry: str, gpu: Gpu) -> tuple[StatementCod
 
 def _scheduled(
     module: Module, code: StatementCode, pipes: Pipes
-) -> tuple[dict[tuple[str, int], StatementCost], frozenset[str]]:
-    """Return the cost of each statement, and the functions whose products ptxas serialized."""
+) -> tuple[dict[tuple[str, int], StatementCost], frozenset[str], dict[str, AccessOrder]]:
+    """Return the costs of statements, the functions with serialized products, and orders of accesses."""
+    from ..toolchain.schedule.access_orders import access_orders
     from ..toolchain.schedule.costs import statement_costs
     from ..toolchain.schedule.products import serialized_functions
 
-    return statement_costs(code, module, pipes), serialized_functions(code, module)
-
-
-def _keeping_locals(code: StatementCode) -> frozenset[str]:
-    """Return the functions whose machine code accesses local memory."""
-    from ..toolchain.schedule.graph import is_local
-    from ..toolchain.schedule.statements import statement_of
-
-    found = {statement_of(each) for section in code.values() for each in section if is_local(each)}
-    return frozenset(each.function for each in found if each is not None)
-
-
-def _orders(
-    module: Module, statements: Mapping[tuple[str, int], StatementCost], local: Container[str]
-) -> dict[str, AccessOrder]:
-    """Return what ptxas has made of the accesses to memory of each function.
-
-    ``local`` has the functions whose machine code accesses local memory.
-    """
-    from ..toolchain.schedule.ahead import loads_ahead
-    from ..toolchain.schedule.merged import merged_accesses
-    from ..toolchain.schedule.order import passed_by_loads
-
-    code: dict[str, dict[int, StatementCost]] = {}
-    for (name, number), cost in statements.items():
-        code.setdefault(name, {})[number] = cost
-    found: dict[str, AccessOrder] = {}
-    for function in module.functions:
-        own = code.get(function.name)
-        if own is None:
-            continue
-        merged = merged_accesses(function, {number: cost.accessed for number, cost in own.items()})
-        places = {number: cost.place for number, cost in own.items() if cost.place is not None}
-        # Those without a machine instruction lie where that of their group does.
-        of_group = {
-            each.statement: places[number]
-            for number, each in merged.items()
-            if number in own and own[number].accessed
-        }
-        places.update((number, of_group[each.statement]) for number, each in merged.items())
-        found[function.name] = AccessOrder(
-            passed_by_loads(function, places),
-            merged,
-            loads_ahead(function, own),
-            function.name in local,
-        )
-    return found
+    costs = statement_costs(code, module, pipes)
+    return costs, serialized_functions(code, module), access_orders(code, module, costs)

@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from ...core.records import dataclass
 from ...flow import accesses
+from ...timing.access_order import AccessOrder
 from ..code.function import CodeBlock
 from ..code.semantic import Op
 from ..engine.work import LINE, Copy
 from ..memory.access import Access, AccessKind, MemoryOrder, StateSpace
 from ..threads.warp import Split, Warp
-from .access_order import AccessOrder
 from .banks import bank_cycles
 from .figures import BANKS, WORD
 from .l1 import L1, LINE_SECTORS
@@ -145,13 +145,13 @@ class ThreadAccesses:
             else:
                 found = []
                 arrives = self._shared.get(s.warp, {}).get(wider.statement, 0.0)
-        early, part = order.ahead.get(registers.access) if found else None, 1.0
-        if early is not None and early.part < 1:
-            found, part = [_widened(access, early.width) for access in found], early.part
-        sooner = 0.0
+        part, sooner = 1.0, 0.0
+        early = order.ahead.get(registers.access) if found else None
         if early is not None:
             rounds = self._rounds.setdefault(s.warp, {}).setdefault(registers.access, _Rounds())
             sooner = time - rounds.issued(time, early.rounds)
+            if early.part < 1:
+                found, part = [_widened(access, early.width) for access in found], early.part
         for access in found:
             if access.space is StateSpace.SHARED and not s.warp.cta.owns(access.segment.base):
                 served = units.access_peer(time, bank_cycles(access))
@@ -252,9 +252,9 @@ class ThreadAccesses:
         left = max(left, units.look_up(time, len({each // LINE_SECTORS for each in sectors})))
         # The latencies are those of one line, whose time in L1 they contain.
         looked_up = left - figures.lookup
-        how = frozenset() if s.op is None else _PASSING.union(_PAST_L1).intersection(s.op.chosen.values())
+        said = () if s.op is None else s.op.chosen.values()
         missed, arrives = sectors, 0.0
-        keeps = _PAST_L1.isdisjoint(how) and access.semantics is MemoryOrder.WEAK
+        keeps = _PAST_L1.isdisjoint(said) and access.semantics is MemoryOrder.WEAK
         if keeps:
             missed, arrives = cache.read(sectors)
             arrives += sooner
@@ -264,7 +264,7 @@ class ThreadAccesses:
             nbytes, fresh = SECTOR * len(missed), cache.ask(missed, access.segment, units)
             done = units.access_global(looked_up, nbytes, loads=True, fresh=fresh)
             if keeps:
-                cache.fill(missed, done - sooner, passing=not _PASSING.isdisjoint(how))
+                cache.fill(missed, done - sooner, passing=not _PASSING.isdisjoint(said))
             self._moved(s.warp.cta.key, _copy_of(access, nbytes), fresh)
             arrives = max(arrives, done)
         return arrives, left

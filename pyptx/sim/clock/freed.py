@@ -10,10 +10,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 from ...core.records import dataclass
+from ...timing.access_order import NO_ORDER, AccessOrder
 from ...timing.constants import Gpu
 from ..code.function import CodeBlock
 from ..engine.work import Product
-from .access_order import NO_ORDER, AccessOrder
 from .figures import Figures
 from .machine import BlockCost, Costs
 

@@ -9,23 +9,21 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from ..memory.segments import Segment
-    from .units import Units
+from ..engine.work import LINE
+from ..memory.segments import Segment
+from .units import SECTOR, Units
 
 __all__ = ["LINE_SECTORS", "L1"]
 
 #: Sectors of a line.
-LINE_SECTORS = 4
+LINE_SECTORS = LINE // SECTOR
 #: Bytes of L1 and shared memory together, and the sizes that shared memory can have, in KiB.
 _STORAGE, _CARVEOUTS = 256, (0, 8, 16, 32, 64, 100, 132, 164, 196, 228)
 _KIB = 1024
-_LINE, _SECTOR = 128, 32
 #: Lines that L1 keeps of what loads mark for eviction first. Measured by ncu on an H200, 2026-11-30: of a row
 #: of 196 KiB that 1024 threads read backwards and then again by ``ld.cs``, the second time L1 has 14 KiB.
-_PASSING = 32 * _KIB // _LINE
+_PASSING = 32 * _KIB // LINE
 
 
 class L1:
@@ -37,7 +35,7 @@ class L1:
 
     def __init__(self, shared: int) -> None:
         taken = next((size for size in _CARVEOUTS if size * _KIB >= shared), _CARVEOUTS[-1])
-        self.capacity = (_STORAGE - taken) * _KIB // _LINE
+        self.capacity = (_STORAGE - taken) * _KIB // LINE
         #: For each line, when each sector that is here arrives; the lines that go first lie apart.
         self._held: OrderedDict[int, dict[int, float]] = OrderedDict()
         self._passing: OrderedDict[int, dict[int, float]] = OrderedDict()
@@ -88,5 +86,5 @@ class L1:
         different = self._different.get(segment.base, 0) + before.count(math.inf)
         self._different[segment.base] = different
         asked.update(dict.fromkeys(sectors, brought))
-        askers = units.sharers * different * _SECTOR / segment.size
+        askers = units.sharers * different * SECTOR / segment.size
         return max(before) / max(1.0, askers) > units.kept

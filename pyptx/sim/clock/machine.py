@@ -17,6 +17,7 @@ from typing import Protocol
 from ...isa import Target
 from ...isa.table import chapter_of
 from ...timeline import Cause
+from ...timing.access_order import AccessOrder
 from ..code.function import CodeBlock
 from ..code.program import EntryProgram
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
@@ -29,7 +30,6 @@ from ..memory.access import Access, AccessKind, StateSpace
 from ..threads.limits import Limits
 from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split
-from .access_order import AccessOrder
 from .accesses import ThreadAccesses
 from .counters import Counters
 from .figures import WARP_ROWS, WARPGROUP, Figures
@@ -441,13 +441,13 @@ class TimedMachine(Machine):
         self._accesses.note(access)
 
     def _note_access(self, cta: tuple[int, int], copy: Copy, fresh: bool) -> None:
-        if copy.loads and not fresh:
-            self.again += copy.nbytes
-            self._loaded[cta] = self._loaded.get(cta, 0) + 1
-        elif copy.loads:
+        if not copy.loads:
+            self._note_store(self._through, copy)
+        elif fresh:
             self._note_load(cta, copy)
         else:
-            self._note_store(self._through, copy)
+            self.again += copy.nbytes
+            self._count_load(cta)
 
     def _note_store(self, time: float, copy: Copy) -> None:
         if copy.source is not None:
@@ -462,6 +462,9 @@ class TimedMachine(Machine):
         self.loading.append(cta)
         if self._probe is not None:
             self.loaders.append(self._place(cta)[0].number)
+        self._count_load(cta)
+
+    def _count_load(self, cta: tuple[int, int]) -> None:
         self._loaded[cta] = self._loaded.get(cta, 0) + 1
 
     def _stopped(self, s: Split) -> bool:

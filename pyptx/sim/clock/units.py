@@ -276,7 +276,8 @@ class Units:
         """Return when memory has taken bytes, or L2 while it has room for them."""
         filled = nbytes * self.figures.store_fill
         passed = self.fabric.serve(time, filled) if filled else time
-        room, replaced = self.filled > time, nbytes * self._replaced()
+        room = self.filled > time
+        replaced = nbytes * self._replaced() if room else 0.0
         self._bring(time, nbytes)
         if room:
             return max(passed, self._use_memory(time, replaced)) if replaced else passed

@@ -8,47 +8,16 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
-from typing import Protocol
 
-from ...core.records import dataclass
 from ...flow import accesses, control_flow
 from ...ir import Function, Instruction
+from ...timing.access_order import Ahead
+from .costs import StatementCost
 
-__all__ = ["Ahead", "Copied", "loads_ahead"]
-
-
-class Copied(Protocol):
-    """Machine code of a statement, of which ptxas may have made copies for rounds of a loop."""
-
-    @property
-    def copies(self) -> int:
-        """How many."""
-
-    @property
-    def positions(self) -> Mapping[int, Sequence[int]]:
-        """Where its accesses to memory stand, or else its instructions, by block of machine code."""
-
-    @property
-    def accessed(self) -> int:
-        """Bytes of a lane that its widest instruction accesses in memory, or 0."""
+__all__ = ["loads_ahead"]
 
 
-@dataclass(frozen=True, slots=True)
-class Ahead:
-    """The loads of one statement in an unrolled loop.
-
-    Attributes:
-        rounds: for each copy of the round, how many rounds before it the load is issued.
-        part: machine instructions of an execution, at most 1.
-        width: bytes of such an instruction.
-    """
-
-    rounds: tuple[int, ...]
-    part: float
-    width: int
-
-
-def loads_ahead(function: Function, code: Mapping[int, Copied]) -> dict[int, Ahead]:
+def loads_ahead(function: Function, code: Mapping[int, StatementCost]) -> dict[int, Ahead]:
     """Return the loads of a function that are issued before their rounds, or for several rounds.
 
     Args:
@@ -76,7 +45,7 @@ def loads_ahead(function: Function, code: Mapping[int, Copied]) -> dict[int, Ahe
 
 
 def _first_use(
-    instructions: Sequence[tuple[int, Instruction]], code: Mapping[int, Copied], home: int, copies: int
+    instructions: Sequence[tuple[int, Instruction]], code: Mapping[int, StatementCost], home: int, copies: int
 ) -> Sequence[int]:
     """Return where the copies stand of what first reads what the first of the instructions writes."""
     _, written = accesses(instructions[0][1])

@@ -12,28 +12,15 @@ from ...core.records import dataclass
 from ...core.types import TYPES
 from ...flow import accesses, control_flow
 from ...ir import Address, Function, Instruction, Register
+from ...timing.access_order import Merged
 from .order import FIXED
 
-__all__ = ["Merged", "bytes_of", "merged_accesses", "width_of"]
+__all__ = ["bytes_of", "merged_accesses", "width_of"]
 
 _OPCODES = frozenset({"ld", "st"})
 #: State spaces whose accesses the timed machine charges.
 _SPACES = ("shared", "global")
-_LARGEST = 16
 _WIDTHS = {"128": 16, "64": 8, "U8": 1, "S8": 1, "U16": 2, "S16": 2}
-
-
-@dataclass(frozen=True, slots=True)
-class Merged:
-    """A machine instruction that accesses memory for several statements.
-
-    Attributes:
-        statement: the one that stands for all: the first that loads, or the last that stores.
-        width: bytes of the machine instruction, which lie at a multiple of it.
-    """
-
-    statement: int
-    width: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +60,7 @@ def merged_accesses(function: Function, widths: Mapping[int, int]) -> dict[int, 
             # Bases are aligned to the widest instruction but for a constant.
             largest = max((word.width for word in wide), default=0)
             groups = max(
-                (_groups(words, shift) for shift in range(0, min(largest, _LARGEST), 4)),
+                (_groups(words, shift) for shift in range(0, largest, 4)),
                 key=lambda each: sum(map(len, each)),
                 default=[],
             )

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 
 import pyptx
 from pyptx import sim
 from pyptx.ir import parse_module
+from pyptx.timing.access_order import Ahead
 from pyptx.timing.constants import gpu
-from pyptx.toolchain.schedule.ahead import Ahead, loads_ahead
+from pyptx.toolchain.schedule.ahead import loads_ahead
+from pyptx.toolchain.schedule.costs import StatementCost
 
 H200 = gpu("h200")
 #: Rounds that ptxas unrolls whole.
@@ -40,15 +40,6 @@ def test_the_latency_passes_once_for_all_rounds(apart: int) -> None:
     assert cycles(ROUNDS, apart) - cycles(1, apart) < 2 * H200.value("lds.latency_clk") + 8 * ROUNDS
 
 
-@dataclass
-class Code:
-    """Machine code of a statement."""
-
-    copies: int
-    positions: dict[int, list[int]] = field(default_factory=dict)
-    accessed: int = 0
-
-
 def ahead_of(loads: list[int], uses: list[int], copies: int, width: int = 4) -> dict[int, Ahead]:
     """Return what is ahead of a load, statement 2, and its use in a loop of which ptxas made copies."""
     module = parse_module(
@@ -57,7 +48,10 @@ def ahead_of(loads: list[int], uses: list[int], copies: int, width: int = 4) -> 
     )
     (function,) = module.functions
     load, use = (n for n, each in enumerate(function.body) if getattr(each, "opcode", "") in ("ld", "add"))
-    code = {load: Code(copies, {7: loads}, width), use: Code(copies, {7: uses})}
+    code = {
+        load: StatementCost(copies=copies, positions={7: loads}, accessed=width),
+        use: StatementCost(copies=copies, positions={7: uses}),
+    }
     return {number - load: each for number, each in loads_ahead(function, code).items()}
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from pyptx.sim.clock.access_order import AccessOrder
 from pyptx.sim.clock.figures import Figures
 from pyptx.sim.clock.freed import PIPES, UNITS, costs_without, figures_without
 from pyptx.sim.engine.work import Product
+from pyptx.timing.access_order import AccessOrder
 from pyptx.timing.constants import gpu
 from pyptx.timing.tensor import mma_port_bytes
 

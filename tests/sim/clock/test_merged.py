@@ -7,7 +7,8 @@ import pytest
 import pyptx
 from pyptx import sim
 from pyptx.ir import parse_module
-from pyptx.toolchain.schedule.merged import Merged, merged_accesses, width_of
+from pyptx.timing.access_order import Merged
+from pyptx.toolchain.schedule.merged import merged_accesses, width_of
 
 #: Rounds of a loop whose loads or stores are neighbors, and bytes between two lanes.
 ROUNDS, APART = 64, 32
