@@ -26,7 +26,7 @@ from pyptx.runtime.launch import PackedArguments, launch, pack
 from pyptx.runtime.loader import LoadedKernel, load
 from pyptx.runtime.tensor_maps import encode
 
-__all__ = ["FILE", "Foreign", "compile_all", "compile_second", "read", "row_of"]
+__all__ = ["FILE", "Foreign", "array", "compile_all", "compile_second", "read", "row_of"]
 
 FILE = "launches.json"
 #: Options of a tensor map that the file of launches may have.
@@ -420,6 +420,11 @@ def row_of(foreign: Foreign) -> Row:
 
 
 # --- the folder -----------------------------------------------------------------------------------
+
+
+def array(type: str, *shape: int, role: str = "in", **more: Any) -> dict[str, Any]:
+    """Return an array as the file of launches has it; ``role`` is ``"in"`` or ``"out"``."""
+    return {"type": type, "shape": list(shape), "role": role, **more}
 
 
 def read(folder: Path, key: str = "launches") -> list[Foreign]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from _foreign import array
 from rivals.build import toolkit
 
 __all__ = ["SOURCES", "checks", "compiled", "launches"]
@@ -117,17 +118,13 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t);
 # --- the launches ---------------------------------------------------------------------------------
 
 
-def _array(type: str, *shape: int, role: str = "in", **more: Any) -> dict[str, Any]:
-    return {"type": type, "shape": list(shape), "role": role, **more}
-
-
 def _indices(below: int, *shape: int) -> dict[str, Any]:
     """Return an array of indices, which are in the file of launches."""
     draw = random.Random(0)
     count = 1
     for extent in shape:
         count *= extent
-    return _array("s32", *shape, data=[draw.randrange(below) for _ in range(count)])
+    return array("s32", *shape, data=[draw.randrange(below) for _ in range(count)])
 
 
 def _number(value: float, type: str = "s32") -> dict[str, Any]:
@@ -193,14 +190,14 @@ def sgemm(number: int, M: int, N: int, K: int) -> dict[str, Any]:
     kernel, rows, columns, block = _SGEMM[number]
     down, across = _ceil(M, rows), _ceil(N, columns)
     # C is read too, though beta is 0.
-    out = _array("f32", M, N, role="out", zeroed=True)
+    out = array("f32", M, N, role="out", zeroed=True)
     return _line(
         f"SGEMM_CUDA {number} {M}x{N}x{K}",
         f"sgemm_{number}",
         kernel,
         (down, across) if number < 4 else (across, down),
         block,
-        {"A": _array("f32", M, K), "B": _array("f32", K, N), "C": out},
+        {"A": array("f32", M, K), "B": array("f32", K, N), "C": out},
         [M, N, K, _number(1.0, "f32"), "A", "B", _number(0.0, "f32"), "C"],
         "product",
         (1e-3, 1e-3 * K**0.5),
@@ -227,7 +224,7 @@ def matmul(version: str, M: int, N: int, K: int) -> dict[str, Any]:
         entry,
         (_ceil(M, 128) * _ceil(N, 128),),
         (128,),
-        {"A": _array("bf16", M, K), "B": _array("bf16", N, K), "C": _array("bf16", M, N, role="out")},
+        {"A": array("bf16", M, K), "B": array("bf16", N, K), "C": array("bf16", M, N, role="out")},
         ["A", "B", "C", M, N, K],
         "product of transposed",
         (0.02, 0.02 * K**0.5),
@@ -245,14 +242,14 @@ def attention(version: str, heads: int, queries: int, keys: int) -> dict[str, An
     """Return how ``attention_vN`` launches for 128 elements a head; ``heads`` are those of all batches."""
     rows, held = _ATTENTION[version]
     names = {"Q": queries, "K": keys, "V": keys}
-    arrays = {name: _array("bf16", heads * length, 128) for name, length in names.items()}
+    arrays = {name: array("bf16", heads * length, 128) for name, length in names.items()}
     return _line(
         f"learn-cuda attention_{version} {heads}x{queries}x{keys}",
         f"attention_{version}",
         f"attention_{version}_kernel",
         (heads * _ceil(queries, rows),),
         (128,),
-        {**arrays, "O": _array("bf16", heads * queries, 128, role="out")},
+        {**arrays, "O": array("bf16", heads * queries, 128, role="out")},
         ["Q", "K", "V", "O", heads, queries, keys],
         "output of attention",
         (0.02, 0.02),
@@ -272,7 +269,7 @@ def softmax_online(M: int, N: int) -> dict[str, Any]:
         "softmax_online_kernel",
         (M,),
         (threads,),
-        {"input": _array("f32", M, N), "output": _array("f32", M, N, role="out")},
+        {"input": array("f32", M, N), "output": array("f32", M, N, role="out")},
         ["input", "output", M, N],
         "softmax",
         (1e-4, 1e-6),
@@ -288,7 +285,7 @@ def row_sums(M: int, N: int, threads: int) -> dict[str, Any]:
         "sum_v1_kernel",
         (_ceil(M, threads),),
         (threads,),
-        {"input": _array("f32", M, N), "output": _array("f32", M, role="out")},
+        {"input": array("f32", M, N), "output": array("f32", M, role="out")},
         ["input", "output", M, N],
         "sums of rows",
         (1e-4, 1e-3),
@@ -299,7 +296,7 @@ def gemv(version: str, N: int, K: int) -> dict[str, Any]:
     """Return how ``cuda_v1`` or ``cuda_persistent_v1`` launches."""
     persistent = version == "persistent_v1"
     warps = 8 if persistent else 4
-    arrays = {"x": _array("bf16", K), "w": _array("bf16", N, K), "y": _array("bf16", N, role="out")}
+    arrays = {"x": array("bf16", K), "w": array("bf16", N, K), "y": array("bf16", N, role="out")}
     return _line(
         f"learn-cuda gemv_{version} {N}x{K}",
         f"gemv_{version}",
@@ -317,12 +314,12 @@ def layernorm_forward(number: int, N: int, C: int, threads: int) -> dict[str, An
     """Return how ``layernorm_forward4`` or ``layernorm_forward6`` launches."""
     warps = threads // 32
     arrays = {
-        "inp": _array("f32", N, C),
-        "weight": _array("f32", C),
-        "bias": _array("f32", C),
-        "out": _array("f32", N, C, role="out"),
-        "mean": _array("f32", N, role="out"),
-        "rstd": _array("f32", N, role="out"),
+        "inp": array("f32", N, C),
+        "weight": array("f32", C),
+        "bias": array("f32", C),
+        "out": array("f32", N, C, role="out"),
+        "mean": array("f32", N, role="out"),
+        "rstd": array("f32", N, role="out"),
     }
     return _line(
         f"llm.c layernorm_forward{number} {N}x{C}",
@@ -352,7 +349,7 @@ def softmax_forward(number: int, N: int, C: int, threads: int) -> dict[str, Any]
         f"softmax_forward_{'online_' if online else ''}kernel{number}",
         (_ceil(N * 32, threads) if online else N,),
         (threads,),
-        {"inp": _array("f32", N, C), "out": _array("f32", N, C, role="out")},
+        {"inp": array("f32", N, C), "out": array("f32", N, C, role="out")},
         ["out", "inp", N, C],
         "softmax",
         (1e-3, 1e-6),
@@ -365,7 +362,7 @@ def _elementwise(
     file: str, entry: str, inputs: Sequence[str], out: str, N: int, threads: int
 ) -> dict[str, Any]:
     """Return how the second version of an elementwise kernel of llm.c launches, eight elements a thread."""
-    arrays = {**{name: _array("bf16", N) for name in inputs}, out: _array("bf16", N, role="out")}
+    arrays = {**{name: array("bf16", N) for name in inputs}, out: array("bf16", N, role="out")}
     return _line(
         f"llm.c {file}2 {N}",
         file,
@@ -397,14 +394,14 @@ def fused_residual_forward(N: int, C: int, threads: int) -> dict[str, Any]:
     warps = threads // 32
     tokens = max(1, warps // of_a_token)
     arrays = {
-        "inp1": _array("bf16", N, C),
-        "inp2": _array("bf16", N, C),
-        "weight": _array("bf16", C),
-        "bias": _array("bf16", C),
-        "residual": _array("bf16", N, C, role="out"),
-        "normed": _array("bf16", N, C, role="out"),
-        "mean": _array("bf16", N, role="out"),
-        "rstd": _array("bf16", N, role="out"),
+        "inp1": array("bf16", N, C),
+        "inp2": array("bf16", N, C),
+        "weight": array("bf16", C),
+        "bias": array("bf16", C),
+        "residual": array("bf16", N, C, role="out"),
+        "normed": array("bf16", N, C, role="out"),
+        "mean": array("bf16", N, role="out"),
+        "rstd": array("bf16", N, role="out"),
     }
     return _line(
         f"llm.c fused_residual_forward6 {N}x{C}",
@@ -423,11 +420,11 @@ def fused_residual_forward(N: int, C: int, threads: int) -> dict[str, Any]:
 def fused_classifier(rows: int, V: int, threads: int) -> dict[str, Any]:
     """Return how ``fused_classifier4`` launches, for one batch of unpadded rows."""
     arrays = {
-        "logits": _array("f32", rows, V),
-        "dlosses": _array("f32", rows),
+        "logits": array("f32", rows, V),
+        "dlosses": array("f32", rows),
         "targets": _indices(V, rows),
-        "dlogits": _array("f32", rows, V, role="out"),
-        "losses": _array("f32", rows, role="out"),
+        "dlogits": array("f32", rows, V, role="out"),
+        "losses": array("f32", rows, role="out"),
     }
     return _line(
         f"llm.c fused_classifier4 {rows}x{V}",
@@ -446,9 +443,9 @@ def encoder_forward(B: int, T: int, C: int, V: int, threads: int) -> dict[str, A
     """Return how ``encoder_forward3`` launches for a vocabulary of V."""
     arrays = {
         "inp": _indices(V, B, T),
-        "wte": _array("bf16", V, C),
-        "wpe": _array("bf16", T, C),
-        "out": _array("bf16", B, T, C, role="out"),
+        "wte": array("bf16", V, C),
+        "wpe": array("bf16", T, C),
+        "out": array("bf16", B, T, C, role="out"),
     }
     return _line(
         f"llm.c encoder_forward3 {B}x{T}x{C}",
@@ -466,14 +463,14 @@ def encoder_forward(B: int, T: int, C: int, V: int, threads: int) -> dict[str, A
 def permute(*shape: int) -> dict[str, Any]:
     """Return how the ``main`` of ``permute.cu`` launches."""
     one, two, three, four = shape
-    out = _array("f32", four, three, one, two, role="out")
+    out = array("f32", four, three, one, two, role="out")
     return _line(
         f"llm.c permute {'x'.join(map(str, shape))}",
         "permute",
         "permute_kernel",
         (_ceil(one * two * three * four, 256),),
         (256,),
-        {"matrix": _array("f32", *shape), "out": out},
+        {"matrix": array("f32", *shape), "out": out},
         ["matrix", "out", *shape],
         "permutation",
         (0.0, 1e-6),

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from _foreign import array
 from rivals.build import toolkit
 
 __all__ = ["FOLDER", "KERNELS", "compiled", "launch"]
@@ -72,9 +73,9 @@ def launch(number: int, M: int, N: int, K: int) -> dict[str, Any]:
     rows, columns, threads, stages = TILES[number]
     by_rows = number == 1
     arrays = {
-        "A": _array([M, K]),
-        "B": _array([K, N] if by_rows else [N, K]),
-        "C": _array([M, N] if by_rows else [N, M], "out"),
+        "A": array("bf16", M, K),
+        "B": array("bf16", *((K, N) if by_rows else (N, K))),
+        "C": array("bf16", *((M, N) if by_rows else (N, M)), role="out"),
     }
     sizes: list[dict[str, Any]] = [{"number": size, "type": "s32"} for size in (M, N, K)]
     tiles, ring = -(-M // rows) * -(-N // columns), stages * (rows + columns) * _BK * 2
@@ -116,10 +117,6 @@ def launch(number: int, M: int, N: int, K: int) -> dict[str, Any]:
         "flops": 2.0 * M * N * K,
         "bits": 16,
     }
-
-
-def _array(shape: Sequence[int], role: str = "in") -> dict[str, Any]:
-    return {"type": "bf16", "shape": list(shape), "role": role}
 
 
 def _map(

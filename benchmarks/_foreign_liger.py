@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from _foreign_triton import Made, array
+from _foreign import array
+from _foreign_triton import Made
 
 __all__ = ["FOLDER", "checks", "launches"]
 

@@ -21,9 +21,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from _foreign import array
 from rivals.build import toolkit
 
-__all__ = ["FOLDER", "Made", "array", "checks", "checks_2", "compiled", "launches", "launches_2"]
+__all__ = ["FOLDER", "Made", "checks", "checks_2", "compiled", "launches", "launches_2"]
 
 #: Its folder among the sources.
 FOLDER = "triton/python/tutorials"
@@ -61,10 +62,6 @@ class Made:
     more: Mapping[str, Any] = field(default_factory=dict)
     floats: Sequence[str] = ()
     folder: str = FOLDER
-
-
-def array(type: str, *shape: int, role: str = "in", **more: Any) -> dict[str, Any]:
-    return {"type": type, "shape": list(shape), "role": role, **more}
 
 
 # --- the launches ---------------------------------------------------------------------------------
