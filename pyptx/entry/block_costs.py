@@ -6,7 +6,7 @@ elsewhere, or for a text that ptxas refuses for the target of the GPU.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import field
 from typing import TYPE_CHECKING, Literal
 
@@ -88,8 +88,7 @@ class BlockCosts:
 
     def _from_machine_code(self, block: CodeBlock) -> _Cost:
         found, issued, lines = _Cost(), {}, set[int]()
-        for number in block.statements:
-            cost = self._statements.get((block.code.function.name, number))
+        for number, cost in self._in_machine_order(block):
             issued[number] = found.cycles
             if cost is not None:
                 found.cycles += cost.cycles
@@ -105,6 +104,17 @@ class BlockCosts:
         found.serialized = block.code.function.name in self._serialized
         found.order = self._orders.get(block.code.function.name, NO_ORDER)
         return found
+
+    def _in_machine_order(self, block: CodeBlock) -> Iterator[tuple[int, StatementCost | None]]:
+        """Yield the statements of a block and their costs, in the order in which ptxas has put them."""
+        costs = {
+            number: self._statements.get((block.code.function.name, number)) for number in block.statements
+        }
+        places, last = dict[int, tuple[int, int]](), (-1, -1)
+        for number, cost in costs.items():
+            last = places[number] = last if cost is None or cost.place is None else cost.place
+        for number in sorted(costs, key=places.__getitem__):
+            yield number, costs[number]
 
     def _default(self, block: CodeBlock) -> _Cost:
         """Return the cost of a block whose instructions are issued as soon as their operands are there."""

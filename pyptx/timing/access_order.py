@@ -11,7 +11,10 @@ from dataclasses import field
 
 from ..core.records import dataclass
 
-__all__ = ["NO_ORDER", "AccessOrder", "Ahead", "Merged"]
+__all__ = ["NO_ORDER", "AccessOrder", "Ahead", "Awaited", "Merged"]
+
+#: For each copy of a load, the loads and their copies for which a warp waits before it issues that one.
+Awaited = tuple[tuple[tuple[int, int], ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,16 @@ class AccessOrder:
         passed: for each statement that later loads pass, the last of them.
         merged: for each statement whose access is part of a wider one, that one.
         ahead: for each load that is issued in earlier rounds of an unrolled loop, when.
+        awaited: for each load in front of which a warp waits for others, and for each of these, which ones.
+        sunk: for statements that machine code has in front of loads, and PTX behind them, these loads.
         local: whether the machine code keeps local variables in memory.
     """
 
     passed: Mapping[int, int] = field(default_factory=dict)
     merged: Mapping[int, Merged] = field(default_factory=dict)
     ahead: Mapping[int, Ahead] = field(default_factory=dict)
+    awaited: Mapping[int, Awaited] = field(default_factory=dict)
+    sunk: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     local: bool = True
 
 

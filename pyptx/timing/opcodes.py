@@ -88,6 +88,7 @@ _KINDS = {
     "stsm": OpcodeClass(elsewhere=True, stores="fence.behind_stmatrix_clk"),
     "syncs": OpcodeClass(latency="mbarrier.arrive_clk"),
     "warpsync": OpcodeClass(holds="bar.warp_sync_clk"),
+    "bsync": OpcodeClass(holds="sm.bsync_clk"),
     "setmaxnreg": OpcodeClass(holds="sm.setmaxnreg_clk"),
     "membar": OpcodeClass(latency="", reads="fence.proxy_async_clk", fences=True, less=1.0),
     "fence": OpcodeClass(latency="fence.proxy_async_clk"),
@@ -115,7 +116,7 @@ uniform: R2UR UBMSK UBREV UCLEA UFADD UFFMA UFMUL UFMNMX UFSEL UFSET UFSETP UF2F
 special: S2R S2UR B2R R2B GETLMEMBASE SETLMEMBASE SETCTAID QSPC PMTRIG UVIRTCOUNT
 constant: LDC LDCU ULDC
 local: LDL
-control: BPT BRA BREAK BRX BRXU BSSY BSYNC CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL NANOSLEEP NOP PREEXIT
+control: BPT BRA BREAK BRX BRXU BSSY CALL ENDCOLLECTIVE EXIT JMP JMX JMXU KILL NANOSLEEP NOP PREEXIT
     RET YIELD DEPBAR LDGDEPBAR ACQBULK ACQSHMINIT STL UCGABAR_ARV UCGABAR_WAIT WARPGROUP WARPGROUPSET
     USETSHMSZ ERRBAR CGAERRBAR CCTL CCTLL CCTLT
 sts: STS
@@ -128,6 +129,7 @@ tensor: HMMA IMMA DMMA BMMA QMMA OMMA
 texture: TEX TLD TLD4 TMML TXD TXQ SUATOM SULD SURED SUST
 syncs: SYNCS SYNCSU ARRIVES
 warpsync: WARPSYNC
+bsync: BSYNC
 setmaxnreg: USETMAXREG
 membar: MEMBAR
 fence: FENCE

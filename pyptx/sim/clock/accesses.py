@@ -8,25 +8,33 @@ Accesses to shared memory pass its banks (:mod:`.banks`).
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ...core.records import dataclass
 from ...flow import accesses
-from ...timing.access_order import AccessOrder
+from ...timing.access_order import Awaited
 from ..code.function import CodeBlock
 from ..code.semantic import Op
-from ..engine.work import LINE, Copy
+from ..engine.events import AsyncOperation
+from ..engine.work import LINE, Copy, ThreadCopy
 from ..memory.access import Access, AccessKind, MemoryOrder, StateSpace
+from ..threads.cta import CTA
+from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split, Warp
 from .banks import bank_cycles
 from .figures import BANKS, WORD
 from .l1 import L1, LINE_SECTORS
 from .units import SECTOR, WAY, Units
+
+if TYPE_CHECKING:
+    from .machine import BlockCost
 
 __all__ = ["ThreadAccesses"]
 
@@ -37,6 +45,11 @@ _PASSING = frozenset({"cs", "lu", "L1::evict_first"})
 #: Loads, and stores, of a scheduler's warps that wait for the banks of shared memory, before the next one
 #: holds up its warp. Measured on an H200, 2026-11-29: 16 warps that access 512 bytes 8 or 16 times in a row.
 _LOADS, _STORES = 16, 9
+#: What a warp's copies from global to shared memory take of L1 beyond their lines, in cycles. Measured on an
+#: H200, 2026-11-30: 16 warps that copy what L1 holds, 4 bytes for each lane in 2.6 cycles, 16 in 5.7.
+_COPIED = 1.6
+#: How long they take from L1 to shared memory, beyond the latency of a load. Likewise.
+_WRITTEN = 17.0
 _SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED, StateSpace.LOCAL})
 #: Lanes whose words of local memory share a sector.
 _SECTOR_LANES = SECTOR // WORD
@@ -48,9 +61,12 @@ class ThreadAccesses:
     ``moved`` is called with the CTA, each access to global memory, and whether L2 may have to fetch it.
     """
 
-    def __init__(self, moved: Callable[[tuple[int, int], Copy, bool], None]) -> None:
+    def __init__(self, moved: Callable[[tuple[int, int], Copy, bool], None], shared_use: float = 0.0) -> None:
+        self._shared_use = shared_use
         self._now: list[Access] = []
         self._moved = moved
+        #: When what a ``cp.async`` has read arrives.
+        self._arrivals: dict[AsyncOperation, float] = {}
         #: L1 of each multiprocessor, by its number.
         self._caches: dict[int, L1] = {}
         #: For each warp, when the value of a register arrives that a load has not written yet.
@@ -59,6 +75,14 @@ class ThreadAccesses:
         self._shared: dict[Warp, dict[int, float]] = {}
         #: For each warp, when it came to the last rounds of an unrolled loop, by the statement that loads.
         self._rounds: dict[Warp, dict[int, _Rounds]] = {}
+        #: For each warp, when the copies of loads arrive that it waits for before others, by the statement.
+        self._copies: dict[Warp, dict[int, list[float]]] = {}
+        #: For each warp, the registers and the latency of its last loads, by the statement.
+        self._taken: dict[Warp, dict[int, tuple[frozenset[str], float]]] = {}
+        #: For each warp, when the last of its loads of shared memory has returned all of its wavefronts.
+        self._returning: dict[Warp, float] = {}
+        #: For each warp, the registers that it has loaded from shared memory last.
+        self._near: dict[Warp, set[str]] = {}
         #: The lines of local memory, by CTA, warp and word.
         self._lines: dict[tuple[tuple[int, int], int, int], int] = {}
         #: For each warp, the wait that later loads pass.
@@ -69,16 +93,12 @@ class ThreadAccesses:
         if access.threads is not None and access.space in _SPACES:
             self._now.append(access)
 
-    def ready(
-        self, s: Split, block: CodeBlock, time: float, passed: Mapping[int, int], cycles: float
-    ) -> float:
-        """Return when a warp that comes to a block of ``cycles`` at ``time`` has what its access needs.
+    def ready(self, s: Split, block: CodeBlock, time: float, cost: BlockCost) -> float:
+        """Return when a warp that comes to a block at ``time`` can begin it, to have what its access needs.
 
-        That are the registers of all its instructions, if none of them accesses memory. Where ptxas has put
-        later loads in front of an instruction that waits, the warp waits behind these loads.
-
-        Args:
-            passed: the last of such loads for each statement.
+        That are the registers of all its instructions, if none of them accesses memory. It needs each when
+        the instruction that reads it is issued. Where ptxas has put later loads in front of an instruction
+        that waits, the warp waits behind these loads.
         """
         registers = _registers(block)
         wait = self._passed.get(s.warp)
@@ -86,25 +106,28 @@ class ThreadAccesses:
             time = max(time, wait.time)
             del self._passed[s.warp]
         for name, number in self._awaited(s, registers.first):
-            time = max(time, self._wait(s, block, name, number, time, passed))
+            before = max(0.0, cost.cycles - 1.0 - cost.behind.get(number, cost.cycles))
+            if number == registers.access and name in self._near.get(s.warp, ()):
+                # An address is there sooner than other operands.
+                before += self._shared_use
+            time = max(time, self._wait(s, block, name, number, time + before, cost.order.passed) - before)
         wait = self._passed.get(s.warp)
         if wait is not None and not registers.loaded:
             # What is no load lies behind the wait.
-            wait.time += cycles
+            wait.time += cost.cycles
         return time
 
-    def through(
-        self, s: Split, block: CodeBlock, time: float, passed: Mapping[int, int], cycles: float
-    ) -> tuple[float, int]:
-        """Return when a warp is through a block of ``cycles`` whose access is on its way since ``time``.
+    def through(self, s: Split, block: CodeBlock, time: float, cost: BlockCost) -> tuple[float, int]:
+        """Return when a warp is through a block that began at ``time``, and whose access is on its way.
 
         The instructions behind the access wait for what they read, which the access itself may have loaded.
         The number is that of the first of them that waits, or 0.
         """
         late, place = time, 0
         for name, number in self._awaited(s, _registers(block).then):
-            arrived = self._wait(s, block, name, block.ops[number][1].statement, time, passed)
-            arrived += cycles * (1 - number / len(block.ops))
+            statement = block.ops[number][1].statement
+            arrived = self._wait(s, block, name, statement, time, cost.order.passed)
+            arrived += 1.0 + cost.behind.get(statement, 0.0)
             if arrived > late:
                 late, place = arrived, number
         return late, place
@@ -129,15 +152,24 @@ class ThreadAccesses:
             wait.last, wait.time = max(wait.last, last), max(wait.time, arriving[name])
         return time
 
-    def charge(self, s: Split, block: CodeBlock, units: Units, time: float, order: AccessOrder) -> float:
-        """Charge the accesses of a block that began at ``time``. Return when the last has left the warp.
+    def charge(
+        self, s: Split, block: CodeBlock, units: Units, begun: float, through: float, cost: BlockCost
+    ) -> float:
+        """Charge the accesses of a block. Return when the last has left the warp.
 
         Args:
-            order: how wide the accesses are, and in which rounds of an unrolled loop they are issued.
+            s: the split of the warp that has run the block.
+            block: the block.
+            units: those of the multiprocessor.
+            begun, through: when the warp has begun to issue it, and was through.
+            cost: its cost, with how wide the accesses are, and when they are issued.
         """
         found, self._now = self._now, []
+        if not found and s.warp not in self._shared:
+            return begun
+        registers, order = _registers(block), cost.order
+        time = max(begun, through - 1.0 - cost.behind.get(registers.access, math.inf))
         arrives, left = 0.0, time
-        registers = _registers(block)
         wider = order.merged.get(registers.access) if found else None
         if wider is not None:
             if wider.statement == registers.access:
@@ -145,54 +177,104 @@ class ThreadAccesses:
             else:
                 found = []
                 arrives = self._shared.get(s.warp, {}).get(wider.statement, 0.0)
-        part, sooner = 1.0, 0.0
+        part, issued = 1.0, time
         early = order.ahead.get(registers.access) if found else None
         if early is not None:
             rounds = self._rounds.setdefault(s.warp, {}).setdefault(registers.access, _Rounds())
-            sooner = time - rounds.issued(time, early.rounds)
+            issued = rounds.issued(time, early.rounds)
             if early.part < 1:
                 found, part = [_widened(access, early.width) for access in found], early.part
+        waits = order.awaited.get(registers.access) if found else None
+        if waits is not None:
+            issued = max(issued, self._last_awaited(s.warp, registers.access, waits))
+        # The units serve loads in PTX's order; what a load waits for before it is issued, others may pass.
+        sooner = max(0.0, time - issued)
         for access in found:
             if access.space is StateSpace.SHARED and not s.warp.cta.owns(access.segment.base):
                 served = units.access_peer(time, bank_cycles(access))
                 done = served - units.figures.peer_word + units.figures.peer_latency
             elif access.space is StateSpace.SHARED:
-                stores = access.kind is AccessKind.WRITE
+                stores, cycles = access.kind is AccessKind.WRITE, bank_cycles(access)
                 served = max(
-                    units.access_shared(time, part * bank_cycles(access)),
-                    units.pass_words(s.warp.index, time, _words(access), part, stores=stores),
+                    units.access_shared(time, part * cycles),
+                    units.pass_words(s.warp.index, time, _words(access), cycles, part, stores=stores),
                 )
                 left = max(left, units.queue(s.warp.index, served, _STORES if stores else _LOADS))
                 # The latency is that of an access without conflicts, and contains its way to the banks.
-                done = served - WAY + units.figures.shared_latency
+                returned = max(time, self._returning.get(s.warp, 0.0)) + WAY * part * cycles
+                self._returning[s.warp] = returned
+                done = max(served, returned, issued + WAY) - WAY + units.figures.shared_latency
+                if not stores:
+                    done += units.figures.shared_use
             elif access.space is StateSpace.LOCAL:
                 if not order.local:
                     continue
                 left, done = self._use_local(s, access, units, left)
             elif access.kind is AccessKind.RMW:
                 sectors = _parts(access, SECTOR)
-                left = max(left, units.look_up(time, _parts(access, LINE)))
+                served = units.look_up(s.warp.index, time, _parts(access, LINE))
                 word = access.segment.base + int(access.footprint.starts[0])
-                left = max(left, units.add(left, sectors, word))
-                done = left + units.figures.atomic_latency
+                _, lanes = np.unique(access.footprint.starts, return_counts=True)
+                served = units.add(served, sectors, word, int(lanes.max(initial=1)))
+                left = max(left, units.leave(s.warp.index, served))
+                done = served + units.figures.atomic_latency
                 self._moved(s.warp.cta.key, _copy_of(access, SECTOR * sectors), True)
             elif access.kind is AccessKind.READ:
-                done, left = self._load(s, access, units, time, left, sooner)
+                done, left = self._load(s, access, units, time, left, issued)
             else:
                 touched, whole = _touched(access, SECTOR).tolist(), _filled(access)
-                left = max(left, units.pass_on(time, _parts(access, LINE), whole, len(touched) - whole))
-                units.access_global(left - units.figures.lookup, SECTOR * len(touched), loads=False)
-                self._cache(s).ask(touched, access.segment, units)
+                served = units.pass_on(time, _parts(access, LINE), whole, len(touched) - whole)
+                left = max(left, units.leave(s.warp.index, served))
+                units.access_global(served - units.figures.lookup, SECTOR * len(touched), loads=False)
+                self._cache(s.warp.cta).ask(touched, access.segment, units)
                 # Stores fill sectors part by part, and memory takes them whole.
                 self._moved(s.warp.cta.key, _copy_of(access, _bytes(access)), True)
             if access.kind is not AccessKind.WRITE:
                 arrives = max(arrives, done)
         arrives -= sooner
+        if waits is not None:
+            self._copies[s.warp][registers.access].append(arrives)
+        if order.sunk and arrives > 0:
+            latency = _least_latency(found[-1], arrives - time, units) if found else 0.0
+            self._taken.setdefault(s.warp, {})[registers.access] = registers.loaded, latency
         if arrives > 0 and registers.loaded:
             self._arriving.setdefault(s.warp, {}).update(dict.fromkeys(registers.loaded, arrives))
+            near = self._near.setdefault(s.warp, set())
+            if found[-1].space is StateSpace.SHARED if found else wider is not None:
+                near |= registers.loaded
+            else:
+                near -= registers.loaded
             if wider is not None:
                 self._shared.setdefault(s.warp, {})[wider.statement] = arrives
         return left
+
+    def issued(self, s: Split, block: CodeBlock, through: float, cost: BlockCost) -> None:
+        """Note that a warp is through a block. Loads behind parts of it in machine code are issued now."""
+        sunk = cost.order.sunk
+        if not sunk or s.warp not in self._taken:
+            return
+        taken, arriving = self._taken[s.warp], self._arriving.setdefault(s.warp, {})
+        for number in block.statements:
+            for load in sunk.get(number, ()):
+                if load in taken:
+                    names, latency = taken.pop(load)
+                    arrives = through - cost.behind[number] + latency
+                    for name in names:
+                        if arriving.get(name, arrives) < arrives:
+                            arriving[name] = arrives
+
+    def _last_awaited(self, warp: Warp, statement: int, waits: Awaited) -> float:
+        """Return when all has arrived for which a warp waits before the copy of a load that comes next."""
+        copies = self._copies.setdefault(warp, {})
+        own = copies.setdefault(statement, [])
+        if len(own) == len(waits):
+            own.clear()
+        found = 0.0
+        for other, copy in waits[len(own)]:
+            arrived = copies.get(other, ())
+            if copy < len(arrived):
+                found = max(found, arrived[copy])
+        return found
 
     def _use_local(self, s: Split, access: Access, units: Units, time: float) -> tuple[float, float]:
         """Return when an access to local memory has left its warp, and when its value arrives.
@@ -209,13 +291,13 @@ class ThreadAccesses:
         sectors = [
             LINE_SECTORS * lines[each // LINE_SECTORS] + each % LINE_SECTORS for each in parts.tolist()
         ]
-        cache = self._cache(s)
+        cache = self._cache(s.warp.cta)
         if access.kind is AccessKind.WRITE:
             whole = int((lanes == _SECTOR_LANES).sum())
             left = max(time, units.pass_on(time, len(lines), whole, len(sectors) - whole))
             cache.fill(sectors, left)
             return left, left
-        left = max(time, units.look_up(time, len(lines)))
+        left = max(time, units.look_up(s.warp.index, time, len(lines)))
         looked_up = left - units.figures.lookup
         missed, arrives = cache.read(sectors)
         arrives = max(arrives, looked_up + units.figures.load_l1_latency)
@@ -231,51 +313,114 @@ class ThreadAccesses:
         key = warp.cta.key, warp.index, word
         return self._lines.setdefault(key, -1 - len(self._lines))
 
-    def copied(self, cta: tuple[int, int], units: Units, time: float) -> None:
-        """Take the accesses of a ``cp.async`` of a CTA when its step happens. No warp waits for them."""
+    def prepare(self, cta: CTA) -> None:
+        """Let L1 of the multiprocessor of a CTA whose threads issue copies be there when they read."""
+        self._cache(cta)
+
+    def copied(
+        self, operation: AsyncOperation, copy: ThreadCopy, place: Multiprocessor, units: Units, time: float
+    ) -> None:
+        """Take the accesses of a ``cp.async`` when a step of it happens. No warp waits for them."""
         found, self._now = self._now, []
         for access in found:
             if access.space is StateSpace.SHARED:
                 units.access_shared(time, bank_cycles(access), copied=True)
-            else:
-                self._moved(cta, _copy_of(access, SECTOR * _parts(access, SECTOR)), True)
+                continue
+            sectors = _touched(access, SECTOR).tolist()
+            lines = len({each // LINE_SECTORS for each in sectors})
+            served = units.look_up(operation.issuer.warp, time, lines, more=_COPIED)
+            arrives = self._read(
+                operation.cta_key,
+                access,
+                sectors,
+                self._caches[place.number],
+                units,
+                served,
+                keeps=copy.keeps,
+            )
+            least = served + units.figures.load_l1_latency + _WRITTEN
+            self._arrivals[operation] = max(self._arrivals.get(operation, 0.0), arrives, least)
+
+    def arrived(self, operation: AsyncOperation, time: float) -> float:
+        """Return when all that a ``cp.async`` has read by ``time`` is there."""
+        return max(time, self._arrivals.pop(operation, 0.0))
 
     def _load(
-        self, s: Split, access: Access, units: Units, time: float, left: float, sooner: float
+        self, s: Split, access: Access, units: Units, time: float, left: float, issued: float
     ) -> tuple[float, float]:
         """Return when a load from global memory is in registers, and when it has left the warp.
 
-        It is issued by ``sooner`` cycles earlier.
+        L1 looks it up from ``time`` on, as if it were issued then.
         """
-        figures, cache = units.figures, self._cache(s)
         sectors = _touched(access, SECTOR).tolist()
-        left = max(left, units.look_up(time, len({each // LINE_SECTORS for each in sectors})))
-        # The latencies are those of one line, whose time in L1 they contain.
-        looked_up = left - figures.lookup
+        served = units.look_up(s.warp.index, time, len({each // LINE_SECTORS for each in sectors}))
+        left = max(left, units.leave(s.warp.index, served))
         said = () if s.op is None else s.op.chosen.values()
+        arrives = self._read(
+            s.warp.cta.key,
+            access,
+            sectors,
+            self._cache(s.warp.cta),
+            units,
+            served,
+            issued - time,
+            keeps=_PAST_L1.isdisjoint(said) and access.semantics is MemoryOrder.WEAK,
+            passing=not _PASSING.isdisjoint(said),
+        )
+        return arrives, left
+
+    def _read(
+        self,
+        cta: tuple[int, int],
+        access: Access,
+        sectors: list[int],
+        cache: L1,
+        units: Units,
+        served: float,
+        later: float = 0.0,
+        *,
+        keeps: bool,
+        passing: bool = False,
+    ) -> float:
+        """Return when sectors of global memory arrive, from L1 or L2, which L1 has looked up by ``served``.
+
+        Args:
+            cta: the CTA that reads them.
+            access: the access.
+            sectors: their numbers.
+            cache: L1.
+            units: those of the multiprocessor.
+            served: when L1 has looked them up.
+            later: by how much the access is issued later than that says, or, below 0, sooner. In the latter
+                case what is returned is that much too late.
+            keeps: whether L1 has a part in it.
+            passing: whether L1 shall lose them first.
+        """
+        figures = units.figures
+        # The latencies are those of one line, whose time in L1 they contain.
+        looked_up, sooner = served - figures.lookup, max(0.0, -later)
         missed, arrives = sectors, 0.0
-        keeps = _PAST_L1.isdisjoint(said) and access.semantics is MemoryOrder.WEAK
         if keeps:
             missed, arrives = cache.read(sectors)
             arrives += sooner
+        since = looked_up + max(0.0, later)
         if len(missed) < len(sectors):
-            arrives = max(arrives, looked_up + figures.load_l1_latency)
+            arrives = max(arrives, since + figures.load_l1_latency)
         if missed:
             nbytes, fresh = SECTOR * len(missed), cache.ask(missed, access.segment, units)
-            done = units.access_global(looked_up, nbytes, loads=True, fresh=fresh)
+            done = units.access_global(looked_up, nbytes, loads=True, fresh=fresh, since=since)
             if keeps:
-                cache.fill(missed, done - sooner, passing=not _PASSING.isdisjoint(said))
-            self._moved(s.warp.cta.key, _copy_of(access, nbytes), fresh)
+                cache.fill(missed, done - sooner, passing=passing)
+            self._moved(cta, _copy_of(access, nbytes), fresh)
             arrives = max(arrives, done)
-        return arrives, left
+        return arrives
 
-    def _cache(self, s: Split) -> L1:
-        """Return L1 of the multiprocessor of a warp."""
-        where = s.warp.cta.multiprocessor
+    def _cache(self, cta: CTA) -> L1:
+        """Return L1 of the multiprocessor of a CTA."""
+        where = cta.multiprocessor
         cache = self._caches.get(where.number)
         if cache is None:
-            shared = where.held * s.warp.cta.grid.demand.shared
-            cache = self._caches[where.number] = L1(shared)
+            cache = self._caches[where.number] = L1(where.held * cta.grid.demand.shared)
         return cache
 
 
@@ -365,6 +510,15 @@ def _registers(block: CodeBlock) -> _Registers:
             first.setdefault(guard, block.statements[-1])
     access = block.ops[last][1].statement if places else -1
     return _Registers(first, then, frozenset(loaded), access)
+
+
+def _least_latency(access: Access, took: float, units: Units) -> float:
+    """Return what a load that took so long takes where no others are in its way."""
+    figures = units.figures
+    if access.space is StateSpace.SHARED:
+        return figures.shared_latency + figures.shared_use
+    from_memory, from_l2 = figures.load_memory_latency, figures.load_l2_latency
+    return from_memory if took >= from_memory else from_l2 if took >= from_l2 else figures.load_l1_latency
 
 
 def _accesses_memory(op: Op) -> bool:

@@ -65,11 +65,12 @@ class Figures:
         ramp: for how long :meth:`ramp_limit` holds after idle time.
         port: bytes of shared memory that a multiprocessor reads.
         bank: cycles of a bank of shared memory for a word.
-        shared_latency: of a load from shared memory; ``lookup``: of L1 for a line that an access touches.
+        shared_latency: of a load from shared memory until the next one takes it as an address, and
+            ``shared_use``: longer for other instructions; ``lookup``: of L1 for a line.
         whole_sector, part_sector: time of a sector that a store fills, and of one that it writes in part.
         load_link: bytes of loads of threads that one multiprocessor gets from L2.
         atomic_latency: of an atomic in L2; ``atomic_word``: time between two on one word; ``atomics``:
-            sectors with one that L2 takes.
+            sectors with one that L2 takes; ``atomic_sector``: of a multiprocessor for one.
         load_l1_latency, load_l2_latency, load_memory_latency: of a load from global memory, by where it hits.
         wake: from a completed phase to the next instruction of a waiting warp.
         arrive: until an arrival counts.
@@ -122,7 +123,7 @@ class Figures:
         self.ramp = value("tensor.ramp_ns") * ghz
         self.port = value("mma.port_bytes_per_clk")
         self.bank = 1.0
-        self.shared_latency = value("lds.latency_clk")
+        self.shared_latency, self.shared_use = value("lds.latency_clk"), value("lds.use_clk")
         self.lookup = _LINE_SECTORS / value("ldg.sectors_per_clk")
         self.whole_sector = 1 / value("stg.sectors_per_clk")
         self.part_sector = 1 / value("stg.partial_sectors_per_clk")
@@ -130,6 +131,7 @@ class Figures:
         self.atomic_latency = value("atom.latency_clk") / maximum * ghz
         self.atomic_word = value("atom.same_address_clk") / maximum * ghz
         self.atomics = value("atom.sectors_per_clk") * maximum / ghz
+        self.atomic_sector = 1 / value("atom.sm_sectors_per_clk")
         self.load_link = value("ldg.sm_bytes_per_clk")
         self.load_l1_latency = value("ldg.latency_l1_clk")
         self.load_l2_latency = value("l2.latency_clk") / maximum * ghz
@@ -148,6 +150,12 @@ class Figures:
         self.start = value("launch.ns") * ghz
         self.finish = value("launch.event_ns") * ghz
         self.turnaround = value("cta.turnaround_ns") * ghz
+        self._start_cta, self._start_warp = value("cta.apart_clk"), value("cta.apart_warp_clk")
+        self._start_cluster = value("cluster.apart_ns") * ghz
+        self._refill_cta, self._refill_cluster = (
+            value("cta.refill_ns") * ghz,
+            value("cluster.refill_ns") * ghz,
+        )
         self.beside = Beside.of(gpu)
         self._products: dict[Product, tuple[float, float]] = {}
         self.cancel = self.allocate = self.burst = self.tensor_latency = self.tensor_copy = 0.0
@@ -170,6 +178,28 @@ class Figures:
     def barrier(self, warps: int) -> float:
         """Return what a barrier of a CTA takes from the last arrival on, with so many warps."""
         return self.barrier_base + self.barrier_warp * warps
+
+    def free_starts(self) -> None:
+        """Let all CTAs start at once."""
+        self._start_cta = self._start_warp = self._start_cluster = 0.0
+        self._refill_cta = self._refill_cluster = 0.0
+
+    def start_apart(self, warps: int, size: int, busy: int, *, first: bool) -> float:
+        """Return by how much CTAs of so many warps start one after the other on a multiprocessor, at least.
+
+        Args:
+            warps: warps of a CTA.
+            size: CTAs of a cluster.
+            busy: multiprocessors that work.
+            first: whether they have room from the beginning of the launch, and take no other's place.
+        """
+        apart = max(self._start_cta, self._start_warp * warps)
+        clusters = busy / size
+        if not first:
+            return max(
+                apart, busy * self._refill_cta + (clusters * self._refill_cluster if size > 1 else 0.0)
+            )
+        return max(apart, clusters * self._start_cluster) if size > 1 else apart
 
     def translation(self, spanned: float) -> float:
         """Return what a load takes longer, on average, in a launch whose arrays span so many bytes."""

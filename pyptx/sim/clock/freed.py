@@ -71,7 +71,7 @@ class _Freed(Figures):
             self.link = self.link_received = self.load_link = math.inf
         elif unit == "L2":
             self.l2 = self.l2_write = self.atomics = math.inf
-            self.atomic_word = 0.0
+            self.atomic_word = self.atomic_sector = 0.0
         elif unit == "fabric":
             self.fabric = math.inf
         elif unit == "HBM":
@@ -84,10 +84,13 @@ class _Freed(Figures):
             self._free_latencies()
         elif unit == "launch":
             self.start = self.finish = self.turnaround = 0.0
+            self.free_starts()
 
     def _free_latencies(self) -> None:
         self.l2_latency = self.memory_latency = self.store_latency = self.store_read = 0.0
-        self.load_l1_latency = self.load_l2_latency = self.load_memory_latency = self.shared_latency = 0.0
+        self.load_l1_latency = self.load_l2_latency = self.load_memory_latency = self.shared_latency = (
+            self.shared_use
+        ) = 0.0
         self.memory_spread = self.atomic_latency = self.peer_latency = self.peer_way = 0.0
         self.wake = self.arrive = self.test = self.cluster_barrier = 0.0
         self.barrier_base = self.barrier_warp = 0.0

@@ -23,7 +23,7 @@ from ..code.program import EntryProgram
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
 from ..engine.stream import GroupKind, Observer
 from ..engine.waits import Awaited, BarrierPhase, Condition, Wait
-from ..engine.work import LINE, Copy, Product
+from ..engine.work import Copy, Product, ThreadCopy
 from ..machine.machine import CTA, Machine
 from ..machine.schedule import Policy
 from ..memory.access import Access, AccessKind, StateSpace
@@ -36,6 +36,7 @@ from .figures import WARP_ROWS, WARPGROUP, Figures
 from .flags import Flags
 from .products import Products
 from .stalls import Passage, StallLog
+from .starts import Starts
 from .units import Contention, Units
 from .unknown import Unknown
 
@@ -195,8 +196,9 @@ class TimedMachine(Machine):
         self._begun: dict[tuple[int, int], int] = {}
         #: When a CTA of a wave has issued its nth load first, by the number of the wave and n.
         self._first_asked: dict[tuple[int, int], float] = {}
-        self._used: set[int] = set()
+        #: When each CTA starts.
         self._starts: dict[tuple[int, int], float] = {}
+        self._starter = Starts(figures, contention.sharers)
         #: The time of the event that happens now.
         self.now = figures.start
         #: When the running warp is through its block; ``now`` outside of blocks.
@@ -241,7 +243,7 @@ class TimedMachine(Machine):
         self.again = 0.0
         self.loading: list[tuple[int, int]] = []
         self._adds_nothing = False
-        self._accesses = ThreadAccesses(self._note_access)
+        self._accesses = ThreadAccesses(self._note_access, figures.shared_use)
         self._unknown, self._counters = Unknown(frozenset()), Counters(frozenset(), 1)
         self._flags = Flags(frozenset())
         self.memory.observers = [self._note]
@@ -369,11 +371,9 @@ class TimedMachine(Machine):
         cta = s.warp.cta
         if cta.key not in self._begun:
             self._begun[cta.key] = len(self._begun)
-            if cta.multiprocessor.number in self._used and self.now > self.figures.start:
-                self._starts[cta.key] = base + self.figures.turnaround
-            self._used.add(cta.multiprocessor.number)
-            self.stalls.begins(cta.key, max(base, self._starts.get(cta.key, 0.0)))
-        base = max(base, self._starts.get(cta.key, 0.0))
+            self._starts[cta.key] = self._starter.start(cta, base)
+            self.stalls.begins(cta.key, self._starts[cta.key])
+        base = max(base, self._starts[cta.key])
         heappush(self._events, (base + self._latency, next(self._numbers), s))
         self._note_whole(s)
 
@@ -480,7 +480,7 @@ class TimedMachine(Machine):
         self._disturbed |= _disturbs(block)
         units = self.units(s.warp.cta.multiprocessor)
         fetched = units.code.fetch(self._through, cost.lines) if units.code else self._through
-        ready = self._accesses.ready(s, block, self._through, cost.order.passed, cost.cycles)
+        ready = self._accesses.ready(s, block, self._through, cost)
         begun = max(fetched, ready)
         issued = units.issue(
             s.warp,
@@ -510,14 +510,15 @@ class TimedMachine(Machine):
         if self._counters.pending:
             self._counters.advance()
         self._flags.check(s)
-        left = self._accesses.charge(s, block, units, begun, cost.order)
+        left = self._accesses.charge(s, block, units, begun, self._through, cost)
         if left > issued and s not in self.parked:  # a wait covers it
             self._hold(s, block, Cause.SHARED, issued, left)
         self._through = max(self._through, left)
-        late, place = self._accesses.through(s, block, begun, cost.order.passed, cost.cycles)
+        late, place = self._accesses.through(s, block, begun, cost)
         if late > self._through and s not in self.parked:
             self._hold(s, block, Cause.MEMORY, self._through, late, place)
             self._through = late
+        self._accesses.issued(s, block, self._through, cost)
         self.completed.clear()
         return following
 
@@ -669,9 +670,9 @@ class TimedMachine(Machine):
                 # A product of what is unknown is added to D, which stays unknown.
                 step.action = nothing
             self.engines.execute(step)
-            if step.operation.engine is Engine.CP:
-                key = step.operation.cta_key
-                self._accesses.copied(key, self.units(self._place(key)[0]), self.now)
+            if isinstance(work, ThreadCopy):
+                place = self._place(step.operation.cta_key)[0]
+                self._accesses.copied(step.operation, work, place, self.units(place), self.now)
         del self._due[step]
         self._disturbed |= step.operation.group in _POLLED
         self._ender = step.operation
@@ -727,13 +728,13 @@ class TimedMachine(Machine):
             arrives = units.load_tensor(time, partition, step.nbytes or 0)
             operation.observed = Passage(time, arrives - figures.tensor_latency, "tensor memory")
             return arrives
+        if isinstance(work, ThreadCopy):
+            # What is read is looked for when the instruction is issued, and written when it has arrived.
+            if self._running is not None:
+                self._accesses.prepare(self._running.warp.cta)
+            return self._accesses.arrived(operation, time) if kind is StepKind.WRITE else time
         if operation.engine is Engine.CP:
-            if kind is not StepKind.READ:
-                return time
-            if not step.nbytes:
-                return time + figures.tensor_copy
-            looked_up = units.look_up(time, math.ceil(step.nbytes / LINE))
-            return units.access_global(looked_up, step.nbytes, loads=True)
+            return time + figures.tensor_copy if kind is StepKind.READ else time
         if operation.engine is Engine.ST:
             return units.store_tensor(time, partition, step.nbytes or 0)
         if kind is StepKind.CANCEL:

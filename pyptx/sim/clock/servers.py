@@ -1,13 +1,17 @@
 """Resources that serve requests one after the other: when each request is served, and how busy they are.
 
-Requests come in the order of their times.
+Requests come in the order of their times, but for those of a :class:`GappedServer`.
 """
 
 from __future__ import annotations
 
 import math
 
-__all__ = ["Duty", "Server", "Share"]
+__all__ = ["Duty", "GappedServer", "Server", "Share"]
+
+
+#: Gaps that a server remembers.
+_GAPS = 8
 
 
 class Server:
@@ -28,6 +32,36 @@ class Server:
         self.busy += duration
         self.free = max(self.free, time) + duration
         return self.free
+
+
+class GappedServer(Server):
+    """A server whose requests come in another order than their times: late ones fill the gaps between others.
+
+    A warp's requests are known when its block of code begins, and they come some cycles later.
+    """
+
+    __slots__ = ("_gaps",)
+
+    def __init__(self) -> None:
+        super().__init__()
+        #: The last times in which it has served nothing, each from a begin to an end, in their order.
+        self._gaps: list[tuple[float, float]] = []
+
+    def serve(self, time: float, duration: float) -> float:
+        if time >= self.free:
+            if time > self.free:
+                self._gaps.append((self.free, time))
+                del self._gaps[:-_GAPS]
+            return super().serve(time, duration)
+        for place, (begin, end) in enumerate(self._gaps):
+            started = max(begin, time)
+            served = started + duration
+            if served <= end:
+                left = ((begin, started), (served, end))
+                self._gaps[place : place + 1] = [each for each in left if each[0] < each[1]]
+                self.busy += duration
+                return served
+        return super().serve(time, duration)
 
 
 class Share:

@@ -13,7 +13,7 @@ from .beside import Multiplying, Warpgroup
 from .figures import Figures
 from .icache import InstructionCache
 from .scheduler import ISSUE, Request, Scheduler
-from .servers import Duty, Server, Share
+from .servers import Duty, GappedServer, Server, Share
 
 __all__ = ["SECTOR", "WAY", "Contention", "L2State", "Units"]
 
@@ -23,6 +23,9 @@ __all__ = ["SECTOR", "WAY", "Contention", "L2State", "Units"]
 WAY, _STORE, _STORE_WORD = 2.0, 2.0, 2.0
 #: Accesses to shared memory whose end is known, for a queue.
 _QUEUED = 32
+#: Loads from global memory of a scheduler's warps that wait for L1 before the next one holds up its warp.
+#: Measured on an H200, 2026-11-30: copies of which each lane reads a line of its own.
+_WAITING = 8
 
 #: Bytes of a sector of a line.
 SECTOR = 32
@@ -95,11 +98,14 @@ class Units:
         self._ramp_end = figures.start + figures.ramp if contention.rested else 0.0
         limit = figures.ramp_limit(sharers)
         self._ramp = Share(limit, figures.credit, figures.start)
-        self.shared_port = [Server() for _ in range(figures.schedulers)]
+        self.shared_port = [GappedServer() for _ in range(figures.schedulers)]
         #: When the last accesses of each scheduler's warps to shared memory are served.
         self._queues = [deque[float](maxlen=_QUEUED) for _ in range(figures.schedulers)]
+        #: Likewise of accesses to global memory that L1 looks up, and its port for each scheduler.
+        self._loads = [deque[float](maxlen=_QUEUED) for _ in range(figures.schedulers)]
+        self.lookup_port = [GappedServer() for _ in range(figures.schedulers)]
         self.tensor_port = [Server() for _ in range(figures.schedulers)]
-        self.copies, self.shared, self.link, self.lookups = Server(), Server(), Server(), Server()
+        self.copies, self.shared, self.link, self.lookups = Server(), GappedServer(), Server(), GappedServer()
         #: What a load takes longer since some miss the TLBs.
         self._translation = figures.translation(contention.spanned)
         #: When each tensor map that was needed is here, by its address.
@@ -124,6 +130,8 @@ class Units:
         self._replaces = 1 - contention.kept
         self._bytes_read = self._bytes_written = 0.0
         self._atomics, self._words, self._peers = Server(), set[int](), Server()
+        #: What one multiprocessor sends there.
+        self._added = Server()
         # What memory must take for each byte that comes into L2, and how many have come.
         self._dirty = figures.dirty * figures.write_cost if contention.l2 == "flushed" else 0.0
         self.sharers, self.brought = sharers, 0.0
@@ -314,12 +322,16 @@ class Units:
         share = min(self._taken.at(time), _MOST)
         return max(interval / (1 - share * share), nbytes / self.figures.port / (1 - share))
 
-    def pass_words(self, warp: int, time: float, words: int, part: float, *, stores: bool) -> float:
+    def pass_words(
+        self, warp: int, time: float, words: int, cycles: float, part: float, *, stores: bool
+    ) -> float:
         """Return when a scheduler's part has passed an access to shared memory of ``words`` of each lane.
 
-        ``part`` is that of the access which belongs to one round of a loop.
+        Conflicts make it longer than its words: ``cycles`` are those of the banks. ``part`` is that of the
+        access which belongs to one round of a loop.
         """
-        taken = _STORE + _STORE_WORD * words if stores else WAY
+        taken = _STORE + _STORE_WORD * words if stores else max(WAY, words)
+        taken += WAY * max(0.0, cycles - words)
         return self.shared_port[warp % self.figures.schedulers].serve(time, part * taken * self.figures.bank)
 
     def queue(self, warp: int, served: float, depth: int) -> float:
@@ -327,9 +339,7 @@ class Units:
 
         The queue of its scheduler holds ``depth`` accesses.
         """
-        queued = self._queues[warp % self.figures.schedulers]
-        queued.append(served)
-        return queued[-1 - depth] if len(queued) > depth else 0.0
+        return _behind(self._queues[warp % self.figures.schedulers], served, depth)
 
     def access_peer(self, time: float, cycles: float) -> float:
         """Return when the shared memory of another CTA has served an access of so many cycles."""
@@ -339,9 +349,20 @@ class Units:
         """Note what share of shared memory's cycles the operands of a product that runs from now on take."""
         self._operands = min(nbytes / self.figures.port / interval, _MOST) if interval else 0.0
 
-    def look_up(self, time: float, lines: int) -> float:
-        """Return when L1 has looked up the lines of a warp's access to global memory."""
-        return self.lookups.serve(time, lines * self.figures.lookup)
+    def look_up(self, warp: int, time: float, lines: int, *, more: float = 0.0) -> float:
+        """Return when L1 has looked up the lines of a warp's access to global memory, which takes ``more``.
+
+        Of one scheduler's warps it takes a line in two cycles.
+        """
+        passed = self.lookup_port[warp % self.figures.schedulers].serve(
+            time, WAY * lines * self.figures.lookup
+        )
+        looked_up = self.lookups.serve(time, lines * self.figures.lookup + more)
+        return max(looked_up, passed - (WAY - 1) * self.figures.lookup)
+
+    def leave(self, warp: int, served: float) -> float:
+        """Return when a warp goes on behind a load from global memory that L1 has looked up by ``served``."""
+        return _behind(self._loads[warp % self.figures.schedulers], served, _WAITING)
 
     def pass_on(self, time: float, lines: int, whole: int, partial: int) -> float:
         """Return when L1 has passed on a warp's store: lines, and sectors that it fills or writes in part."""
@@ -353,12 +374,19 @@ class Units:
         return self.lookups.free
 
     def access_global(
-        self, time: float, nbytes: float, *, loads: bool, fresh: bool = True, own: bool = False
+        self,
+        time: float,
+        nbytes: float,
+        *,
+        loads: bool,
+        fresh: bool = True,
+        own: bool = False,
+        since: float = 0.0,
     ) -> float:
         """Return when the bytes of an access are in registers, or in L2.
 
         Those that are not ``fresh`` have been read before, and L2 has them. No other warp asks for those that
-        are a warp's ``own``.
+        are a warp's ``own``. None is on its way before ``since``.
         """
         figures = self.figures
         if not loads:
@@ -366,24 +394,25 @@ class Units:
         linked = self.link.serve(time, nbytes / figures.load_link)
         read = self._read_l2(time, nbytes if own else nbytes * self._answered)
         filled = 0.0 if own else self._filled(nbytes)
-        arrived = max(linked, read, self.fabric.serve(time, nbytes + filled))
+        arrived = max(linked, read, self.fabric.serve(time, nbytes + filled), since)
         if not self._missing or not fresh:
             return arrived + self._translation + figures.load_l2_latency
         arrived = max(arrived, self._fetch(time, nbytes * self._missing))
         return arrived + self._translation + figures.load_memory_latency
 
-    def add(self, time: float, sectors: int, word: int) -> float:
+    def add(self, time: float, sectors: int, word: int, lanes: int) -> float:
         """Return when L2 has taken a warp's atomic on so many sectors, ``word`` among them.
 
-        A single word to which this multiprocessor has added before counts as one to which all others add.
+        At most so many ``lanes`` add to the same word, one after the other. A single word to which this
+        multiprocessor has added before counts as one to which all others add.
         """
         figures = self.figures
-        taken = sectors * self.sharers / figures.atomics
+        taken = max(sectors * self.sharers / figures.atomics, lanes * figures.atomic_word)
         if sectors == 1:
             if word in self._words:
-                taken = max(taken, self.sharers * figures.atomic_word)
+                taken = max(taken, self.sharers * lanes * figures.atomic_word)
             self._words.add(word)
-        return self._atomics.serve(time, taken)
+        return max(self._atomics.serve(time, taken), self._added.serve(time, sectors * figures.atomic_sector))
 
     def _filled(self, nbytes: float) -> float:
         """Return what the bytes of a load that memory fills into L2 take of the fabric."""
@@ -424,3 +453,9 @@ class Units:
         """Return when a warp's store to tensor memory is complete."""
         figures = self.figures
         return self.tensor_port[partition].serve(time, nbytes / figures.tensor_store) + figures.tensor_latency
+
+
+def _behind(queued: deque[float], served: float, depth: int) -> float:
+    """Return when a queue of ``depth`` has room behind a request that is ``served`` then; 0 if it has now."""
+    queued.append(served)
+    return queued[-1 - depth] if len(queued) > depth else 0.0

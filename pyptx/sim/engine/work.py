@@ -9,7 +9,7 @@ from collections.abc import Hashable
 
 from ...core.records import dataclass
 
-__all__ = ["LINE", "Copy", "Product", "Work", "lines_of"]
+__all__ = ["LINE", "Copy", "Product", "ThreadCopy", "Work", "lines_of"]
 
 #: Rows of D of one warp of a warpgroup, and warps of a warpgroup.
 _QUARTER, _PARTS = 16, 4
@@ -73,9 +73,20 @@ class Copy:
     tensor_map: int | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class ThreadCopy:
+    """Copies of a warp's threads from global to shared memory.
+
+    Attributes:
+        keeps: whether L1 keeps what they read.
+    """
+
+    keeps: bool
+
+
 def lines_of(address: int, nbytes: int) -> int:
     """Return how many lines of global memory ``nbytes`` at ``address`` touch."""
     return (address % LINE + nbytes - 1) // LINE + 1 if nbytes else 0
 
 
-Work = Product | Copy
+Work = Product | Copy | ThreadCopy

@@ -12,12 +12,14 @@ from ..copies.cp_async import ThreadCopies
 from ..engine.events import Engine
 from ..engine.stream import GroupKind, SyncKind
 from ..engine.waits import Awaited, StepsDone
+from ..engine.work import ThreadCopy
 from ..memory.mbarrier import MAX_COUNT
 from ..threads.events import announce_sync
 from ..threads.warp import Split
 from .mbarrier import own_barrier
 
 Array = NDArray[Any]
+_PAST_L1 = ("cp.async.cg", "cp.async.cg.ignore_src")
 
 
 def _threads(s: Split, lanes: Array) -> Array:
@@ -25,10 +27,12 @@ def _threads(s: Split, lanes: Array) -> Array:
     return lanes + 32 * s.warp.index
 
 
-def _issue(s: Split, lanes: Array, dst: Array, src: Array, size: Any, taken: Any) -> None:
+def _issue(s: Split, op: Op, lanes: Array, dst: Array, src: Array, size: Any, taken: Any) -> None:
     cta = s.warp.cta
+    operation = cta.machine.operation(s, Engine.CP, takes_padding=True, group=GroupKind.CP_ASYNC)
+    operation.work = ThreadCopy(keeps=op.binding.form_id not in _PAST_L1)
     cta.unit(ThreadCopies).issue(
-        cta.machine.operation(s, Engine.CP, takes_padding=True, group=GroupKind.CP_ASYNC),
+        operation,
         size.item(),
         _threads(s, lanes),
         dst.copy(),
@@ -42,14 +46,14 @@ def copy(
     s: Split, op: Op, lanes: Array, dst: Array, src: Array, size: Any, taken: Any = None, policy: Any = None
 ) -> None:
     # A src-size above the copy's size is undefined: the simulator reads at most the copy's size.
-    _issue(s, lanes, dst, src, size, None if taken is None else np.minimum(taken, size))
+    _issue(s, op, lanes, dst, src, size, None if taken is None else np.minimum(taken, size))
 
 
 @executes("cp.async.ignore_src", "cp.async.cg.ignore_src", per="warp", team=True)
 def copy_unless(
     s: Split, op: Op, lanes: Array, dst: Array, src: Array, size: Any, ignored: Any, policy: Any = None
 ) -> None:
-    _issue(s, lanes, dst, src, size, np.where(ignored, 0, size))
+    _issue(s, op, lanes, dst, src, size, np.where(ignored, 0, size))
 
 
 @executes("cp.async.commit_group", per="warp", team=True)

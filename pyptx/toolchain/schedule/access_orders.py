@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ...ir import Module
 from ...timing.access_order import AccessOrder
 from .ahead import loads_ahead
+from .awaited import awaited_loads, sunk_loads
 from .costs import StatementCost
 from .graph import is_local
 from .merged import merged_accesses
@@ -48,6 +49,8 @@ def access_orders(
             passed_by_loads(function, places),
             merged,
             loads_ahead(function, own),
+            awaited_loads(function, own),
+            sunk_loads(function, own),
             function.name in local,
         )
     return found

@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...core.records import dataclass
-from ...timing.opcodes import Pipes, class_of
+from ...timing.opcodes import FMA, HEAVY, Pipes, class_of
 from .graph import MachineBlock, MachineGraph, is_local
+from .register_reads import Reused, late_reads, reused
 from .statements import Statement, statement_of
 
 __all__ = ["IssueCost", "issue_costs"]
@@ -116,9 +117,13 @@ def _walk(
     costs: list[IssueCost] = []
     ends: list[bool] = []
     ready = 0.0
+    kept: Reused = {}
     for position, instruction in enumerate(block.instructions):
         control, opcode = instruction.control, instruction.opcode
         occupied = pipes.occupied(opcode)
+        # Other warps have the pipe meanwhile.
+        late = late_reads(instruction, kept) if FMA in occupied and HEAVY not in occupied else 0
+        kept = reused(instruction) if control.reuse else {}
         issued = ready
         for barrier in control.waits:
             issued = max(issued, barriers.get(barrier, 0.0))
@@ -141,10 +146,10 @@ def _walk(
             if class_of(opcode).fences:
                 done = max(done, barriers.get(_STORES, 0.0))
             barriers[control.read_barrier] = max(done, barriers.get(control.read_barrier, 0.0))
-        following = issued + max(1.0, control.stall, pipes.held(opcode))
+        following = issued + max(1.0 + late, control.stall, pipes.held(opcode))
         if issued > ready and ends:
             ends[-1] = True
-        ends.append(control.yields or following > issued + 1)
+        ends.append(control.yields or following > issued + 1 + late)
         issues, run = 1.0, 1.0
         if position in calls:
             called = routine(calls[position])

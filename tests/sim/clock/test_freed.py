@@ -40,7 +40,7 @@ def changed(unit: str) -> set[str]:
     ("unit", "figures"),
     [
         ("link", {"link", "link_received", "load_link"}),
-        ("L2", {"l2", "l2_write", "atomics", "atomic_word"}),
+        ("L2", {"l2", "l2_write", "atomics", "atomic_word", "atomic_sector"}),
         ("fabric", {"fabric"}),
         ("HBM", {"memory"}),
         ("copy engine", {"copy_issue", "copy_row", "store", "reduce", "store_issue"}),

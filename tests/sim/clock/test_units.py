@@ -136,10 +136,10 @@ def test_atomics_of_all_multiprocessors_on_one_word_follow_each_other() -> None:
     units = Units(FIGURES, Contention(sharers=132))
     clk = MHZ / H200.value("sm.clock_max_mhz")
     apart = 132 / H200.value("atom.sectors_per_clk") * clk
-    assert units.add(0.0, 1, word=7) == pytest.approx(apart)
+    assert units.add(0.0, 1, word=7, lanes=1) == pytest.approx(apart)
     same = 132 * H200.value("atom.same_address_clk") * clk
-    assert units.add(0.0, 1, word=7) == pytest.approx(apart + same)
-    assert units.add(1e6, 32, word=7) == pytest.approx(1e6 + 32 * apart)
+    assert units.add(0.0, 1, word=7, lanes=1) == pytest.approx(apart + same)
+    assert units.add(1e6, 32, word=7, lanes=1) == pytest.approx(1e6 + 32 * apart)
 
 
 def test_a_warp_goes_on_behind_accesses_as_far_as_the_queue_has_room() -> None:
@@ -175,7 +175,10 @@ def test_a_row_in_two_lines_takes_the_copy_engine_longer() -> None:
 def test_l1_looks_up_one_line_after_the_other() -> None:
     units = Units(FIGURES, Contention(sharers=132))
     clk = 4 / H200.value("ldg.sectors_per_clk")  # a line has four sectors
-    assert [units.look_up(0.0, 8), units.look_up(0.0, 32)] == [8 * clk, 40 * clk]
+    # One scheduler's warps wait two cycles for each; those of all have a line in a cycle.
+    assert [units.look_up(0, 0.0, 8), units.look_up(0, 0.0, 32)] == [15 * clk, 79 * clk]
+    units = Units(FIGURES, Contention(sharers=132))
+    assert [units.look_up(warp, 0.0, 32) for warp in range(4)] == [63 * clk, 64 * clk, 96 * clk, 128 * clk]
 
 
 def test_stores_pass_by_sectors_and_parts_of_sectors_take_longer() -> None:
@@ -286,8 +289,10 @@ def test_what_a_flush_left_is_written_once() -> None:
 def test_a_scheduler_passes_a_store_to_shared_memory_word_by_word() -> None:
     """Measured on an H200: 39 cycles for four warps of one scheduler that store 16 bytes a lane."""
     units = Units(FIGURES, Contention(sharers=1))
-    assert [units.pass_words(warp, 0.0, 4, 1.0, stores=True) for warp in (0, 4, 8, 12)][-1] == pytest.approx(
-        39, abs=1
-    )
-    assert units.pass_words(1, 0.0, 1, 1.0, stores=True) == 4
-    assert units.pass_words(2, 0.0, 4, 1.0, stores=False) == 2
+    assert [units.pass_words(warp, 0.0, 4, 4.0, 1.0, stores=True) for warp in (0, 4, 8, 12)][
+        -1
+    ] == pytest.approx(39, abs=1)
+    assert units.pass_words(1, 0.0, 1, 1.0, 1.0, stores=True) == 4
+    assert units.pass_words(2, 0.0, 1, 1.0, 1.0, stores=False) == 2
+    # Each further wavefront of a conflict takes two cycles.
+    assert units.pass_words(3, 0.0, 1, 8.0, 1.0, stores=False) == 16
