@@ -6,13 +6,28 @@ import math
 
 import pytest
 
-from pyptx.sim.clock.servers import Duty, Server, Share
+from pyptx.sim.clock.servers import Duty, GappedServer, Server, Share
 
 
 def test_a_server_serves_one_request_after_the_other() -> None:
     server = Server()
     assert [server.serve(0, 10), server.serve(0, 10), server.serve(50, 10)] == [10, 20, 60]
     assert server.busy == 30
+
+
+def test_a_request_that_is_known_late_fills_a_gap() -> None:
+    server = GappedServer()
+    assert [server.serve(100, 10), server.serve(200, 10)] == [110, 210]
+    # It comes while the server has nothing to do, and so do those behind it, until the gap is full.
+    assert [server.serve(120, 30), server.serve(120, 50), server.serve(110, 10)] == [150, 200, 120]
+    assert [server.serve(120, 10), server.serve(0, 60)] == [220, 60]
+    assert server.busy == 180
+
+
+def test_a_gapped_server_serves_what_comes_in_order_like_any_other() -> None:
+    gapped, usual = GappedServer(), Server()
+    for time in (0, 0, 50, 55, 300):
+        assert gapped.serve(time, 10) == usual.serve(time, 10)
 
 
 def test_a_share_saves_up_what_it_did_not_use() -> None:

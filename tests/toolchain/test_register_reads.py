@@ -1,0 +1,34 @@
+"""Multiply-adds that read three registers, by what was measured on an H200."""
+
+from __future__ import annotations
+
+import pytest
+
+from pyptx.toolchain.control_codes import ControlCode
+from pyptx.toolchain.nvdisasm import MachineInstruction
+from pyptx.toolchain.schedule.register_reads import late_reads, reused
+
+
+def instruction(text: str) -> MachineInstruction:
+    opcode = next(each for each in text.split() if not each.startswith("@"))
+    control = ControlCode(1, False, None, None, (), (0,) if ".reuse" in text else ())
+    return MachineInstruction("f", 0, opcode, text, control, None)
+
+
+@pytest.mark.parametrize(
+    ("before", "text", "late"),
+    [
+        ("", "FFMA R4, R1, R2, R3", 1),
+        ("", "@!P0 FFMA R4, -R1, |R2|, R3", 1),
+        ("", "FFMA R4, R1, R1, R3", 0),  # a register is read once
+        ("", "FFMA R4, R1, UR6, R3", 0),
+        ("", "FFMA R4, R1, 1.5, R3", 0),
+        ("", "FADD R4, R1, R2", 0),
+        ("FFMA R9, R1.reuse, R5, R9", "FFMA R4, R1, R2, R3", 0),
+        ("FFMA R9, R1.reuse, R5, R9", "FFMA R4, R2, R1, R3", 1),  # kept for another operand
+        ("FFMA R9, R1, R5, R9", "FFMA R4, R1, R2, R3", 1),
+    ],
+)
+def test_three_registers_take_a_cycle_more(before: str, text: str, late: int) -> None:
+    kept = reused(instruction(before)) if before else {}
+    assert late_reads(instruction(text), kept) == late
