@@ -7,14 +7,14 @@ earlier one, and one wide load may serve several rounds. Its latency then passes
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...flow import accesses, control_flow
 from ...ir import Function, Instruction
 from ...timing.access_order import Ahead
 from .costs import StatementCost
 
-__all__ = ["loads_ahead"]
+__all__ = ["loads_ahead", "uses"]
 
 
 def loads_ahead(function: Function, code: Mapping[int, StatementCost]) -> dict[int, Ahead]:
@@ -31,12 +31,12 @@ def loads_ahead(function: Function, code: Mapping[int, StatementCost]) -> dict[i
             if instruction.opcode != "ld" or own is None or own.copies < 2 or not own.accessed:
                 continue
             home = max(own.positions, key=lambda each: len(own.positions[each]))
-            uses = _first_use(block.instructions[place:], code, home, own.copies)
+            used = next(uses(block.instructions[place:], code, home, own.copies), ())
             loads = own.positions[home]
-            if not uses or not len(loads) <= own.copies:
+            if not used or not len(loads) <= own.copies:
                 continue
             # How many rounds have begun to use what they loaded when each load is issued.
-            begun = [bisect_left(uses, loads[copy * len(loads) // own.copies]) for copy in range(own.copies)]
+            begun = [bisect_left(used, loads[copy * len(loads) // own.copies]) for copy in range(own.copies)]
             rounds = tuple(max(0, copy - before) for copy, before in enumerate(begun))
             part = len(loads) / own.copies
             if part < 1 or any(rounds):
@@ -44,10 +44,10 @@ def loads_ahead(function: Function, code: Mapping[int, StatementCost]) -> dict[i
     return found
 
 
-def _first_use(
+def uses(
     instructions: Sequence[tuple[int, Instruction]], code: Mapping[int, StatementCost], home: int, copies: int
-) -> Sequence[int]:
-    """Return where the copies stand of what first reads what the first of the instructions writes."""
+) -> Iterator[Sequence[int]]:
+    """Yield where the copies stand of each statement that reads what the first of the instructions writes."""
     _, written = accesses(instructions[0][1])
     names = {register.name for register in written}
     for number, instruction in instructions[1:]:
@@ -56,6 +56,5 @@ def _first_use(
         if own is not None and any(register.name in names for register in read):
             positions = own.positions.get(home, ())
             if len(positions) >= copies and len(positions) % copies == 0:
-                return positions[:: len(positions) // copies]
+                yield positions[:: len(positions) // copies]
         names -= {register.name for register in overwritten}
-    return ()

@@ -10,9 +10,10 @@ from bisect import bisect_left, insort
 from collections.abc import Mapping, Sequence
 
 from ...core.records import dataclass
-from ...flow import accesses, control_flow
+from ...flow import control_flow
 from ...ir import Function, Instruction
 from ...timing.access_order import Awaited
+from .ahead import uses
 from .costs import StatementCost
 from .order import Place
 
@@ -109,26 +110,6 @@ def _loads(
             home = max(own.positions, key=lambda each: len(own.positions[each]))
             issued = own.positions[home]
             if len(issued) == own.copies:
-                found.append(_Load(number, home, issued, _used(instructions[place:], code, home, own.copies)))
+                used = zip(*uses(instructions[place:], code, home, own.copies), strict=True)
+                found.append(_Load(number, home, issued, [min(copies) for copies in used]))
     return found
-
-
-def _used(
-    instructions: Sequence[tuple[int, Instruction]], code: Mapping[int, StatementCost], home: int, copies: int
-) -> Sequence[int]:
-    """Return where the copies stand of what first reads what the first of the instructions writes."""
-    _, written = accesses(instructions[0][1])
-    names = {register.name for register in written}
-    first: list[int] = []
-    for number, instruction in instructions[1:]:
-        read, overwritten = accesses(instruction)
-        own = code.get(number)
-        if own is not None and any(register.name in names for register in read):
-            positions = own.positions.get(home, ())
-            if len(positions) >= copies and len(positions) % copies == 0:
-                own_first = positions[:: len(positions) // copies]
-                first = (
-                    [min(pair) for pair in zip(first, own_first, strict=True)] if first else list(own_first)
-                )
-        names -= {register.name for register in overwritten}
-    return first
