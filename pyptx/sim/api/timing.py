@@ -21,11 +21,12 @@ from ...core.source import SourceLocation
 from ...isa import Target
 from ...timeline import Cause, Timeline
 from ...timing.constants import Gpu
+from ..clock.costs import Costs
 from ..clock.counters import WORDS
 from ..clock.figures import Figures
 from ..clock.freed import costs_without, figures_without
 from ..clock.lengths import Share, busiest, differ, lengths_of, samples
-from ..clock.machine import Costs, TimedMachine
+from ..clock.machine import TimedMachine
 from ..clock.placement import Placement, confine, place
 from ..clock.sharing import sweeps_of
 from ..clock.stalls import Place, Stall

@@ -12,7 +12,6 @@ import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,12 +28,10 @@ from ..threads.cta import CTA
 from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split, Warp
 from .banks import bank_cycles
+from .costs import BlockCost
 from .figures import BANKS, WORD
 from .l1 import L1, LINE_SECTORS
 from .units import SECTOR, WAY, Units
-
-if TYPE_CHECKING:
-    from .machine import BlockCost
 
 __all__ = ["ThreadAccesses"]
 

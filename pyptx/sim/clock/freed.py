@@ -14,8 +14,8 @@ from ...timing.access_order import NO_ORDER, AccessOrder
 from ...timing.constants import Gpu
 from ..code.function import CodeBlock
 from ..engine.work import Product
+from .costs import BlockCost, Costs
 from .figures import Figures
-from .machine import BlockCost, Costs
 
 __all__ = ["PIPES", "UNITS", "costs_without", "figures_without"]
 

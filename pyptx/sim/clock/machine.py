@@ -8,16 +8,14 @@ when the units of its multiprocessor have done it. The order of all events is th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cache
 from heapq import heappop, heappush
 from itertools import count
-from typing import Protocol
 
 from ...isa import Target
 from ...isa.table import chapter_of
 from ...timeline import Cause
-from ...timing.access_order import AccessOrder
 from ..code.function import CodeBlock
 from ..code.program import EntryProgram
 from ..engine.events import AsyncOperation, Engine, Step, StepKind, nothing
@@ -31,6 +29,7 @@ from ..threads.limits import Limits
 from ..threads.multiprocessor import Multiprocessor
 from ..threads.warp import Split
 from .accesses import ThreadAccesses
+from .costs import Costs
 from .counters import Counters
 from .figures import WARP_ROWS, WARPGROUP, Figures
 from .flags import Flags
@@ -40,51 +39,7 @@ from .starts import Starts
 from .units import Contention, Units
 from .unknown import Unknown
 
-__all__ = ["BlockCost", "Costs", "Timed", "TimedMachine"]
-
-
-class BlockCost(Protocol):
-    """What a warp takes for a block: cycles alone, issue slots, and cycles of each pipe."""
-
-    @property
-    def cycles(self) -> float:
-        """Cycles from the first issue to that of the next block."""
-
-    @property
-    def issues(self) -> float:
-        """Issue slots of the scheduler."""
-
-    @property
-    def runs(self) -> float:
-        """The sum over these of how many are issued in a row before another warp that is ready goes on."""
-
-    @property
-    def pipes(self) -> Mapping[str, float]:
-        """Cycles of each pipe of the scheduler's part of the multiprocessor."""
-
-    @property
-    def dense(self) -> Mapping[str, float]:
-        """Of these, the ones that follow the instruction before in the pipe at once."""
-
-    @property
-    def behind(self) -> Mapping[int, float]:
-        """For each statement, cycles from the end of its issue to that of the block."""
-
-    @property
-    def lines(self) -> Sequence[int]:
-        """The numbers of the lines of machine code that the block lies in, in their order."""
-
-    @property
-    def order(self) -> AccessOrder:
-        """When the accesses of the function are issued, and how wide they are."""
-
-    @property
-    def serialized(self) -> bool:
-        """Whether each product of ``wgmma`` in it waits for the one before, and its warp for each."""
-
-
-#: The cost of a block of code.
-Costs = Callable[[CodeBlock], BlockCost]
+__all__ = ["Timed", "TimedMachine"]
 
 #: Chapters of the instruction table of which only the forms of ``_LOUD`` end waits that must be polled.
 _QUIET = frozenset({"bulk_copy", "data_movement", "mbarrier", "tcgen05_mma", "tensor_copy", "wgmma"})
