@@ -56,9 +56,10 @@ class ThreadAccesses:
     """The accesses of the block that runs, and the loads in flight of all warps.
 
     ``moved`` is called with the CTA, each access to global memory, and whether L2 may have to fetch it.
+    What comes from shared memory is there for an address ``shared_use`` sooner than for arithmetic.
     """
 
-    def __init__(self, moved: Callable[[tuple[int, int], Copy, bool], None], shared_use: float = 0.0) -> None:
+    def __init__(self, moved: Callable[[tuple[int, int], Copy, bool], None], shared_use: float) -> None:
         self._shared_use = shared_use
         self._now: list[Access] = []
         self._moved = moved
@@ -76,7 +77,7 @@ class ThreadAccesses:
         self._copies: dict[Warp, dict[int, list[float]]] = {}
         #: For each warp, the registers and the latency of its last loads, by the statement.
         self._taken: dict[Warp, dict[int, tuple[frozenset[str], float]]] = {}
-        #: For each warp, when the last of its loads of shared memory has returned all of its wavefronts.
+        #: For each warp, when the wavefronts of its last access to shared memory have passed.
         self._returning: dict[Warp, float] = {}
         #: For each warp, the registers that it has loaded from shared memory last.
         self._near: dict[Warp, set[str]] = {}
@@ -105,7 +106,6 @@ class ThreadAccesses:
         for name, number in self._awaited(s, registers.first):
             before = max(0.0, cost.cycles - 1.0 - cost.behind.get(number, cost.cycles))
             if number == registers.access and name in self._near.get(s.warp, ()):
-                # An address is there sooner than other operands.
                 before += self._shared_use
             time = max(time, self._wait(s, block, name, number, time + before, cost.order.passed) - before)
         wait = self._passed.get(s.warp)
@@ -191,31 +191,16 @@ class ThreadAccesses:
                 served = units.access_peer(time, bank_cycles(access))
                 done = served - units.figures.peer_word + units.figures.peer_latency
             elif access.space is StateSpace.SHARED:
-                stores, cycles = access.kind is AccessKind.WRITE, bank_cycles(access)
-                served = max(
-                    units.access_shared(time, part * cycles),
-                    units.pass_words(s.warp.index, time, _words(access), cycles, part, stores=stores),
-                )
-                left = max(left, units.queue(s.warp.index, served, _STORES if stores else _LOADS))
-                # The latency is that of an access without conflicts, and contains its way to the banks.
-                returned = max(time, self._returning.get(s.warp, 0.0)) + WAY * part * cycles
-                self._returning[s.warp] = returned
-                done = max(served, returned, issued + WAY) - WAY + units.figures.shared_latency
-                if not stores:
-                    done += units.figures.shared_use
+                done, went_on = self._use_shared(s, access, units, time, issued, part)
+                left = max(left, went_on)
             elif access.space is StateSpace.LOCAL:
                 if not order.local:
                     continue
                 left, done = self._use_local(s, access, units, left)
             elif access.kind is AccessKind.RMW:
-                sectors = _parts(access, SECTOR)
-                served = units.look_up(s.warp.index, time, _parts(access, LINE))
-                word = access.segment.base + int(access.footprint.starts[0])
-                _, lanes = np.unique(access.footprint.starts, return_counts=True)
-                served = units.add(served, sectors, word, int(lanes.max(initial=1)))
+                served = self._add(s, access, units, time)
                 left = max(left, units.leave(s.warp.index, served))
                 done = served + units.figures.atomic_latency
-                self._moved(s.warp.cta.key, _copy_of(access, SECTOR * sectors), True)
             elif access.kind is AccessKind.READ:
                 done, left = self._load(s, access, units, time, left, issued)
             else:
@@ -236,11 +221,9 @@ class ThreadAccesses:
             self._taken.setdefault(s.warp, {})[registers.access] = registers.loaded, latency
         if arrives > 0 and registers.loaded:
             self._arriving.setdefault(s.warp, {}).update(dict.fromkeys(registers.loaded, arrives))
+            from_shared = found[-1].space is StateSpace.SHARED if found else wider is not None
             near = self._near.setdefault(s.warp, set())
-            if found[-1].space is StateSpace.SHARED if found else wider is not None:
-                near |= registers.loaded
-            else:
-                near -= registers.loaded
+            (near.update if from_shared else near.difference_update)(registers.loaded)
             if wider is not None:
                 self._shared.setdefault(s.warp, {})[wider.statement] = arrives
         return left
@@ -272,6 +255,30 @@ class ThreadAccesses:
             if copy < len(arrived):
                 found = max(found, arrived[copy])
         return found
+
+    def _use_shared(
+        self, s: Split, access: Access, units: Units, time: float, issued: float, part: float
+    ) -> tuple[float, float]:
+        """Return when the value of an access to the CTA's shared memory is there, and its warp goes on."""
+        stores, cycles = access.kind is AccessKind.WRITE, bank_cycles(access)
+        served = max(
+            units.access_shared(time, part * cycles),
+            units.pass_words(s.warp.index, time, _words(access), cycles, part, stores=stores),
+        )
+        passed = max(time, self._returning.get(s.warp, 0.0)) + WAY * part * cycles
+        self._returning[s.warp] = passed
+        # The latency is that of an access without conflicts, and contains its way to the banks.
+        done = max(served, passed, issued + WAY) - WAY + units.figures.shared_latency + self._shared_use
+        return done, units.queue(s.warp.index, served, _STORES if stores else _LOADS)
+
+    def _add(self, s: Split, access: Access, units: Units, time: float) -> float:
+        """Return when L2 has taken an atomic."""
+        sectors = _parts(access, SECTOR)
+        looked_up = units.look_up(s.warp.index, time, _parts(access, LINE))
+        word = access.segment.base + int(access.footprint.starts[0])
+        _, lanes = np.unique(access.footprint.starts, return_counts=True)
+        self._moved(s.warp.cta.key, _copy_of(access, SECTOR * sectors), True)
+        return units.add(looked_up, sectors, word, int(lanes.max(initial=1)))
 
     def _use_local(self, s: Split, access: Access, units: Units, time: float) -> tuple[float, float]:
         """Return when an access to local memory has left its warp, and when its value arrives.

@@ -30,9 +30,8 @@ def loads_ahead(function: Function, code: Mapping[int, StatementCost]) -> dict[i
             own = code.get(number)
             if instruction.opcode != "ld" or own is None or own.copies < 2 or not own.accessed:
                 continue
-            home = max(own.positions, key=lambda each: len(own.positions[each]))
-            used = next(uses(block.instructions[place:], code, home, own.copies), ())
-            loads = own.positions[home]
+            used = next(uses(block.instructions[place:], code), ())
+            loads = own.positions[own.home]
             if not used or not len(loads) <= own.copies:
                 continue
             # How many rounds have begun to use what they loaded when each load is issued.
@@ -45,10 +44,15 @@ def loads_ahead(function: Function, code: Mapping[int, StatementCost]) -> dict[i
 
 
 def uses(
-    instructions: Sequence[tuple[int, Instruction]], code: Mapping[int, StatementCost], home: int, copies: int
+    instructions: Sequence[tuple[int, Instruction]], code: Mapping[int, StatementCost]
 ) -> Iterator[Sequence[int]]:
-    """Yield where the copies stand of each statement that reads what the first of the instructions writes."""
-    _, written = accesses(instructions[0][1])
+    """Yield where the copies stand of each statement that reads what the first of the instructions writes.
+
+    They are those in the block of machine code that has most copies of the first.
+    """
+    number, instruction = instructions[0]
+    home, copies = code[number].home, code[number].copies
+    _, written = accesses(instruction)
     names = {register.name for register in written}
     for number, instruction in instructions[1:]:
         read, overwritten = accesses(instruction)

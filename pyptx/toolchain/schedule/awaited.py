@@ -107,9 +107,8 @@ def _loads(
     for place, (number, instruction) in enumerate(instructions):
         own = code.get(number)
         if instruction.opcode in _LOADS and own is not None and own.accessed:
-            home = max(own.positions, key=lambda each: len(own.positions[each]))
-            issued = own.positions[home]
+            issued = own.positions[own.home]
             if len(issued) == own.copies:
-                used = zip(*uses(instructions[place:], code, home, own.copies), strict=True)
-                found.append(_Load(number, home, issued, [min(copies) for copies in used]))
+                used = zip(*uses(instructions[place:], code), strict=True)
+                found.append(_Load(number, own.home, issued, [min(copies) for copies in used]))
     return found

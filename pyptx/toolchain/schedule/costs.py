@@ -58,6 +58,11 @@ class StatementCost:
     copies: int = 1
     positions: dict[int, list[int]] = field(default_factory=dict)
 
+    @property
+    def home(self) -> int:
+        """The block of machine code that has most of its instructions in ``positions``."""
+        return max(self.positions, key=lambda block: len(self.positions[block]))
+
 
 def statement_costs(
     code: StatementCode, module: Module, pipes: Pipes
