@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import ctypes
 import json
-import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from _foreign_references import REFERENCES
 from _rows import Row
 
 from pyptx import TensorMap, sim
@@ -26,7 +26,7 @@ from pyptx.runtime.launch import PackedArguments, launch, pack
 from pyptx.runtime.loader import LoadedKernel, load
 from pyptx.runtime.tensor_maps import encode
 
-__all__ = ["FILE", "Foreign", "array", "compile_all", "compile_second", "read", "row_of"]
+__all__ = ["FILE", "Foreign", "array", "compile_all", "compile_second", "compile_third", "read", "row_of"]
 
 FILE = "launches.json"
 #: Options of a tensor map that the file of launches may have.
@@ -139,7 +139,7 @@ class Foreign:
         return load(self.text, self.entry, dynamic_smem=self.given["smem"], device_index=0)
 
     def tensors(self, torch: Any, copy: int) -> list[Any]:
-        """Return the inputs on the GPU: the data that the file has, or normal numbers."""
+        """Return the inputs on the GPU: the data that the file has, or numbers as the file asks for them."""
         draw = torch.Generator("cuda").manual_seed(copy)
         found = []
         for each in self.inputs.values():
@@ -147,14 +147,7 @@ class Foreign:
                 data = torch.tensor(each["data"], dtype=_dtype(torch, each), device="cuda")
                 found.append(data.reshape(each["shape"]))
             else:
-                found.append(
-                    torch.randn(
-                        each["shape"],
-                        generator=draw,
-                        device="cuda",
-                        dtype=_dtype(torch, each),
-                    )
-                )
+                found.append(_drawn_on_gpu(torch, each, draw))
         return found
 
     def __call__(self, *tensors: Any) -> Any:
@@ -219,186 +212,49 @@ def _data(array: Mapping[str, Any]) -> np.ndarray[Any, Any]:
 
 
 def _drawn(array: Mapping[str, Any], draw: np.random.Generator) -> np.ndarray[Any, Any]:
-    """Return an array of normally distributed numbers."""
-    return draw.standard_normal(tuple(array["shape"]), np.float32).astype(TYPES[array["type"]].dtype)
+    """Return an array of normally distributed numbers, or of what ``values`` asks for.
+
+    ``["uniform", low, high]`` and ``["integers", low, high]`` exclude the higher end; ``["permutation"]`` has
+    each number below the number of elements once.
+    """
+    shape, dtype = tuple(array["shape"]), TYPES[array["type"]].dtype
+    match array.get("values", ["normal"]):
+        case ["uniform", low, high]:
+            return draw.uniform(low, high, shape).astype(dtype)
+        case ["integers", low, high]:
+            return draw.integers(low, high, shape).astype(dtype)
+        case ["permutation"]:
+            return draw.permutation(int(np.prod(shape))).reshape(shape).astype(dtype)
+        case _:
+            return draw.standard_normal(shape, np.float32).astype(dtype)
+
+
+def _drawn_on_gpu(torch: Any, array: Mapping[str, Any], draw: Any) -> Any:
+    """Return what :func:`_drawn` does, as a tensor on the GPU."""
+    shape, dtype = array["shape"], _dtype(torch, array)
+    match array.get("values", ["normal"]):
+        case ["uniform", low, high]:
+            drawn = torch.rand(shape, generator=draw, device="cuda") * (high - low) + low
+            return drawn.to(dtype)
+        case ["integers", low, high]:
+            return torch.randint(low, high, shape, generator=draw, device="cuda").to(dtype)
+        case ["permutation"]:
+            count = int(np.prod(shape))
+            return torch.randperm(count, generator=draw, device="cuda").reshape(shape).to(dtype)
+        case _ if array["type"] == "e4m3":  # torch draws none of so few bits
+            return torch.randn(shape, generator=draw, device="cuda").to(dtype)
+        case _:
+            return torch.randn(shape, generator=draw, device="cuda", dtype=dtype)
+
+
+#: Types of PTX whose names in torch are not the type's kind and bits.
+_NAMES = {"bf16": "bfloat16", "u8": "uint8", "e4m3": "float8_e4m3fn"}
+_KINDS = {"f": "float", "s": "int"}
 
 
 def _dtype(torch: Any, array: Mapping[str, Any]) -> Any:
-    names = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "s32": "int32", "s64": "int64"}
-    return getattr(torch, names[array["type"]])
-
-
-# --- what the kernels compute ---------------------------------------------------------------------
-
-
-def _layer_norm(x: Any, w: Any, b: Any) -> list[Any]:
-    wide = x.float()
-    mean, variance = wide.mean(1), wide.var(1, correction=0)
-    rstd = (variance + 1e-5).rsqrt()
-    y = (wide - mean[:, None]) * rstd[:, None] * w.float() + b.float()
-    return [y.to(x.dtype), mean, rstd]
-
-
-def _attention(q: Any, k: Any, v: Any, *, scale: float, heads: int, causal: bool) -> list[Any]:
-    """Return the logarithm (to base 2) of each row's sum, and the output, as Triton's tutorial does."""
-    import torch
-
-    sums, outputs = [], []
-    for one, two, three in zip(*(each.reshape(heads, -1, each.shape[1]) for each in (q, k, v)), strict=True):
-        scores = (one.float() @ two.float().T) * scale
-        if causal:
-            scores += torch.full_like(scores, -1e6).triu(1)
-        sums.append(torch.logsumexp(scores, 1) * 1.4426950408889634)
-        outputs.append((torch.softmax(scores, 1) @ three.float()).to(q.dtype))
-    return [torch.stack(sums), torch.cat(outputs)]
-
-
-def _sum(x: Any, y: Any) -> Any:
-    return x + y
-
-
-def _rms_norm(x: Any, w: Any, *, eps: float) -> list[Any]:
-    """Return the product with the weights, whose other factor is rounded, and the inverse of the root."""
-    wide = x.float()
-    rstd = ((wide * wide).mean(1) + eps).rsqrt()
-    return [(wide * rstd[:, None]).to(x.dtype) * w, rstd]
-
-
-def _fused_add_rms_norm(x: Any, residual: Any, w: Any, *, eps: float) -> list[Any]:
-    y, rstd = _rms_norm(x + residual, w, eps=eps)
-    return [y, x + residual, rstd]
-
-
-def _group_norm(x: Any, w: Any, b: Any, *, eps: float) -> list[Any]:
-    """Return what is normalized by image and group; ``x`` has images, groups and what a group has."""
-    mean = x.mean(2)
-    rstd = (x.var(2, correction=0) + eps).rsqrt()
-    y = ((x - mean[..., None]) * rstd[..., None]).reshape(len(x), len(w), -1)
-    return [(y * w[:, None] + b[:, None]).reshape(x.shape), mean, rstd]
-
-
-def _poly_norm(x: Any, w: Any, b: Any, *, eps: float) -> list[Any]:
-    import torch
-
-    wide = x.float()
-    powers = [wide**3, wide**2, wide]
-    rstd = [((power * power).mean(1) + eps).rsqrt() for power in powers]
-    terms = [factor * power * each[:, None] for factor, power, each in zip(w, powers, rstd, strict=True)]
-    return [(sum(terms) + b).to(x.dtype), torch.stack(rstd, 1)]
-
-
-def _gelu(x: Any) -> Any:
-    import torch
-
-    return torch.nn.functional.gelu(x.float(), approximate="tanh").to(x.dtype)
-
-
-def _gelu_gradient(x: Any, dy: Any) -> Any:
-    wide = x.float()
-    scale, cubic = (2 / math.pi) ** 0.5, 0.044715
-    tanh = (scale * (wide + cubic * wide**3)).tanh()
-    slope = 0.5 * (1 + tanh) + 0.5 * wide * (1 - tanh**2) * scale * (1 + 3 * cubic * wide**2)
-    return (slope * dy.float()).to(x.dtype)
-
-
-def _layer_norm_of_sum(x: Any, y: Any, w: Any, b: Any) -> list[Any]:
-    total = (x.float() + y.float()).to(x.dtype)
-    normed, mean, rstd = _layer_norm(total, w, b)
-    return [total, normed, mean.to(x.dtype), rstd.to(x.dtype)]
-
-
-def _classifier(logits: Any, dlosses: Any, targets: Any) -> list[Any]:
-    """Return the gradients of the logits, and the losses, as llm.c's fused classifier does."""
-    import torch
-
-    chosen = targets.long()[:, None]
-    gradients = logits.softmax(1)
-    losses = -torch.log(gradients.gather(1, chosen))[:, 0]
-    gradients.scatter_add_(1, chosen, torch.full_like(dlosses, -1.0)[:, None])
-    return [gradients * dlosses[:, None], losses]
-
-
-def _embedding(tokens: Any, wte: Any, wpe: Any) -> Any:
-    return (wte[tokens.long()].float() + wpe.float()).to(wte.dtype)
-
-
-def _swish(x: Any) -> Any:
-    return (x.float() * x.float().sigmoid()).to(x.dtype)
-
-
-def _cross_entropy(x: Any, target: Any) -> Any:
-    """Return each row's part of the mean."""
-    wide = x.float()
-    return (wide.logsumexp(1) - wide.gather(1, target[:, None])[:, 0]) / len(x)
-
-
-def _kl_divergence(y: Any, target: Any, *, eps: float) -> Any:
-    """Return each row's sum; ``y`` is a logarithm, and the target is not."""
-    return (target * (target.clamp(min=eps).log() - y)).sum(1)
-
-
-def _total_variation(p: Any, q: Any) -> list[Any]:
-    """Return each row's part of the mean, and the gradient of ``p``."""
-    import torch
-
-    half = torch.full_like(p, 0.5 / len(p))
-    return [(p - q).abs().sum(1) * (0.5 / len(p)), torch.where(p > q, half, -half)]
-
-
-def _seeded_dropout(x: Any, *, p: float, seed: int) -> Any:
-    """Return what Triton's random numbers, which are those of Philox 4x32-10, leave of an array."""
-    import torch
-
-    # 64 bits hold a product's bits, as a signed number; a shift and a mask take the upper half of it.
-    mask, multipliers = 0xFFFFFFFF, (0xD2511F53, 0xCD9E8D57)
-    a = torch.arange(len(x), device=x.device)
-    b, c, d = (torch.zeros_like(a) for _ in range(3))
-    keys = [seed & mask, seed >> 32]
-    for _ in range(10):
-        one, two = a * multipliers[0], c * multipliers[1]
-        a, c = (two >> 32 & mask) ^ b ^ keys[0], (one >> 32 & mask) ^ d ^ keys[1]
-        b, d = two & mask, one & mask
-        keys = [keys[0] + 0x9E3779B9 & mask, keys[1] + 0xBB67AE85 & mask]
-    signed = a.to(torch.int32)
-    drawn = torch.where(signed < 0, -signed - 1, signed).float() * 4.6566127342e-10
-    return torch.where(drawn > p, x / (1 - p), 0.0)
-
-
-#: Of the inputs, in their order, by the word that the file of launches has.
-REFERENCES: Mapping[str, Callable[..., Any]] = {
-    "sum": _sum,
-    "softmax": lambda x: x.softmax(1),
-    "layer norm": _layer_norm,
-    "product": lambda a, b: a @ b,
-    "product of transposed": lambda a, b: a @ b.T,
-    # fast.cu's C by columns; its last kernels also read a list of tiles.
-    "product by columns": lambda a, b, tiles=None: b @ a.T,
-    "attention": lambda q, k, v, **given: _attention(q, k, v, causal=False, **given),
-    "causal attention": lambda q, k, v, **given: _attention(q, k, v, causal=True, **given),
-    "output of attention": lambda q, k, v, **given: _attention(q, k, v, causal=False, **given)[1],
-    "sums of rows": lambda x: x.sum(1),
-    "product with a vector": lambda x, w: (w.float() @ x.float()).to(x.dtype),
-    "gelu": _gelu,
-    "gradient of gelu": _gelu_gradient,
-    "layer norm of a sum": _layer_norm_of_sum,
-    "fused classifier": _classifier,
-    "embedding": _embedding,
-    "permutation": lambda x: x.permute(3, 2, 0, 1).contiguous(),
-    "seeded dropout": _seeded_dropout,
-    "rms norm": _rms_norm,
-    "fused add rms norm": _fused_add_rms_norm,
-    "group norm": _group_norm,
-    "poly norm": _poly_norm,
-    "dynamic tanh": lambda x, alpha, gamma, beta: (x.float() * alpha).tanh() * gamma + beta,
-    "swiglu": lambda a, b: _swish(a) * b,
-    "geglu": lambda a, b: _gelu(a) * b,
-    "relu squared": lambda x: x.relu() ** 2,
-    "softmax backward": lambda dy, y: y * (dy - (dy * y).sum(1, keepdim=True)),
-    "relu squared backward": lambda dy, x: dy * 2 * x.relu(),
-    "cross entropy": _cross_entropy,
-    "kl divergence": _kl_divergence,
-    "total variation": _total_variation,
-}
+    name = array["type"]
+    return getattr(torch, _NAMES.get(name) or f"{_KINDS[name[0]]}{name[1:]}")
 
 
 def row_of(foreign: Foreign) -> Row:
@@ -475,11 +331,49 @@ def compile_second(sources: Path, out: Path, cuda: Path | None) -> None:
         "checks": _foreign_triton.checks_2() + _foreign_liger.checks(),
     }
     found: dict[str, list[dict[str, Any]]] = {"launches": [], "checks": []}
-    for check, line, text in _foreign_cuda.compiled(sources, cuda):
-        (out / f"{line['text']}.ptx").write_text(text, encoding="utf-8")
-        found["checks" if check else "launches"].append(line)
+    lines = {"launches": _foreign_cuda.launches(), "checks": _foreign_cuda.checks()}
+    _compile_cuda(sources, out, cuda, _foreign_cuda.SOURCES, lines, found)
     _compile_triton(sources, out, cuda, some, found)
     _write(out, found)
+
+
+def compile_third(sources: Path, out: Path, cuda: Path | None) -> None:
+    """Write the third set as :func:`compile_all` the first.
+
+    Args:
+        sources: a folder with ``cuda-samples``, ``LeetCUDA``, ``apex``, ``DeepGEMM``, ``cutlass``,
+            ``flash-linear-attention``, ``unsloth`` and ``FlagGems``.
+        cuda: the CUDA toolkit; the wheels' by default.
+    """
+    import _foreign_deepgemm
+    import _foreign_leetcuda
+    import _foreign_samples
+    import _foreign_third_triton
+
+    out.mkdir(parents=True, exist_ok=True)
+    found: dict[str, list[dict[str, Any]]] = {"launches": [], "checks": []}
+    for each in (_foreign_samples, _foreign_leetcuda, _foreign_deepgemm):
+        lines = {"launches": each.launches(), "checks": each.checks()}
+        _compile_cuda(sources, out, cuda, each.SOURCES, lines, found)
+    some = {"launches": _foreign_third_triton.launches(), "checks": _foreign_third_triton.checks()}
+    _compile_triton(sources, out, cuda, some, found)
+    _write(out, found)
+
+
+def _compile_cuda(
+    sources: Path,
+    out: Path,
+    cuda: Path | None,
+    some: Mapping[str, Any],
+    lines: Mapping[str, Sequence[dict[str, Any]]],
+    found: dict[str, list[dict[str, Any]]],
+) -> None:
+    """Write the texts of CUDA's kernels, and add their lines to those found."""
+    import _foreign_cuda
+
+    for key, line, text in _foreign_cuda.compiled(sources, cuda, some, lines):
+        (out / f"{line['text']}.ptx").write_text(text, encoding="utf-8")
+        found[key].append(line)
 
 
 def _compile_triton(

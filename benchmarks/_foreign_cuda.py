@@ -1,4 +1,4 @@
-"""Kernels of SGEMM_CUDA, learn-cuda and llm.c: compiled to PTX by nvcc, and how they are launched.
+"""Kernels of SGEMM_CUDA, learn-cuda and llm.c: how they are launched; and how files of CUDA become PTX.
 
 The projects are siboehm/SGEMM_CUDA, gau-nernst/learn-cuda, and karpathy/llm.c, of which only ``dev/cuda``
 is read. Their files are compiled whole and unchanged, with the flags of their own builds; what no wheel
@@ -10,17 +10,31 @@ they are 1 and 0. Kernels that update an array or add to it are not here: anothe
 from __future__ import annotations
 
 import random
+import re
+import struct
 import subprocess
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from _foreign import array
 from rivals.build import toolkit
 
-__all__ = ["SOURCES", "checks", "compiled", "launches"]
+__all__ = [
+    "SMS",
+    "SOURCES",
+    "TORCH_FLAGS",
+    "Source",
+    "ceil",
+    "checks",
+    "compiled",
+    "indices",
+    "launches",
+    "line",
+    "scalar",
+]
 
 SMS, THREADS_OF_AN_SM = 132, 2048
 
@@ -34,17 +48,27 @@ class Source:
         flags: of nvcc, those of the project's build that matter for the device's code.
         head: what precedes the file, as the files that include it have it.
         end: what follows the file: templates that only another file instantiates.
+        includes: further folders of headers, among the sources.
+        headers: stand-ins for headers that no wheel brings, by their names.
+        sizes: new values of the file's macros that are numbers: sizes that the project sets there.
+        constants: the values of the kernel's arrays in constant memory, f32, which its host copies there.
+        only: a part of the names of the kernels that the text keeps; all have it unless it is given.
     """
 
     file: str
     flags: tuple[str, ...]
     head: str = ""
     end: str = ""
+    includes: tuple[str, ...] = ()
+    headers: Mapping[str, str] = field(default_factory=dict)
+    sizes: Mapping[str, int] = field(default_factory=dict)
+    constants: Mapping[str, Sequence[float]] = field(default_factory=dict)
+    only: str = ""
 
 
 #: Of a release of SGEMM_CUDA's build, of PyTorch's extensions and of llm.c's Makefile.
 _SGEMM_FLAGS = ("-std=c++20", "-O3", "-DNDEBUG")
-_TORCH_FLAGS = ("-std=c++17", "--expt-relaxed-constexpr")
+TORCH_FLAGS = ("-std=c++17", "--expt-relaxed-constexpr")
 _LLMC_FLAGS = ("-std=c++17", "-O3", "--use_fast_math")
 
 
@@ -57,7 +81,7 @@ def _sgemm(file: str, kernel: str, pointer: str = "float *", head: str = "") -> 
 
 
 def _learn(file: str, *flags: str) -> Source:
-    return Source(f"learn-cuda/{file}.cu", (*_TORCH_FLAGS, *flags))
+    return Source(f"learn-cuda/{file}.cu", (*TORCH_FLAGS, *flags))
 
 
 def _llmc(file: str) -> Source:
@@ -118,7 +142,7 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t);
 # --- the launches ---------------------------------------------------------------------------------
 
 
-def _indices(below: int, *shape: int) -> dict[str, Any]:
+def indices(below: int, *shape: int) -> dict[str, Any]:
     """Return an array of indices, which are in the file of launches."""
     draw = random.Random(0)
     count = 1
@@ -127,15 +151,15 @@ def _indices(below: int, *shape: int) -> dict[str, Any]:
     return array("s32", *shape, data=[draw.randrange(below) for _ in range(count)])
 
 
-def _number(value: float, type: str = "s32") -> dict[str, Any]:
+def scalar(value: float, type: str = "s32") -> dict[str, Any]:
     return {"number": value, "type": type}
 
 
-def _ceil(dividend: int, divisor: int) -> int:
+def ceil(dividend: int, divisor: int) -> int:
     return -(-dividend // divisor)
 
 
-def _line(
+def line(
     name: str,
     text: str,
     entry: str,
@@ -153,7 +177,7 @@ def _line(
     In ``args`` a string is an array's name, an int is one of 32 bits; ``tolerance`` is relative and absolute.
     """
     rtol, atol = tolerance
-    given = [{"array": a} if isinstance(a, str) else _number(a) if isinstance(a, int) else a for a in args]
+    given = [{"array": a} if isinstance(a, str) else scalar(a) if isinstance(a, int) else a for a in args]
     return {
         "name": name,
         "text": text,
@@ -188,17 +212,17 @@ _SGEMM = {
 def sgemm(number: int, M: int, N: int, K: int) -> dict[str, Any]:
     """Return how ``run_kernel`` launches a kernel of SGEMM_CUDA."""
     kernel, rows, columns, block = _SGEMM[number]
-    down, across = _ceil(M, rows), _ceil(N, columns)
+    down, across = ceil(M, rows), ceil(N, columns)
     # C is read too, though beta is 0.
     out = array("f32", M, N, role="out", zeroed=True)
-    return _line(
+    return line(
         f"SGEMM_CUDA {number} {M}x{N}x{K}",
         f"sgemm_{number}",
         kernel,
         (down, across) if number < 4 else (across, down),
         block,
         {"A": array("f32", M, K), "B": array("f32", K, N), "C": out},
-        [M, N, K, _number(1.0, "f32"), "A", "B", _number(0.0, "f32"), "C"],
+        [M, N, K, scalar(1.0, "f32"), "A", "B", scalar(0.0, "f32"), "C"],
         "product",
         (1e-3, 1e-3 * K**0.5),
         flops=2.0 * M * N * K,
@@ -218,11 +242,11 @@ _MATMUL = {
 def matmul(version: str, M: int, N: int, K: int) -> dict[str, Any]:
     """Return how ``matmul_vN`` launches; B is stored by columns."""
     text, entry, stages = _MATMUL[version]
-    return _line(
+    return line(
         f"learn-cuda matmul_{version} {M}x{N}x{K}",
         text,
         entry,
-        (_ceil(M, 128) * _ceil(N, 128),),
+        (ceil(M, 128) * ceil(N, 128),),
         (128,),
         {"A": array("bf16", M, K), "B": array("bf16", N, K), "C": array("bf16", M, N, role="out")},
         ["A", "B", "C", M, N, K],
@@ -243,11 +267,11 @@ def attention(version: str, heads: int, queries: int, keys: int) -> dict[str, An
     rows, held = _ATTENTION[version]
     names = {"Q": queries, "K": keys, "V": keys}
     arrays = {name: array("bf16", heads * length, 128) for name, length in names.items()}
-    return _line(
+    return line(
         f"learn-cuda attention_{version} {heads}x{queries}x{keys}",
         f"attention_{version}",
         f"attention_{version}_kernel",
-        (heads * _ceil(queries, rows),),
+        (heads * ceil(queries, rows),),
         (128,),
         {**arrays, "O": array("bf16", heads * queries, 128, role="out")},
         ["Q", "K", "V", "O", heads, queries, keys],
@@ -263,7 +287,7 @@ def attention(version: str, heads: int, queries: int, keys: int) -> dict[str, An
 def softmax_online(M: int, N: int) -> dict[str, Any]:
     """Return how ``softmax_online`` launches; ``softmax_naive`` has a race in shared memory."""
     threads = 256 if N <= 1024 else 1024
-    return _line(
+    return line(
         f"learn-cuda softmax_online {M}x{N}",
         "softmax",
         "softmax_online_kernel",
@@ -279,11 +303,11 @@ def softmax_online(M: int, N: int) -> dict[str, Any]:
 
 def row_sums(M: int, N: int, threads: int) -> dict[str, Any]:
     """Return how ``sum_v1`` launches, in which one thread adds a row."""
-    return _line(
+    return line(
         f"learn-cuda sum_v1 {M}x{N}",
         "sum",
         "sum_v1_kernel",
-        (_ceil(M, threads),),
+        (ceil(M, threads),),
         (threads,),
         {"input": array("f32", M, N), "output": array("f32", M, role="out")},
         ["input", "output", M, N],
@@ -297,7 +321,7 @@ def gemv(version: str, N: int, K: int) -> dict[str, Any]:
     persistent = version == "persistent_v1"
     warps = 8 if persistent else 4
     arrays = {"x": array("bf16", K), "w": array("bf16", N, K), "y": array("bf16", N, role="out")}
-    return _line(
+    return line(
         f"learn-cuda gemv_{version} {N}x{K}",
         f"gemv_{version}",
         f"cuda_{version}_kernelILi{K}E",
@@ -321,11 +345,11 @@ def layernorm_forward(number: int, N: int, C: int, threads: int) -> dict[str, An
         "mean": array("f32", N, role="out"),
         "rstd": array("f32", N, role="out"),
     }
-    return _line(
+    return line(
         f"llm.c layernorm_forward{number} {N}x{C}",
         "layernorm_forward",
         f"layernorm_forward_kernel{number}",
-        (_ceil(N, warps),),
+        (ceil(N, warps),),
         (32, warps) if number == 6 else (threads,),
         arrays,
         ["out", "mean", "rstd", "inp", "weight", "bias", N, C],
@@ -343,11 +367,11 @@ def softmax_forward(number: int, N: int, C: int, threads: int) -> dict[str, Any]
     online = number == 8
     # A warp of the eighth branches on what is larger.
     more = {"contents": "zeros"} if online else {}
-    return _line(
+    return line(
         f"llm.c softmax_forward{number} {N}x{C}",
         "softmax_forward",
         f"softmax_forward_{'online_' if online else ''}kernel{number}",
-        (_ceil(N * 32, threads) if online else N,),
+        (ceil(N * 32, threads) if online else N,),
         (threads,),
         {"inp": array("f32", N, C), "out": array("f32", N, C, role="out")},
         ["out", "inp", N, C],
@@ -363,11 +387,11 @@ def _elementwise(
 ) -> dict[str, Any]:
     """Return how the second version of an elementwise kernel of llm.c launches, eight elements a thread."""
     arrays = {**{name: array("bf16", N) for name in inputs}, out: array("bf16", N, role="out")}
-    return _line(
+    return line(
         f"llm.c {file}2 {N}",
         file,
         entry,
-        (_ceil(N, threads * 8),),
+        (ceil(N, threads * 8),),
         (threads,),
         arrays,
         [out, *inputs, N],
@@ -403,7 +427,7 @@ def fused_residual_forward(N: int, C: int, threads: int) -> dict[str, Any]:
         "mean": array("bf16", N, role="out"),
         "rstd": array("bf16", N, role="out"),
     }
-    return _line(
+    return line(
         f"llm.c fused_residual_forward6 {N}x{C}",
         "fused_residual_forward",
         "fused_residual_forward_kernel6",
@@ -422,18 +446,18 @@ def fused_classifier(rows: int, V: int, threads: int) -> dict[str, Any]:
     arrays = {
         "logits": array("f32", rows, V),
         "dlosses": array("f32", rows),
-        "targets": _indices(V, rows),
+        "targets": indices(V, rows),
         "dlogits": array("f32", rows, V, role="out"),
         "losses": array("f32", rows, role="out"),
     }
-    return _line(
+    return line(
         f"llm.c fused_classifier4 {rows}x{V}",
         "classifier_fused",
         "fused_classifier_kernel4",
         (rows,),
         (threads,),
         arrays,
-        ["dlogits", "losses", _number(0, "u64"), "logits", "dlosses", "targets", 1, rows, V, V],
+        ["dlogits", "losses", scalar(0, "u64"), "logits", "dlosses", "targets", 1, rows, V, V],
         "fused classifier",
         (1e-3, 1e-5),
     )
@@ -442,16 +466,16 @@ def fused_classifier(rows: int, V: int, threads: int) -> dict[str, Any]:
 def encoder_forward(B: int, T: int, C: int, V: int, threads: int) -> dict[str, Any]:
     """Return how ``encoder_forward3`` launches for a vocabulary of V."""
     arrays = {
-        "inp": _indices(V, B, T),
+        "inp": indices(V, B, T),
         "wte": array("bf16", V, C),
         "wpe": array("bf16", T, C),
         "out": array("bf16", B, T, C, role="out"),
     }
-    return _line(
+    return line(
         f"llm.c encoder_forward3 {B}x{T}x{C}",
         "encoder_forward",
         "encoder_forward_kernel3",
-        (_ceil(B * T * C, threads * 8),),
+        (ceil(B * T * C, threads * 8),),
         (threads,),
         arrays,
         ["out", "inp", "wte", "wpe", B, T, C],
@@ -464,11 +488,11 @@ def permute(*shape: int) -> dict[str, Any]:
     """Return how the ``main`` of ``permute.cu`` launches."""
     one, two, three, four = shape
     out = array("f32", four, three, one, two, role="out")
-    return _line(
+    return line(
         f"llm.c permute {'x'.join(map(str, shape))}",
         "permute",
         "permute_kernel",
-        (_ceil(one * two * three * four, 256),),
+        (ceil(one * two * three * four, 256),),
         (256,),
         {"matrix": array("f32", *shape), "out": out},
         ["matrix", "out", *shape],
@@ -538,37 +562,88 @@ def checks() -> list[dict[str, Any]]:
 # --- compiling ------------------------------------------------------------------------------------
 
 
-def compiled(sources: Path, cuda: Path | None) -> Iterator[tuple[bool, dict[str, Any], str]]:
-    """Yield, of each launch, whether only the simulator needs it, what the file of launches has, and the PTX.
+def compiled(
+    sources: Path,
+    cuda: Path | None,
+    some: Mapping[str, Source],
+    lines: Mapping[str, Sequence[dict[str, Any]]],
+) -> Iterator[tuple[str, dict[str, Any], str]]:
+    """Yield, of each launch, the key that it is under, what the file of launches has, and the PTX.
 
     Args:
-        sources: a folder with ``SGEMM_CUDA``, ``learn-cuda`` and ``llm.c``.
+        sources: a folder with the projects.
         cuda: the CUDA toolkit; the wheels' by default.
+        some: what each text is compiled from.
+        lines: what the file of launches has, by key.
 
     A file that does not compile is left out, and said.
     """
     folder = toolkit(cuda)
-    texts = {name: _compile(source, sources, folder) for name, source in SOURCES.items()}
-    for check, lines in ((False, launches()), (True, checks())):
-        for line in lines:
-            text = texts[line["text"]]
+    texts = {name: _compile(source, sources, folder) for name, source in some.items()}
+    for key, each in lines.items():
+        for described in each:
+            text = texts[described["text"]]
             if text is not None:
-                yield check, line, text
+                yield key, described, text
 
 
 def _compile(source: Source, sources: Path, folder: Path) -> str | None:
     """Return the PTX of a file, or None if it does not compile."""
     with tempfile.TemporaryDirectory() as scratch:
+        for header, text in {"cublas_v2.h": _CUBLAS, "cublasLt.h": _CUBLAS, **source.headers}.items():
+            path = Path(scratch, header)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text, encoding="utf-8")
         file, out = Path(scratch, "kernel.cu"), Path(scratch, "kernel.ptx")
-        for header in ("cublas_v2.h", "cublasLt.h"):
-            Path(scratch, header).write_text(_CUBLAS, encoding="utf-8")
-        include = f'#include "{Path(source.file).name}"'
-        file.write_text("\n".join([source.head, include, source.end, ""]), encoding="utf-8")
+        file.write_text("\n".join([source.head, _body(source, sources), source.end, ""]), encoding="utf-8")
         command = [str(folder / "bin" / "nvcc"), *source.flags, "-w", "-arch=sm_90a", "-ptx"]
-        command += [f"-I{each}" for each in (scratch, (sources / source.file).parent)]
-        command += [f"-I{folder / 'include' / 'cccl'}", "-o", str(out), str(file)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        includes = [(sources / source.file).parent, *(sources / each for each in source.includes)]
+        command += [f"-I{each}" for each in (scratch, *includes, folder / "include" / "cccl")]
+        done = subprocess.run(
+            [*command, "-o", str(out), str(file)], capture_output=True, text=True, check=False
+        )
         if done.returncode:
             print(f"{source.file} does not compile:\n{done.stderr[-2000:]}")
             return None
-        return out.read_text(encoding="utf-8")
+        text = _only(out.read_text(encoding="utf-8"), source.only)
+        return _without_hashes(_with_constants(text, source.constants))
+
+
+def _only(text: str, part: str) -> str:
+    """Return a text without the kernels whose names do not have a part."""
+    ends = r"(?=^\t// \.globl|^\.(?:visible|weak|extern|entry|func|global|const)\b|\Z)"
+    entries = re.compile(rf"(?ms)^(?:\.visible )?\.entry (\w+)\(.*?{ends}")
+    return entries.sub(lambda match: match[0] if part in match[1] else "", text)
+
+
+def _body(source: Source, sources: Path) -> str:
+    """Return what includes the file, or its text with other sizes."""
+    if not source.sizes:
+        return f'#include "{Path(source.file).name}"'
+    text = (sources / source.file).read_text(encoding="utf-8")
+    for name, value in source.sizes.items():
+        text, found = re.subn(rf"(?m)^(#define {name}\s+)\d+\b", rf"\g<1>{value}", text)
+        assert found == 1, f"{source.file} has {found} macros {name}"
+    return text
+
+
+def _without_hashes(text: str) -> str:
+    """Return a text in whose names the path of the file is not, so that it is equal when it is made again.
+
+    It is in the names of what a nameless namespace has, and of empty objects that no kernel uses.
+    """
+    text = re.sub(r"(?m)^\s*\.global \.align 1 \.b8 _ZN\d+_INTERNAL_\w+\[1\];\n", "", text)
+    for length in set(re.findall(r"_ZN(\d+)_GLOBAL__N_", text)):
+        hashed = rf"_ZN{length}_GLOBAL__N_\w{{{int(length) - len('_GLOBAL__N_')}}}"
+        text = re.sub(hashed, "_ZN11_GLOBAL__N_", text)
+    return text
+
+
+def _with_constants(text: str, constants: Mapping[str, Sequence[float]]) -> str:
+    """Return a text whose constant memory has values from the beginning; a launch alone cannot copy them."""
+    for name, values in constants.items():
+        image = ", ".join(str(byte) for byte in struct.pack(f"<{len(values)}f", *values))
+        declared = rf"(?m)^((?:\.visible )?\.const [^;=]*\b{name}\[{4 * len(values)}\]);"
+        text, found = re.subn(declared, rf"\g<1> = {{{image}}};", text)
+        assert found == 1, f"a text has {found} constant arrays {name}"
+    return text

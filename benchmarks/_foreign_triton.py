@@ -48,6 +48,9 @@ class Made:
         grid: of the launch; None for softmax, whose grid depends on its registers.
         more: what the file of launches says besides.
         folder: of the file, among the sources.
+        helpers: files that the kernel takes functions of, in the folder, each by the name that the kernel's
+            file gives it; by an empty name its functions alone.
+        general: names of the numbers that the project's decorator does not specialize.
     """
 
     name: str
@@ -62,6 +65,8 @@ class Made:
     more: Mapping[str, Any] = field(default_factory=dict)
     floats: Sequence[str] = ()
     folder: str = FOLDER
+    helpers: Mapping[str, str] = field(default_factory=dict)
+    general: Sequence[str] = ()
 
 
 # --- the launches ---------------------------------------------------------------------------------
@@ -346,11 +351,19 @@ def compiled(
 
 
 @cache
-def _module(file: Path, out: Path) -> ModuleType:
-    """Return a module with a file's functions for the device, and what they name."""
+def _module(
+    file: Path, out: Path, helpers: tuple[tuple[str, Path], ...] = (), deep: bool = False
+) -> ModuleType:
+    """Return a module with a file's functions for the device, and what they name.
+
+    Deep, also those that the file has only under a condition; of two of one name, the last.
+    """
     tree = ast.parse(file.read_text(encoding="utf-8"))
     kept = ["import triton", "import triton.language as tl", *_imports(tree)]
-    for node in tree.body:
+    for called, path in helpers:
+        helper = _module(path, out, deep=True).__name__
+        kept.append(f"import {helper} as {called}" if called else f"from {helper} import *")
+    for node in ast.walk(tree) if deep else tree.body:
         if isinstance(node, ast.FunctionDef):
             names = [ast.unparse(each) for each in node.decorator_list]
             if any(name.startswith("triton.jit") for name in names):
@@ -389,12 +402,13 @@ def _compile(made: Made, folder: Path, cuda: Path | None, out: Path) -> tuple[di
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
-    function = getattr(_module(folder / made.file, out), made.function)
+    helpers = tuple((called, folder / file) for called, file in made.helpers.items())
+    function = getattr(_module(folder / made.file, out, helpers), made.function)
     signature: dict[str, str] = {}
     constants, attributes = dict(made.constants), {}
     for position, name in enumerate(function.arg_names):
         value = made.arguments.get(name)
-        if name in constants or (value == 1 and name not in made.floats):
+        if name in constants or (value == 1 and name not in (*made.floats, *made.general)):
             signature[name] = "constexpr"
             constants.setdefault(name, value)
         elif isinstance(value, str):
@@ -407,7 +421,7 @@ def _compile(made: Made, folder: Path, cuda: Path | None, out: Path) -> tuple[di
             signature[name] = "fp32"
         else:
             signature[name] = "i32"
-            if value % 16 == 0:
+            if value % 16 == 0 and name not in made.general:
                 attributes[position,] = [["tt.divisibility", 16]]
     source = ASTSource(fn=function, signature=signature, constexprs=constants, attrs=attributes)
     options = {"num_warps": made.warps, "num_stages": made.stages}
@@ -456,7 +470,7 @@ def _arguments(
 
 
 def _triton(type: str) -> str:
-    return {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "s64": "i64"}[type]
+    return {"f16": "fp16", "bf16": "bf16", "f32": "fp32", "s64": "i64", "e4m3": "fp8e4nv"}[type]
 
 
 def _not_newer(text: str) -> str:

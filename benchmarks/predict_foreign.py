@@ -12,10 +12,13 @@
 has two projects: ``fast.cu`` (pranjalssh/fast.cu), and ``triton`` (triton-lang/triton at 3.6), of which only
 ``python/tutorials`` is read. With ``--second`` it compiles another set, predicted later: more of Triton's
 tutorials, and kernels of ``Liger-Kernel`` (linkedin), ``SGEMM_CUDA`` (siboehm), ``learn-cuda`` (gau-nernst)
-and ``llm.c`` (karpathy), which SOURCES then has in place of ``fast.cu``. NAME is a part of the names of
-launches. Cycles are those of one launch behind empty caches at the clock that the law gives a burst, with
-what a profiler adds. The texts are not committed; ``foreign_predictions.jsonl`` and
-``foreign_2_predictions.jsonl`` have the predictions that were committed before they were measured.
+and ``llm.c`` (karpathy), which SOURCES then has in place of ``fast.cu``. With ``--third`` it compiles kernels
+of ``cuda-samples``, ``apex`` and ``cutlass``, all of NVIDIA, ``LeetCUDA`` (xlite-dev), ``DeepGEMM``
+(deepseek-ai), ``flash-linear-attention`` (fla-org), ``unsloth`` (unslothai) and ``FlagGems`` (FlagOpen); of
+``cutlass`` only headers are read. NAME is a part of the names of launches. Cycles are those of one launch
+behind empty caches at the clock that the law gives a burst, with what a profiler adds. The texts are not
+committed; ``foreign_predictions.jsonl`` and ``foreign_2_predictions.jsonl`` have the predictions that were
+committed before they were measured.
 """
 
 from __future__ import annotations
@@ -30,7 +33,8 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from _foreign import REFERENCES, Foreign, compile_all, compile_second, read, row_of
+from _foreign import Foreign, compile_all, compile_second, compile_third, read, row_of
+from _foreign_references import REFERENCES
 from _kept import keep, kept
 from _rows import Results, run_rows, text_of
 from _rows import work as measure
@@ -93,9 +97,11 @@ def check(foreign: Foreign, timeout: float) -> str:
 
 
 def _tensor(torch: Any, array: Any) -> Any:
-    """Return an array as a tensor; numpy's bfloat16 is not known to torch."""
+    """Return an array as a tensor; torch does not know numpy's small floating-point types."""
     if array.dtype.name == "bfloat16":
         return torch.from_numpy(array.view("u2").copy()).view(torch.bfloat16)
+    if array.dtype.name == "float8_e4m3fn":
+        return torch.from_numpy(array.view("u1").copy()).view(torch.float8_e4m3fn)
     return torch.from_numpy(array.copy())
 
 
@@ -141,7 +147,9 @@ def main() -> None:
     for name in ("compile", "check", "predict", "digest", "measure", "count", "score", "list"):
         what.add_argument(f"--{name}", action="store_true")
     parser.add_argument("--sources", type=Path)
-    parser.add_argument("--second", action="store_true", help="compile the second set")
+    sets = parser.add_mutually_exclusive_group()
+    sets.add_argument("--second", action="store_true", help="compile the second set")
+    sets.add_argument("--third", action="store_true", help="compile the third set")
     parser.add_argument("--cuda", type=Path, help="the CUDA toolkit; the wheels' by default")
     parser.add_argument("--texts", type=Path, default=Path("foreign_texts"))
     parser.add_argument("--out", type=Path, default=Path("foreign_predictions.jsonl"))
@@ -154,6 +162,8 @@ def main() -> None:
     given = parser.parse_args()
     if given.compile and given.second:
         compile_second(given.sources, given.texts, given.cuda)
+    elif given.compile and given.third:
+        compile_third(given.sources, given.texts, given.cuda)
     elif given.compile:
         compile_all(given.sources, given.texts, given.cuda, SIZES)
     elif given.list:

@@ -7,6 +7,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
 
 from pyptx import TensorMap
@@ -91,7 +92,7 @@ LINE = {
 @pytest.fixture
 def benchmarks(monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.syspath_prepend(str(BENCHMARKS))
-    names = ("_foreign", "_foreign_fastcu", "predict_foreign")
+    names = ("_foreign", "_foreign_cuda", "_foreign_fastcu", "predict_foreign")
     return SimpleNamespace(**{name: load_module(BENCHMARKS / f"{name}.py") for name in names})
 
 
@@ -138,3 +139,58 @@ def test_launches_of_fastcu(benchmarks: Any) -> None:
     maps = [value for value in foreign.values(foreign.shapes()) if isinstance(value, TensorMap)]
     assert [each.box for each in maps] == [(1, 1, 1, 128, 64), (1, 1, 1, 256, 64)]
     assert maps[0].strides == (0, 0, 128, 512, 2)
+
+
+def test_what_arrays_are_drawn_from(benchmarks: Any) -> None:
+    array = benchmarks._foreign.array
+    drawn = {
+        "uniform": array("f32", 64, 8, values=["uniform", 5.0, 30.0]),
+        "integers": array("u8", 512, values=["integers", 0, 256]),
+        "permutation": array("s32", 16, 8, values=["permutation"]),
+        "fp8": array("e4m3", 512),
+    }
+    line = {"name": "drawn", "arrays": drawn}
+    found = benchmarks._foreign.Foreign(line, "").contents()
+    assert 5 <= found["uniform"].min() < 6 and 29 < found["uniform"].max() <= 30
+    assert found["integers"].dtype == np.uint8 and len(set(found["integers"].tolist())) > 200
+    assert sorted(found["permutation"].ravel().tolist()) == list(range(128))
+    assert found["fp8"].dtype.name == "float8_e4m3fn" and 0.8 < found["fp8"].astype(float).std() < 1.2
+
+
+def test_each_word_of_a_reference_is_known(benchmarks: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the third set: launches and checks name references, texts and arrays that there are."""
+    monkeypatch.syspath_prepend(str(BENCHMARKS))
+    references = load_module(BENCHMARKS / "_foreign_references.py").REFERENCES
+    for name in ("_foreign_samples", "_foreign_leetcuda", "_foreign_deepgemm"):
+        module = load_module(BENCHMARKS / f"{name}.py")
+        lines = module.launches() + module.checks()
+        assert len({line["name"] for line in lines}) == len(lines)
+        for line in lines:
+            assert line["text"] in module.SOURCES and line["reference"] in references
+            named = {each.get("array", each.get("map")) for each in line["args"]} - {None}
+            assert named == set(line["arrays"]), line["name"]
+
+
+def test_a_text_keeps_its_kernel_and_has_its_constants(benchmarks: Any) -> None:
+    module = benchmarks._foreign_cuda
+    text = """\
+\t// .globl\t_Z1av
+.const .align 4 .b8 weights[8];
+.global .align 1 .b8 _ZN15_INTERNAL_abcde3endE[1];
+.visible .entry _Z1av()
+{
+{ add.s32 %r1, %r1, 1;
+}
+}
+\t// .globl\t_ZN14_GLOBAL__N_abc1bEv
+.entry _ZN14_GLOBAL__N_abc1bEv()
+{
+}
+"""
+    kept = module._only(text, "1b")
+    assert "_Z1av()" not in kept and "weights[8]" in kept and ".entry _ZN14" in kept
+    assert module._only(text, "") == text
+    equal = module._without_hashes(kept)
+    assert "_ZN11_GLOBAL__N_1bEv()" in equal and "abc" not in equal
+    constant = module._with_constants(text, {"weights": [1.0, -2.0]})
+    assert "weights[8] = {0, 0, 128, 63, 0, 0, 0, 192};" in constant
