@@ -205,7 +205,7 @@ def _haar(x: Any, *, levels: int) -> list[Any]:
 
 
 def _stencil(x: Any, *, weights: Sequence[float]) -> Any:
-    """Return the sums of an element and its neighbours along three axes, zero near the borders."""
+    """Return the sums of an element and its neighbors along three axes, zero near the borders."""
     import torch
 
     radius = len(weights) - 1
@@ -267,7 +267,7 @@ def _product_with_scales(a: Any, b: Any, of_a: Any, of_b: Any) -> Any:
 
 
 def _rotated(x: Any, angles: Any) -> Any:
-    """Return pairs of neighbours turned by angles."""
+    """Return pairs of neighbors turned by angles."""
     import torch
 
     one, two, cos, sin = x[..., 0::2], x[..., 1::2], angles.cos().to(x.dtype), angles.sin().to(x.dtype)

@@ -138,7 +138,11 @@ COMMON: dict[str, tuple[str, str]] = {
     ),
     "l2.coalesced_share": (
         "1",
-        "share of a GPC's equal loads that L2 answers once, of SMs with several CTAs",
+        "share of a GPC's equal copies that L2 answers once, of SMs with several CTAs",
+    ),
+    "l2.apart_ns": (
+        "ns",
+        "after so long, of SMs with several CTAs, 1/e of the equal loads of threads come at the same time",
     ),
     "l2.drift_root_ns": (
         "ns^0.5",

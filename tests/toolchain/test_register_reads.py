@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import pytest
 
+from pyptx.timing.constants import gpu
+from pyptx.timing.opcodes import FMA, Pipes
 from pyptx.toolchain.control_codes import ControlCode
 from pyptx.toolchain.nvdisasm import MachineInstruction
+from pyptx.toolchain.schedule.graph import machine_graph
 from pyptx.toolchain.schedule.register_reads import late_reads, reused
+from pyptx.toolchain.schedule.warp import issue_costs
 
 
 def instruction(text: str) -> MachineInstruction:
@@ -32,3 +36,11 @@ def instruction(text: str) -> MachineInstruction:
 def test_three_registers_take_a_cycle_more(before: str, text: str, late: int) -> None:
     kept = reused(instruction(before)) if before else {}
     assert late_reads(instruction(text), kept) == late
+
+
+def test_multiply_adds_that_wait_for_registers_follow_each_other_at_once() -> None:
+    """The pipe has no pause between them that sums beside products would pay for."""
+    chain = [instruction(f"FFMA R{4 * n}, R1, R2, R3") for n in range(1, 9)]
+    costs = issue_costs(machine_graph([*chain, instruction("EXIT")]), Pipes(gpu("h200")))[0]
+    assert [cost.cycles for cost in costs[:8]] == [2.0] * 8
+    assert [cost.dense.get(FMA, 0.0) for cost in costs[1:8]] == [costs[0].pipes[FMA]] * 7

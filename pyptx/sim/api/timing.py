@@ -187,8 +187,11 @@ class LaunchTimer:
         groups = [int(size) for size in gpu.series("gpc.sizes")]
         self._coalesced = merged_of(first.loads, first.loaders, groups)
         self._met = 1.0
-        if self._coalesced and self._placement.together > 1:
-            # CTAs of one multiprocessor drift apart, unless all multiprocessors load the same.
+        # CTAs of one multiprocessor drift apart.
+        placement = self._placement
+        self._drifts = placement.together > 1 and placement.clusters > placement.positions
+        if self._coalesced and self._drifts:
+            # They do not if all multiprocessors load the same.
             whole = alike_of(first.loads, first.loaders, groups)
             met = whole + (self._coalesced - whole) * gpu.value("l2.coalesced_share")
             self._met = met / self._coalesced
@@ -208,7 +211,9 @@ class LaunchTimer:
         places = samples(extents)
         if self._spaces or grid.gives_away or not 1 < len(places) <= placement.positions:
             return None
-        machine = self._machine(figures, self._contention(rested=True), None, _seen_enough)
+        # In which wave a sample runs is no property of it.
+        contention = replace(self._contention(rested=True), later=1.0)
+        machine = self._machine(figures, contention, None, _seen_enough)
         mapped = self._fill(machine)
         numbers = [int(np.ravel_multi_index(place, extents, order="F")) for place in places]
         # Callers find in the arrays that they give what the launch stores, and nothing of these clusters.
@@ -276,9 +281,11 @@ class LaunchTimer:
         return Contention(
             sharers=placement.positions * placement.size,
             missing=self._expected.missing,
+            later=self._expected.later(placement.waves, in_step=not self._drifts),
             merged=self._merged,
             coalesced=self._coalesced,
             met=self._met,
+            drifts=self._drifts,
             rested=rested,
             l2=self._l2,
             kept=self._expected.kept,

@@ -31,6 +31,7 @@ from .banks import bank_cycles
 from .costs import BlockCost
 from .figures import BANKS, WORD
 from .l1 import L1, LINE_SECTORS
+from .starts import Start
 from .units import SECTOR, WAY, Units
 
 __all__ = ["ThreadAccesses"]
@@ -59,10 +60,15 @@ class ThreadAccesses:
     What comes from shared memory is there for an address ``shared_use`` sooner than for arithmetic.
     """
 
-    def __init__(self, moved: Callable[[tuple[int, int], Copy, bool], None], shared_use: float) -> None:
+    def __init__(
+        self,
+        moved: Callable[[tuple[int, int], Copy, bool], None],
+        starts: Mapping[tuple[int, int], Start],
+        shared_use: float,
+    ) -> None:
         self._shared_use = shared_use
         self._now: list[Access] = []
-        self._moved = moved
+        self._moved, self._starts = moved, starts
         #: When what a ``cp.async`` has read arrives.
         self._arrivals: dict[AsyncOperation, float] = {}
         #: L1 of each multiprocessor, by its number.
@@ -307,7 +313,7 @@ class ThreadAccesses:
         arrives = max(arrives, looked_up + units.figures.load_l1_latency)
         if missed:
             nbytes = SECTOR * len(missed)
-            done = units.access_global(looked_up, nbytes, loads=True, fresh=False, own=True)
+            done = units.access_global(looked_up, nbytes, loads=True, fresh=False)
             cache.fill(missed, done)
             arrives = max(arrives, done)
         return left, arrives
@@ -412,7 +418,8 @@ class ThreadAccesses:
             arrives = max(arrives, since + figures.load_l1_latency)
         if missed:
             nbytes, fresh = SECTOR * len(missed), cache.ask(missed, access.segment, units)
-            done = units.access_global(looked_up, nbytes, loads=True, fresh=fresh, since=since)
+            start = self._starts[cta]
+            done = units.access_global(looked_up, nbytes, loads=True, fresh=fresh, start=start, since=since)
             if keeps:
                 cache.fill(missed, done - sooner, passing=passing)
             self._moved(cta, _copy_of(access, nbytes), fresh)

@@ -55,6 +55,7 @@ class Figures:
         fabric: bytes that arrive in all multiprocessors; ``memory``: bytes that memory reads.
         fill, store_fill: what a byte that memory reads, and one that is stored, take of the fabric, too.
         merge: share of the bytes for both multiprocessors of a TPC that the fabric carries once.
+        apart: how long equal loads of threads come at the same time, where CTAs drift apart.
         store: bytes of shared memory that copies to global memory read; ``reduce``: the same where they are
             added there; ``store_issue``: more for each of them; ``store_read``: until the wait for its reads
             is over, beyond them.
@@ -118,7 +119,7 @@ class Figures:
         alone = value("hbm.read_bytes_per_ns") / value("hbm.write_bytes_per_ns")
         self.write_cost, self.write_alone = mixed, min(mixed, alone)
         self.dirty, self.l2_bytes = value("l2.dirty_share"), value("l2.capacity_bytes")
-        self.credit = _CREDIT * ghz
+        self.credit, self.apart = _CREDIT * ghz, value("l2.apart_ns") * ghz
         self._ramp_share, self._ramp_busy = value("tensor.ramp_share"), value("tensor.ramp_busy")
         self.ramp = value("tensor.ramp_ns") * ghz
         self.port = value("mma.port_bytes_per_clk")

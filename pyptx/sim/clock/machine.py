@@ -35,7 +35,7 @@ from .figures import WARP_ROWS, WARPGROUP, Figures
 from .flags import Flags
 from .products import Products
 from .stalls import Passage, StallLog
-from .starts import Starts
+from .starts import Start, Starts
 from .units import Contention, Units
 from .unknown import Unknown
 
@@ -152,7 +152,7 @@ class TimedMachine(Machine):
         #: When a CTA of a wave has issued its nth load first, by the number of the wave and n.
         self._first_asked: dict[tuple[int, int], float] = {}
         #: When each CTA starts.
-        self._starts: dict[tuple[int, int], float] = {}
+        self._starts: dict[tuple[int, int], Start] = {}
         self._starter = Starts(figures, contention.sharers)
         #: The time of the event that happens now.
         self.now = figures.start
@@ -198,7 +198,7 @@ class TimedMachine(Machine):
         self.again = 0.0
         self.loading: list[tuple[int, int]] = []
         self._adds_nothing = False
-        self._accesses = ThreadAccesses(self._note_access, figures.shared_use)
+        self._accesses = ThreadAccesses(self._note_access, self._starts, figures.shared_use)
         self._unknown, self._counters = Unknown(frozenset()), Counters(frozenset(), 1)
         self._flags = Flags(frozenset())
         self.memory.observers = [self._note]
@@ -325,10 +325,11 @@ class TimedMachine(Machine):
         base = self._through if self._running is not None else self.now
         cta = s.warp.cta
         if cta.key not in self._begun:
+            first = len(self._begun) < self._together
             self._begun[cta.key] = len(self._begun)
-            self._starts[cta.key] = self._starter.start(cta, base)
-            self.stalls.begins(cta.key, self._starts[cta.key])
-        base = max(base, self._starts[cta.key])
+            self._starts[cta.key] = Start(self._starter.start(cta, base), first)
+            self.stalls.begins(cta.key, self._starts[cta.key].time)
+        base = max(base, self._starts[cta.key].time)
         heappush(self._events, (base + self._latency, next(self._numbers), s))
         self._note_whole(s)
 

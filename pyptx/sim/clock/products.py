@@ -334,7 +334,7 @@ class _Line:
         if whole.queued:
             rest = max(0.0, rest - figures.queued)
         nbytes = WARPGROUP * product.operand_bytes
-        units.read_operands(nbytes, interval)
+        units.read_operands(self._agenda.now, nbytes, interval)
         interval = units.beside_accesses(self._agenda.now, interval, nbytes)
         begun = units.multiply_from(self._agenda.now, interval)
         read = units.tensor.serve(begun, interval)

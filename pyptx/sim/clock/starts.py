@@ -9,10 +9,24 @@ Measured on an H200, 2026-11-30, by CTAs that write the clock and the timer: doc
 
 from __future__ import annotations
 
+from ...core.records import dataclass
 from ..threads.cta import CTA
 from .figures import Figures
 
-__all__ = ["Starts"]
+__all__ = ["Start", "Starts"]
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """When a CTA started.
+
+    Attributes:
+        time: the cycle.
+        first: False if it has taken the place of another one.
+    """
+
+    time: float
+    first: bool
 
 
 class Starts:

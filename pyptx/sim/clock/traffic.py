@@ -38,17 +38,33 @@ class Traffic:
         fetched: bytes of them that come from memory.
         kept: share of the arrays that L2 holds before the launch.
         again: bytes that threads load again while L2 has them still, beside those.
+        asked: bytes of them that differ, of clusters of a wave that ask at the same time.
     """
 
     loaded: float
     fetched: float
     kept: float = 0.0
     again: float = 0.0
+    asked: float = 0.0
 
     @property
     def missing(self) -> float:
         """Share of the loaded bytes that come from memory."""
         return self.fetched / self.loaded if self.loaded else 0.0
+
+    def later(self, waves: float, *, in_step: bool) -> float:
+        """Return the share of what CTAs load which start in the place of others that comes from memory.
+
+        Args:
+            waves: how many waves of CTAs there are.
+            in_step: True if those that load the same ask for it at the same time, and all wait for memory.
+        """
+        first = self.asked / max(1.0, waves)
+        asked = self.asked if in_step else self.loaded
+        behind = asked - asked / max(1.0, waves)
+        if behind <= 0:
+            return 1.0
+        return min(1.0, max(0.0, self.fetched - first) / behind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +163,7 @@ def traffic_of(
         again = sum(each.fetched(part, drift, passed, kept) for each, part in zip(found, lost, strict=True))
         # What halves of halves leave is no byte.
         fetched = (fetched + again) / 2 if fetched + again > 2 else 0.0
-    return Traffic(loaded, fetched, kept)
+    return Traffic(loaded, fetched, kept, asked=asked)
 
 
 @dataclass(frozen=True, slots=True)

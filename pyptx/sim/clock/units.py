@@ -14,6 +14,7 @@ from .figures import Figures
 from .icache import InstructionCache
 from .scheduler import ISSUE, Request, Scheduler
 from .servers import Duty, GappedServer, Server, Share
+from .starts import Start
 
 __all__ = ["SECTOR", "WAY", "Contention", "L2State", "Units"]
 
@@ -53,9 +54,11 @@ class Contention:
     Attributes:
         sharers: multiprocessors that are busy, which share what the chip has.
         missing: share of the loaded bytes that L2 must fetch from memory.
+        later: the same of those that threads load whose CTA has started in the place of another one.
         merged: share of the loaded bytes that a TPC does not ask for, since its other multiprocessor does.
         coalesced: share of them that another multiprocessor of the GPC asks for, too.
         met: share of those for which a GPC asks L2 only once, since they come at the same time.
+        drifts: True if multiprocessors have several CTAs, which do not stay together.
         rested: True if the chip has been idle before the launch.
         l2: what L2 holds before the launch (:data:`L2State`).
         kept: share of its arrays that L2 holds before the launch.
@@ -65,9 +68,11 @@ class Contention:
 
     sharers: int
     missing: float = 0.0
+    later: float = 1.0
     merged: float = 0.0
     coalesced: float = 0.0
     met: float = 1.0
+    drifts: bool = False
     rested: bool = True
     l2: L2State = "rotating"
     kept: float = 0.0
@@ -85,16 +90,19 @@ class Units:
 
     def __init__(self, figures: Figures, contention: Contention) -> None:
         sharers = contention.sharers
-        self.figures, self._missing = figures, contention.missing
+        self.figures, self._missing, self._later = figures, contention.missing, contention.later
         # L2 answers equal requests of a GPC once, and the link of a TPC carries those of its two
         # multiprocessors once. The fabric may carry them twice.
         self._linked = 1 - contention.merged
         self._answered = 1 - contention.coalesced * contention.met
+        self._coalesced = contention.coalesced
+        #: After how many cycles CTAs that started together no longer ask at the same time; 0 for never.
+        self._apart = figures.apart if contention.drifts else 0.0
         self._carried = 1 - contention.merged * figures.merge
         self.schedulers = [Scheduler() for _ in range(figures.schedulers)]
         self.tensor, self._operands, self.multiplying = Server(), 0.0, Multiplying()
-        #: What threads take of the cycles of shared memory.
-        self._taken = Duty(_ACCESSES)
+        #: What threads take of the cycles of shared memory, and for which share of the time products run.
+        self._taken, self._multiplies = Duty(_ACCESSES), Duty(_ACCESSES)
         self._ramp_end = figures.start + figures.ramp if contention.rested else 0.0
         limit = figures.ramp_limit(sharers)
         self._ramp = Share(limit, figures.credit, figures.start)
@@ -113,7 +121,7 @@ class Units:
         #: When the last load was served, without its latency, and by which unit at last.
         self.served = 0.0, ""
         # Those of a GPC that load the same get it at the same time and go on in step: all ask together again.
-        in_step = contention.coalesced >= _SHARED
+        in_step = contention.coalesced >= _SHARED and not contention.drifts
         self.l2 = Share(figures.l2 / sharers, 0.0 if in_step else figures.credit, figures.start)
         # All others ask at the same time, more or less.
         self._at_once, self._burst = Server(), figures.l2 / sharers * figures.l2_burst
@@ -123,9 +131,11 @@ class Units:
         #: For each part of memory that was loaded, how many bytes had come into L2 then.
         self._loaded: dict[Hashable, float] = {}
         # What L2 writes into itself: bytes that memory fills in, and stored ones. All multiprocessors store
-        # at about the same time: copy engines get no more than their share, and threads `l2_burst` of it.
+        # at about the same time: copy engines get no more than their share, unless CTAs drift apart, and
+        # threads `l2_burst` of it.
         self.entry = Share(figures.l2_write / sharers, figures.credit, figures.start)
         self._accepted = figures.l2_write / sharers
+        self._accepted_copies = self._accepted * (figures.l2_burst if contention.drifts else 1.0)
         # A stored byte takes the place that it has in L2, if it has one, and goes to memory later, or never.
         self._replaces = 1 - contention.kept
         self._bytes_read = self._bytes_written = 0.0
@@ -270,7 +280,7 @@ class Units:
         late = self._late_map(time, copy)
         entered = copy.nbytes * (figures.add_cost if adds else 1.0)
         passed = copy.nbytes / (figures.reduce if adds else figures.store)
-        taken = max(self._rows(copy), passed, entered / self._accepted) + figures.store_issue
+        taken = max(self._rows(copy), passed, entered / self._accepted_copies) + figures.store_issue
         read = max(self.copies.serve(time, taken), self.entry.serve(time, entered))
         self.copies.free = read
         return read + late + figures.store_read
@@ -304,11 +314,14 @@ class Units:
         """Return when shared memory has served an access that takes so many cycles.
 
         Operands of a ``wgmma`` that runs have their share of the cycles. Bytes that a ``cp.async`` has
-        ``copied`` come like those of the copy engine, and hold up no products.
+        ``copied`` come like those of the copy engine: they hold up no products, and what those of the last
+        rounds have taken is not theirs.
         """
-        left = 1 - self._operands if self.tensor.free > time else 1.0
         cycles *= self.figures.bank
-        if not copied:
+        if copied:
+            left = 1 - self._operands * self._multiplies.at(time)
+        else:
+            left = 1 - self._operands if self.tensor.free > time else 1.0
             self._taken.work(time, cycles)
         return self.shared.serve(time, cycles / left)
 
@@ -345,8 +358,9 @@ class Units:
         """Return when the shared memory of another CTA has served an access of so many cycles."""
         return self._peers.serve(time, cycles * self.figures.peer_word)
 
-    def read_operands(self, nbytes: float, interval: float) -> None:
+    def read_operands(self, time: float, nbytes: float, interval: float) -> None:
         """Note what share of shared memory's cycles the operands of a product that runs from now on take."""
+        self._multiplies.work(time, interval)
         self._operands = min(nbytes / self.figures.port / interval, _MOST) if interval else 0.0
 
     def look_up(self, warp: int, time: float, lines: int, *, more: float = 0.0) -> float:
@@ -380,25 +394,37 @@ class Units:
         *,
         loads: bool,
         fresh: bool = True,
-        own: bool = False,
+        start: Start | None = None,
         since: float = 0.0,
     ) -> float:
         """Return when the bytes of an access are in registers, or in L2.
 
-        Those that are not ``fresh`` have been read before, and L2 has them. No other warp asks for those that
-        are a warp's ``own``. None is on its way before ``since``.
+        Those that are not ``fresh`` have been read before, and L2 has them. ``start`` is that of the CTA; for
+        bytes of a warp's own, which no other one asks for, it is None. None is on its way before ``since``.
         """
         figures = self.figures
         if not loads:
             return self.write(time, nbytes)
         linked = self.link.serve(time, nbytes / figures.load_link)
-        read = self._read_l2(time, nbytes if own else nbytes * self._answered)
-        filled = 0.0 if own else self._filled(nbytes)
+        answered = 1.0 if start is None else self._answered_threads(time - start.time)
+        read = self._read_l2(time, nbytes * answered)
+        filled = 0.0 if start is None else self._filled(nbytes)
         arrived = max(linked, read, self.fabric.serve(time, nbytes + filled), since)
-        if not self._missing or not fresh:
+        if start is None or not self._missing or not fresh:
             return arrived + self._translation + figures.load_l2_latency
         arrived = max(arrived, self._fetch(time, nbytes * self._missing))
-        return arrived + self._translation + figures.load_memory_latency
+        more = figures.load_memory_latency - figures.load_l2_latency
+        latency = figures.load_l2_latency + more * (1.0 if start.first else self._later)
+        return arrived + self._translation + latency
+
+    def _answered_threads(self, age: float) -> float:
+        """Return the share of the bytes of threads that a GPC asks L2 for, of CTAs that started so long ago.
+
+        Where an SM has several CTAs, these drift apart.
+        """
+        if not self._apart:
+            return 1 - self._coalesced
+        return 1 - self._coalesced * math.exp(-max(0.0, age) / self._apart)
 
     def add(self, time: float, sectors: int, word: int, lanes: int) -> float:
         """Return when L2 has taken a warp's atomic on so many sectors, ``word`` among them.

@@ -121,7 +121,7 @@ def _walk(
     for position, instruction in enumerate(block.instructions):
         control, opcode = instruction.control, instruction.opcode
         occupied = pipes.occupied(opcode)
-        # Other warps have the pipe meanwhile.
+        # Other warps have the pipe meanwhile; of this one, the next multiply-add still follows at once.
         late = late_reads(instruction, kept) if FMA in occupied and HEAVY not in occupied else 0
         kept = reused(instruction) if control.reuse else {}
         issued = ready
@@ -134,7 +134,7 @@ def _walk(
             pipe: cycles for pipe, cycles in occupied.items() if issued - busy.get(pipe, -math.inf) < 1
         }
         for pipe, cycles in occupied.items():
-            busy[pipe] = issued + cycles
+            busy[pipe] = issued + cycles + late
         modeled = is_local(instruction) and statement_of(instruction) in loads
         if control.write_barrier is not None and not modeled:
             done = issued + pipes.latency(opcode)

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from pyptx.sim.clock.placement import Placement
-from pyptx.sim.clock.traffic import alike_of, merged_of, traffic_of
+from pyptx.sim.clock.traffic import Traffic, alike_of, merged_of, traffic_of
 from pyptx.sim.engine.work import Copy
 
 MIB = 1 << 20
@@ -111,3 +111,15 @@ def test_a_launch_on_the_same_arrays_finds_in_l2_what_fits() -> None:
     assert 1 - some.kept == pytest.approx(1 - math.exp(-(1 - some.kept) * 8 / 6), abs=1e-3)
     assert some.fetched == pytest.approx((1 - some.kept) * 4 * MIB, rel=1e-3)
     assert few.kept < 0.01
+
+
+def test_waves_behind_the_first_fetch_what_no_earlier_one_has_loaded() -> None:
+    # Two waves of four CTAs that all ask for the same: each byte comes from memory in the first wave.
+    once = Traffic(loaded=8 * MIB, fetched=MIB, asked=2 * MIB)
+    assert once.later(waves=2.0, in_step=True) == once.later(waves=2.0, in_step=False) == 0.0
+    # The second wave loads other bytes: those in step all wait for memory, of the others the first of four.
+    new = Traffic(loaded=8 * MIB, fetched=2 * MIB, asked=2 * MIB)
+    assert new.later(waves=2.0, in_step=True) == 1.0
+    assert new.later(waves=2.0, in_step=False) == 0.25
+    # One wave is the first.
+    assert new.later(waves=0.5, in_step=False) == 1.0

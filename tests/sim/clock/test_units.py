@@ -7,6 +7,7 @@ import math
 import pytest
 
 from pyptx.sim.clock.figures import Figures
+from pyptx.sim.clock.starts import Start
 from pyptx.sim.clock.units import Contention, Units
 from pyptx.sim.engine.work import Copy
 from pyptx.timing.constants import gpu
@@ -15,6 +16,10 @@ B200, H200 = gpu("b200"), gpu("h200")
 MHZ = 1500.0
 FIGURES = Figures(H200, MHZ)
 MIB = 1 << 20
+
+
+#: Of a CTA that started at the begin of the launch.
+FIRST = Start(0.0, first=True)
 
 
 def load(nbytes: int, place: int = 0) -> Copy:
@@ -41,9 +46,39 @@ def test_equal_requests_of_a_gpc_are_read_from_l2_once_and_those_of_a_tpc_pass_i
     assert together.busy()["fabric"] == alone.busy()["fabric"]
 
 
-@pytest.mark.parametrize(("coalesced", "saves"), [(0.0, True), (0.5, False)])
-def test_multiprocessors_that_load_the_same_ask_l2_at_the_same_time(coalesced: float, saves: bool) -> None:
-    units = Units(FIGURES, Contention(sharers=132, coalesced=coalesced))
+def test_equal_loads_of_threads_come_apart_where_multiprocessors_have_several_ctas() -> None:
+    apart = H200.value("l2.apart_ns") * MHZ / 1000
+    for drifts, age, left in ((False, 0.0, 0.25), (False, 9 * apart, 0.25), (True, 0.0, 0.25)):
+        units = Units(FIGURES, Contention(sharers=132, coalesced=0.75, drifts=drifts))
+        units.access_global(age, MIB, loads=True, start=FIRST)
+        rate = H200.value("l2.bytes_per_ns") / 132 / MHZ * 1000
+        assert units.busy()["L2"] == pytest.approx(left * MIB / rate)
+    # After that time 1/e of them still come together, and in the end none.
+    for age, together in ((apart, math.exp(-1)), (50 * apart, 0.0)):
+        units = Units(FIGURES, Contention(sharers=132, coalesced=0.75, drifts=True))
+        units.access_global(age, MIB, loads=True, start=FIRST)
+        assert units.busy()["L2"] == pytest.approx((1 - 0.75 * together) * MIB / rate)
+
+
+def test_ctas_that_take_the_place_of_others_find_in_l2_what_others_of_their_wave_have_loaded() -> None:
+    first, later = (
+        Units(FIGURES, Contention(sharers=132, missing=0.1, later=0.25)).access_global(
+            0.0, 128, loads=True, start=Start(0.0, first)
+        )
+        for first in (True, False)
+    )
+    more = FIGURES.load_memory_latency - FIGURES.load_l2_latency
+    assert first - later == pytest.approx(0.75 * more)
+
+
+@pytest.mark.parametrize(
+    ("coalesced", "drifts", "saves"), [(0.0, False, True), (0.5, False, False), (0.5, True, True)]
+)
+def test_multiprocessors_that_load_the_same_ask_l2_at_the_same_time(
+    coalesced: float, drifts: bool, saves: bool
+) -> None:
+    """They do not where each has several CTAs, which drift apart."""
+    units = Units(FIGURES, Contention(sharers=132, coalesced=coalesced, drifts=drifts))
     rate = H200.value("l2.bytes_per_ns") / 132 / MHZ * 1000  # B/clk of one multiprocessor
     time, nbytes = 20_000.0, 8192
     units.load(time, load(nbytes))
@@ -80,7 +115,8 @@ def test_loads_miss_the_tlbs_by_what_a_launch_spans_beyond_their_reach(spanned: 
     assert beyond.load(start, load(128)) - within.load(start, load(128)) == pytest.approx(added)
     for fresh in (True, False):
         there, here = (
-            units.access_global(start + 5000, 32, loads=True, fresh=fresh) for units in (beyond, within)
+            units.access_global(start + 5000, 32, loads=True, fresh=fresh, start=FIRST)
+            for units in (beyond, within)
         )
         assert there - here == pytest.approx(added)
 
@@ -219,12 +255,22 @@ def test_operands_of_a_product_leave_threads_less_of_shared_memory() -> None:
     units, start = Units(FIGURES, Contention(sharers=1)), FIGURES.start
     assert units.access_shared(start, 8.0) == start + 8
     units.tensor.serve(start, 1000.0)
-    units.read_operands(64 * 128.0, 128.0)
+    units.read_operands(start, 64 * 128.0, 128.0)
     assert units.access_shared(start + 100, 3.0) == pytest.approx(start + 106)
     # They leave some of the cycles in any case.
-    units.read_operands(128 * 128.0, 128.0)
+    units.read_operands(start, 128 * 128.0, 128.0)
     assert units.access_shared(start + 200, 38.0) == pytest.approx(start + 300)
     assert units.access_shared(start + 2000, 3.0) == pytest.approx(start + 2003)
+
+
+def test_what_cp_async_brings_waits_for_the_products_of_a_while() -> None:
+    """Operands take 62% of the cycles of shared memory while products run, which they do half of the time."""
+    units, now = Units(FIGURES, Contention(sharers=1)), FIGURES.start
+    for _ in range(100):
+        units.read_operands(now, 80 * 128.0, 128.0)
+        now += 256.0
+    served = units.access_shared(now, 100.0, copied=True) - now
+    assert served == pytest.approx(100 / (1 - 0.62 * 0.5), rel=0.1)
 
 
 def test_accesses_of_threads_hold_up_products() -> None:
@@ -252,7 +298,7 @@ def test_a_clean_l2_takes_stores_until_it_is_full() -> None:
     units = Units(FIGURES, Contention(sharers, l2="cold"))
     share = H200.value("l2.capacity_bytes") / sharers
     assert units.write(0.0, share / 2) == 0.0 and units.busy()["HBM"] == 0
-    units.access_global(0.0, share / 2, loads=True)  # hits L2 here, and brings nothing
+    units.access_global(0.0, share / 2, loads=True, start=FIRST)  # hits L2 here, and brings nothing
     assert units.write(10.0, share / 2) == 10.0 and units.filled == 10.0
     units.write(20.0, share)
     assert units.busy()["HBM"] > 0
@@ -278,7 +324,7 @@ def test_what_a_flush_left_is_written_once() -> None:
     clean, dirty = (Units(FIGURES, Contention(sharers, missing=1.0, l2=l2)) for l2 in ("rotating", "flushed"))
     for units in (clean, dirty):
         for _ in range(parts):
-            units.access_global(0.0, 1024, loads=True)
+            units.access_global(0.0, 1024, loads=True, start=FIRST)
     # Lines are replaced at random: 1 - exp(-x) of them after x times the size of L2.
     size = H200.value("l2.capacity_bytes")
     left = size * H200.value("l2.dirty_share") * -math.expm1(-parts * 1024 * sharers / size)
