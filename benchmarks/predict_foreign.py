@@ -17,8 +17,8 @@ of ``cuda-samples``, ``apex`` and ``cutlass``, all of NVIDIA, ``LeetCUDA`` (xlit
 (deepseek-ai), ``flash-linear-attention`` (fla-org), ``unsloth`` (unslothai) and ``FlagGems`` (FlagOpen); of
 ``cutlass`` only headers are read. NAME is a part of the names of launches. Cycles are those of one launch
 behind empty caches at the clock that the law gives a burst, with what a profiler adds. The texts are not
-committed; ``foreign_predictions.jsonl`` and ``foreign_2_predictions.jsonl`` have the predictions that were
-committed before they were measured.
+committed; ``foreign_predictions.jsonl``, ``foreign_2_predictions.jsonl`` and ``foreign_3_predictions.jsonl``
+have the predictions that were committed before they were measured.
 """
 
 from __future__ import annotations
