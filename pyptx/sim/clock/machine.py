@@ -148,7 +148,6 @@ class TimedMachine(Machine):
         #: True if something was added to global memory: bytes of outputs may be stored again and again.
         self.adds = False
         self._loaded: dict[tuple[int, int], int] = {}
-        self._begun: dict[tuple[int, int], int] = {}
         #: When a CTA of a wave has issued its nth load first, by the number of the wave and n.
         self._first_asked: dict[tuple[int, int], float] = {}
         #: When each CTA starts.
@@ -324,10 +323,9 @@ class TimedMachine(Machine):
         s.queued = True
         base = self._through if self._running is not None else self.now
         cta = s.warp.cta
-        if cta.key not in self._begun:
-            first = len(self._begun) < self._together
-            self._begun[cta.key] = len(self._begun)
-            self._starts[cta.key] = Start(self._starter.start(cta, base), first)
+        if cta.key not in self._starts:
+            wave = len(self._starts) // self._together
+            self._starts[cta.key] = Start(self._starter.start(cta, base), wave)
             self.stalls.begins(cta.key, self._starts[cta.key].time)
         base = max(base, self._starts[cta.key].time)
         heappush(self._events, (base + self._latency, next(self._numbers), s))
@@ -706,8 +704,7 @@ class TimedMachine(Machine):
         """
         if self._contention.equal < _SHARED:
             return time
-        wave = self._begun[cta] // self._together
-        number = wave, self._loaded[cta]
+        number = self._starts[cta].wave, self._loaded[cta]
         first = self._first_asked.get(number, -math.inf)
         if time - first > _IN_STEP * self.figures.ghz:
             first = self._first_asked[number] = time

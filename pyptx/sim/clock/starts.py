@@ -22,11 +22,11 @@ class Start:
 
     Attributes:
         time: the cycle.
-        first: False if it has taken the place of another one.
+        wave: how many CTAs have had its place before it.
     """
 
     time: float
-    first: bool
+    wave: int
 
 
 class Starts:

@@ -96,8 +96,8 @@ class Units:
         self._linked = 1 - contention.merged
         self._answered = 1 - contention.coalesced * contention.met
         self._coalesced = contention.coalesced
-        #: After how many cycles CTAs that started together no longer ask at the same time; 0 for never.
-        self._apart = figures.apart if contention.drifts else 0.0
+        #: After how many cycles CTAs that started together no longer ask at the same time.
+        self._apart = figures.apart if contention.drifts else math.inf
         self._carried = 1 - contention.merged * figures.merge
         self.schedulers = [Scheduler() for _ in range(figures.schedulers)]
         self.tensor, self._operands, self.multiplying = Server(), 0.0, Multiplying()
@@ -414,7 +414,7 @@ class Units:
             return arrived + self._translation + figures.load_l2_latency
         arrived = max(arrived, self._fetch(time, nbytes * self._missing))
         more = figures.load_memory_latency - figures.load_l2_latency
-        latency = figures.load_l2_latency + more * (1.0 if start.first else self._later)
+        latency = figures.load_l2_latency + more * (self._later if start.wave else 1.0)
         return arrived + self._translation + latency
 
     def _answered_threads(self, age: float) -> float:
@@ -422,8 +422,6 @@ class Units:
 
         Where an SM has several CTAs, these drift apart.
         """
-        if not self._apart:
-            return 1 - self._coalesced
         return 1 - self._coalesced * math.exp(-max(0.0, age) / self._apart)
 
     def add(self, time: float, sectors: int, word: int, lanes: int) -> float:

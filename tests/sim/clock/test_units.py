@@ -19,7 +19,7 @@ MIB = 1 << 20
 
 
 #: Of a CTA that started at the begin of the launch.
-FIRST = Start(0.0, first=True)
+FIRST = Start(0.0, wave=0)
 
 
 def load(nbytes: int, place: int = 0) -> Copy:
@@ -63,9 +63,9 @@ def test_equal_loads_of_threads_come_apart_where_multiprocessors_have_several_ct
 def test_ctas_that_take_the_place_of_others_find_in_l2_what_others_of_their_wave_have_loaded() -> None:
     first, later = (
         Units(FIGURES, Contention(sharers=132, missing=0.1, later=0.25)).access_global(
-            0.0, 128, loads=True, start=Start(0.0, first)
+            0.0, 128, loads=True, start=Start(0.0, wave)
         )
-        for first in (True, False)
+        for wave in (0, 1)
     )
     more = FIGURES.load_memory_latency - FIGURES.load_l2_latency
     assert first - later == pytest.approx(0.75 * more)
