@@ -28,6 +28,7 @@ from ..timeline import Timeline
 from ..timing.clock import Activity, frequency
 from ..timing.constants import Gpu, gpu_for
 from ..timing.constants import gpu as gpu_of
+from ..timing.opcodes import HMMA
 from ..timing.scores import score_of
 from ..timing.tensor import tensor_pace, with_pace
 from .block_costs import BlockCosts, Schedule
@@ -298,6 +299,12 @@ def _sums(rows: Iterable[tuple[str, float]]) -> dict[str, float]:
     return dict(sorted(found.items(), key=lambda item: -item[1]))
 
 
+def _by_warps(timing: Timing, gpu: Gpu) -> float:
+    """Return what ``mma.sync`` computes, as a share of what tensor cores can."""
+    share = gpu.value("hmma.flops_per_clk_16bit") / gpu.value("tensor.flops_per_clk_16bit")
+    return timing.busy.get(HMMA, 0.0) * share
+
+
 def _rested(clock: Protocol) -> bool:
     """True if the chip is idle before a launch of a measurement."""
     return clock != "sustained"
@@ -360,9 +367,9 @@ def predict_request(
         if not isinstance(clock, str):
             break
         ns = timing.nanoseconds
+        # Power follows the products, not the time for which the pipe is taken.
         activity = Activity(
-            # Power follows the products, not the time for which the pipe is taken.
-            tensor=min(1.0, timing.busy["tensor"]) * tensor_pace(constants),
+            tensor=min(1.0, timing.busy["tensor"] * tensor_pace(constants) + _by_warps(timing, constants)),
             port_bytes_per_clk=timing.operands,
             l2_bytes_per_ns=(timing.traffic.loaded + timing.traffic.again) / ns,
             hbm_bytes_per_ns=(timing.traffic.fetched + timing.stored) / ns,

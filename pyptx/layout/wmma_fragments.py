@@ -9,12 +9,15 @@ thread's registers. A layout of ``m8n32k16`` is the transpose of a layout of ``m
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from math import prod
 
 from ..core.errors import SpecError
+from ..core.tuples import NamedTuple
 from .fragments import FragmentLayout, Mode, mma_fragment
 
-__all__ = ["WMMA_SHAPES", "wmma_fragment"]
+__all__ = ["WMMA_SHAPES", "FragmentOperand", "wmma_fragment"]
 
 _BLOCKS = ("m16n16k16", "m8n32k16", "m32n8k16")
 
@@ -29,6 +32,9 @@ WMMA_SHAPES: dict[str, tuple[str, ...]] = {
 
 #: Type of A and B -> types of C and D.
 _SUMS = {"f16": ("f16", "f32"), "bf16": ("f32",), "tf32": ("f32",), "f64": ("f64",)}
+
+#: Bytes of a row that a register of each thread holds, for mma.
+_MATRIX_ROW = 16
 
 #: Elements of f16 A or B that a thread holds; some of them are copies.
 _HALVES = 16
@@ -48,6 +54,31 @@ def _turned(layout: FragmentLayout) -> FragmentLayout:
         turn(layout.threads),
         turn(layout.values),
     )
+
+
+class FragmentOperand(NamedTuple):
+    """The matrix that ``wmma.load`` or ``wmma.store`` moves, and the modifier that names its type."""
+
+    matrix: str
+    type: str
+
+    def layout(self, chosen: Mapping[str, str]) -> FragmentLayout:
+        """Return the layout of the fragment, from an instruction's modifiers by their names in the table."""
+        return wmma_fragment(self.matrix, chosen["shape"], chosen[self.type])
+
+    def together(self, chosen: Mapping[str, str]) -> int:
+        """Return how many bytes of a line in memory a warp accesses with one register of each thread.
+
+        A line is a row or a column, by the instruction's layout; ``ldmatrix``, which ptxas uses for elements
+        of up to 16 bits, accesses 16.
+        """
+        layout = self.layout(chosen)
+        along = "column" if chosen["layout"] == "row" else "row"
+        extents = [mode.extent for mode in layout.threads if getattr(mode, along)]
+        adjacent = layout.values and getattr(layout.values[0], along) == 1
+        if adjacent:
+            extents.append(layout.values[0].extent)
+        return max(_MATRIX_ROW, prod(extents) * layout.bits // 8)
 
 
 @lru_cache(maxsize=256)

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 
-__all__ = ["expansion"]
+__all__ = ["expansion", "products_of"]
 
 #: For an instruction that is not listed.
 _OTHER = ("IADD3",)
@@ -189,14 +189,15 @@ def _load(modifiers: Sequence[str], shared: str, local: str, other: str) -> tupl
     return (other,)
 
 
-def _mma(modifiers: Sequence[str]) -> tuple[str, ...]:
+def _mma(opcode: str, modifiers: Sequence[str]) -> tuple[str, ...]:
     kinds = _types(modifiers)
     kind = kinds[1] if len(kinds) > 1 else "f16"
-    shape = next((match for each in modifiers if (match := _MMA_SHAPE.match(each))), None)
-    m, n, k = (int(number) for number in shape.groups()) if shape is not None else (16, 8, 16)
+    m, n, k = _product_shape(modifiers) or (16, 8, 16)
     # An opcode has at most 16 rows and 8 columns; wmma has more of both.
-    count = max(1, m * n // 128) if m * n >= 128 else 1
-    spelled = f"{min(m, 16)}{8}{k}"
+    count = max(1, m * n // 128)
+    if opcode == "wmma" and kind == "tf32":  # ptxas halves K, too
+        count, k = 2 * count, k // 2
+    spelled = f"{16 if m * n >= 128 else 8}{8}{k}"
     if kind == "f64":
         return (f"DMMA.{spelled}",) * count
     if kind[0] in "su":
@@ -204,6 +205,20 @@ def _mma(modifiers: Sequence[str]) -> tuple[str, ...]:
     if kind.startswith("e"):
         return (f"QMMA.{spelled}",) * count
     return (f"HMMA.{spelled}" + (".TF32" if kind == "tf32" else ""),) * count
+
+
+def _product_shape(modifiers: Sequence[str]) -> tuple[int, int, int] | None:
+    """Return M, N and K of a product of a warp; None if no modifier has them."""
+    shape = next((match for each in modifiers if (match := _MMA_SHAPE.match(each))), None)
+    return None if shape is None else (int(shape[1]), int(shape[2]), int(shape[3]))
+
+
+def products_of(opcode: str, modifiers: Sequence[str]) -> int:
+    """Return the multiply-adds of a warp's product, ``mma`` or ``wmma.mma``; 0 for other instructions."""
+    if opcode != "mma" and (opcode != "wmma" or "mma" not in modifiers):
+        return 0
+    shape = _product_shape(modifiers)
+    return 0 if shape is None else shape[0] * shape[1] * shape[2]
 
 
 def _barriers(modifiers: Sequence[str]) -> tuple[str, ...]:
@@ -259,8 +274,8 @@ _BY_MODIFIERS: dict[str, Callable[[Sequence[str]], tuple[str, ...]]] = {
     "st": lambda modifiers: _load(modifiers, "STS", "STL", "STG"),
     "atom": lambda modifiers: _load(modifiers, "ATOMS", "ATOMG", "ATOMG"),
     "red": lambda modifiers: _load(modifiers, "ATOMS", "REDG", "REDG"),
-    "mma": _mma,
-    "wmma": lambda modifiers: _mma(modifiers) if "mma" in modifiers else ("LDSM",),
+    "mma": lambda modifiers: _mma("mma", modifiers),
+    "wmma": lambda modifiers: _mma("wmma", modifiers) if "mma" in modifiers else ("LDSM",),
     "mbarrier": _barriers,
     "fence": _fence,
     "membar": _fence,

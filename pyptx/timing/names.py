@@ -36,6 +36,8 @@ COMMON: dict[str, tuple[str, str]] = {
     "tensor.ramp_ns": ("ns", "for how long it gives no more"),
     "tensor.ramp_busy": ("1", "share of the SMs from which on that holds; with fewer, it gives more"),
     "hmma.flops_per_clk_16bit": ("FLOP/clk/SM", "mma.sync of bf16 and f16"),
+    "hmma.least_clk": ("clk", "mma.sync of less than 32 bytes of K, which takes longer than its operations"),
+    "dmma.flops_per_clk": ("FLOP/clk/SM", "mma.sync of f64"),
     "mma.k_bytes": ("B", "bytes of a row of K that one instruction covers"),
     "mma.port_bytes_per_clk": ("B/clk/SM", "reads of MMA operands from shared memory"),
     "issue.per_clk_per_scheduler": ("instr/clk", "warp instructions that a scheduler issues"),

@@ -19,10 +19,20 @@ from functools import cache
 from ..core.records import dataclass
 from .constants import Gpu
 
-__all__ = ["FMA", "HEAVY", "OpcodeClass", "Pipes", "class_of", "is_known"]
+__all__ = [
+    "FMA",
+    "HEAVY",
+    "HMMA",
+    "REGISTERS",
+    "OpcodeClass",
+    "Pipes",
+    "class_of",
+    "is_known",
+    "multiply_adds",
+]
 
 #: The pipe of multiply-adds, and the half of it that alone takes integers and pairs of halves.
-FMA, HEAVY = "fma", "fmaheavy"
+FMA, HEAVY, HMMA, REGISTERS = "fma", "fmaheavy", "hmma", "registers"
 
 #: Lanes of a warp.
 _LANES = 32
@@ -82,7 +92,7 @@ _KINDS = {
     "control": OpcodeClass(latency="alu.latency_clk"),
     "elsewhere": OpcodeClass(elsewhere=True),
     "engine": OpcodeClass(reads="", elsewhere=True),
-    "tensor": OpcodeClass("hmma", latency="shfl.latency_clk"),
+    "tensor": OpcodeClass(HMMA, latency="shfl.latency_clk"),
     "texture": OpcodeClass(latency="l2.latency_clk"),
     "sts": OpcodeClass(elsewhere=True, stores="fence.behind_store_clk", less=_FENCED),
     "stsm": OpcodeClass(elsewhere=True, stores="fence.behind_stmatrix_clk"),
@@ -168,6 +178,7 @@ _SPECIAL_CASES: tuple[tuple[re.Pattern[str], OpcodeClass], ...] = (
         OpcodeClass(latency="", holds="fence.gpu_clk", less="fence.proxy_async_all_clk"),
     ),
 )
+_F64_BITS = 64
 #: Shape of an mma as two or three numbers in the opcode, with the operands' type: HMMA.16816.F32.BF16.
 _SHAPE = re.compile(r"\.(8|16)x?(8)x?(\d{1,3})\b")
 
@@ -186,25 +197,35 @@ def is_known(opcode: str) -> bool:
     return opcode.partition(".")[0] in _CLASSES
 
 
+def multiply_adds(opcode: str) -> int:
+    """Return the multiply-adds of an mma that its opcode spells, those of zeros too; 0 for others."""
+    if class_of(opcode).pipe != HMMA:
+        return 0
+    shape = _SHAPE.search(opcode)
+    return 16 * 8 * 16 if shape is None else int(shape[1]) * int(shape[2]) * int(shape[3])
+
+
 def _mma_flops(opcode: str) -> float:
     """Return the operations of an mma that its opcode spells, in 16-bit operations of the same rate.
 
-    A tensor core takes as many bytes of A and B in a cycle, whatever their type.
+    A tensor core takes as many bytes of A and B in a cycle, whatever their type, and 8 rows as long as 16.
     """
-    shape = _SHAPE.search(opcode)
-    if shape is None:
-        return 2.0 * 16 * 8 * 16
-    operations = 2.0 * int(shape[1]) * int(shape[2]) * int(shape[3])
+    operations = 2.0 * multiply_adds(opcode) * (2 if _has_8_rows(opcode) else 1)
     if ".SP" in opcode:  # half of A is zero, and takes no time
         operations /= 2
     return operations * _bits_of(opcode) / 16
+
+
+def _has_8_rows(opcode: str) -> bool:
+    shape = _SHAPE.search(opcode)
+    return shape is not None and shape[1] == "8"
 
 
 def _bits_of(opcode: str) -> int:
     """Return the size of the operands' type of an mma."""
     name, _, modifiers = opcode.partition(".")
     if name == "DMMA":
-        return 64
+        return _F64_BITS
     if name == "BMMA":
         return 1
     if "TF32" in modifiers:
@@ -235,9 +256,8 @@ class Pipes:
 
     def _occupy(self, opcode: str) -> Mapping[str, float]:
         kind = class_of(opcode)
-        if kind.pipe == "hmma":
-            rate = self._gpu.value("hmma.flops_per_clk_16bit") / self._parts
-            return {kind.pipe: _mma_flops(opcode) / rate}
+        if kind.pipe == HMMA:
+            return {kind.pipe: self._product(opcode)}
         if not kind.pipe:
             return {}
         warps = kind.passes * _LANES * self._parts
@@ -245,6 +265,13 @@ class Pipes:
         if kind.half:
             found[HEAVY] = warps / self._gpu.value(kind.half)
         return found
+
+    def _product(self, opcode: str) -> float:
+        """Return the cycles of the tensor core for an mma of a warp."""
+        flops = _mma_flops(opcode) * self._parts
+        if _bits_of(opcode) == _F64_BITS:
+            return flops * 16 / _F64_BITS / self._gpu.value("dmma.flops_per_clk")
+        return max(self._gpu.value("hmma.least_clk"), flops / self._gpu.value("hmma.flops_per_clk_16bit"))
 
     def latency(self, opcode: str) -> float:
         """Return the cycles from the issue of an instruction to the signal of its barrier."""

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from ...core.records import dataclass
 from ...flow import accesses
+from ...layout.wmma_fragments import FragmentOperand
 from ...timing.access_order import Awaited
 from ..code.function import CodeBlock
 from ..code.semantic import Op
@@ -180,6 +181,8 @@ class ThreadAccesses:
             else:
                 found = []
                 arrives = self._shared.get(s.warp, {}).get(wider.statement, 0.0)
+        if registers.together:
+            found = [_in_pieces(access, registers.together) for access in found]
         part, issued = 1.0, time
         early = order.ahead.get(registers.access) if found else None
         if early is not None:
@@ -486,12 +489,14 @@ class _Registers:
             instruction of the block first.
         loaded: those that its accesses write.
         access: the statement of its last access to memory; -1 without one.
+        together: for a fragment of ``wmma``, how many bytes of a line a warp accesses together; else 0.
     """
 
     first: Mapping[str, int]
     then: Mapping[str, int]
     loaded: frozenset[str]
     access: int
+    together: int
 
 
 @cache
@@ -519,8 +524,11 @@ def _registers(block: CodeBlock) -> _Registers:
             then.setdefault(guard, len(block.ops) - 1)
         else:
             first.setdefault(guard, block.statements[-1])
-    access = block.ops[last][1].statement if places else -1
-    return _Registers(first, then, frozenset(loaded), access)
+    if not places:
+        return _Registers(first, then, frozenset(loaded), -1, 0)
+    op = block.ops[last][1]
+    together = op.traits.together(op.chosen) if isinstance(op.traits, FragmentOperand) else 0
+    return _Registers(first, then, frozenset(loaded), op.statement, together)
 
 
 def _least_latency(access: Access, took: float, units: Units) -> float:
@@ -547,6 +555,16 @@ def _widened(access: Access, width: int) -> Access:
     footprint, base = access.footprint, access.segment.base
     starts = (base + footprint.starts) // width * width - base
     return replace(access, footprint=replace(footprint, starts=starts, size=width))
+
+
+def _in_pieces(access: Access, size: int) -> Access:
+    """Return an access to lines of memory as one to pieces of them, in the order in which they pass."""
+    footprint = access.footprint
+    if access.space is not StateSpace.SHARED or footprint.size <= size:
+        return access
+    columns = np.arange(0, footprint.size, size)
+    starts = (columns[:, None] + footprint.starts).ravel()
+    return replace(access, footprint=replace(footprint, starts=starts, size=size), threads=None)
 
 
 def _parts(access: Access, size: int) -> int:
@@ -581,4 +599,7 @@ def _filled(access: Access) -> int:
 
 def _words(access: Access) -> int:
     """Return how many words of shared memory each lane accesses."""
-    return max(1, access.footprint.size // WORD)
+    footprint = access.footprint
+    if access.threads is None:
+        return max(1, footprint.size * len(footprint.starts) // (BANKS * WORD))
+    return max(1, footprint.size // WORD)

@@ -20,7 +20,7 @@ from .figures import Figures
 __all__ = ["PIPES", "UNITS", "costs_without", "figures_without"]
 
 #: Pipes of the parts of a multiprocessor, as costs of blocks name them.
-PIPES = ("fma", "fmaheavy", "alu", "mufu", "fp64", "shfl", "hmma", "uniform")
+PIPES = ("fma", "fmaheavy", "alu", "mufu", "fp64", "shfl", "hmma", "uniform", "registers")
 
 #: What can be removed, and what a run is like without it.
 UNITS: Mapping[str, str] = {

@@ -11,8 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...core.tuples import NamedTuple
-from ...layout.wmma_fragments import wmma_fragment
+from ...layout.wmma_fragments import FragmentOperand, wmma_fragment
 from ..code.propagation import LOADED, stored
 from ..code.semantic import Op, executes
 from ..matrices.register_matrices import Gather, Scatter, full_warp, split
@@ -31,19 +30,12 @@ from ..threads.warp import Split
 Array = NDArray[Any]
 
 
-class _Fragment(NamedTuple):
-    """The matrix that an instruction form loads or stores, and the modifier that names its type."""
-
-    matrix: str
-    type: str
-
-
 class _Lines:
     """A matrix in memory, stored line by line; a line is a row or a column. Also holds its fragment."""
 
     def __init__(self, op: Op) -> None:
-        fragment: _Fragment = op.traits
-        layout = wmma_fragment(fragment.matrix, op.chosen["shape"], op.chosen[fragment.type])
+        fragment: FragmentOperand = op.traits
+        layout = fragment.layout(op.chosen)
         by_rows = op.chosen["layout"] == "row"
         self.lines, self.length = (layout.rows, layout.columns) if by_rows else (layout.columns, layout.rows)
         self.turned, self.bits = not by_rows, layout.bits
@@ -72,7 +64,7 @@ class _Lines:
     undefined=LOADED,
     per="warp",
     collective="warp",
-    traits=_Fragment("a", "atype"),
+    traits=FragmentOperand("a", "atype"),
 )
 @executes(
     "wmma.load.b",
@@ -80,9 +72,11 @@ class _Lines:
     undefined=LOADED,
     per="warp",
     collective="warp",
-    traits=_Fragment("b", "btype"),
+    traits=FragmentOperand("b", "btype"),
 )
-@executes("wmma.load.c", undefined=LOADED, per="warp", collective="warp", traits=_Fragment("c", "ctype"))
+@executes(
+    "wmma.load.c", undefined=LOADED, per="warp", collective="warp", traits=FragmentOperand("c", "ctype")
+)
 def load(s: Split, op: Op, lanes: Array, address: Array, stride: Any = None) -> Array:
     """Load a fragment from memory (PTX ISA #warp-level-matrix-instructions-wmma-ld)."""
     plan = planned(op, _Lines)
@@ -98,7 +92,9 @@ def load(s: Split, op: Op, lanes: Array, address: Array, stride: Any = None) -> 
     return result if len(lanes) == result.shape[1] else result[:, lanes]
 
 
-@executes("wmma.store.d", undefined=stored("r"), per="warp", collective="warp", traits=_Fragment("d", "type"))
+@executes(
+    "wmma.store.d", undefined=stored("r"), per="warp", collective="warp", traits=FragmentOperand("d", "type")
+)
 def store(s: Split, op: Op, lanes: Array, address: Array, registers: Any, stride: Any = None) -> None:
     """Store a fragment to memory (PTX ISA #warp-level-matrix-instructions-wmma-st)."""
     plan = planned(op, _Lines)

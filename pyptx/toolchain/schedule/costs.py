@@ -119,7 +119,9 @@ def statement_costs(
                 for sums, more in ((total.pipes, next(pipes_of)), (total.dense, next(dense_of))):
                     for name, time in more.items():
                         sums[name] = sums.get(name, 0.0) + time * share.part
-    for statement, total in found.items():
+    # Others pay for instructions of a branch that became predicates; where these stand still counts.
+    for statement in {**found, **places}:
+        total = found.setdefault(statement, StatementCost())
         total.place = accessed.get(statement, places.get(statement))
     return found
 

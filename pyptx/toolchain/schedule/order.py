@@ -6,9 +6,11 @@ the front of a block, so that their latencies overlap, although PTX uses the res
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ...flow import accesses, control_flow
+from ...flow.graph import EXIT
+from ...flow.loops import innermost, natural_loops
 from ...ir import Function, Instruction
 from .graph import base_of
 
@@ -45,10 +47,10 @@ def passed_by_loads(function: Function, places: Mapping[int, Place]) -> dict[int
         places: where the statements lie that have machine code, by their numbers.
     """
     found: dict[int, int] = {}
-    for block in control_flow(function).blocks:
-        placed = _placed(block.instructions, places)
+    for instructions in _rows(function):
+        placed = _placed(instructions, places)
         loads: list[tuple[int, Place]] = []  # those behind a statement, the nearest one last
-        for number, instruction in reversed(block.instructions):
+        for number, instruction in reversed(instructions):
             here = placed.get(number)
             for load, place in reversed(loads):
                 if here is None or place[0] != here[0] or place > here:
@@ -62,6 +64,27 @@ def passed_by_loads(function: Function, places: Mapping[int, Place]) -> dict[int
                 else:
                     loads.append((number, here))
     return found
+
+
+def _rows(function: Function) -> Iterator[list[tuple[int, Instruction]]]:
+    """Yield the instructions of blocks in a row of one loop, but for its first: they may branch.
+
+    ptxas may make one block of machine code of them, with predicates for the branch.
+    """
+    graph = control_flow(function)
+    edges = [tuple(each for each in block.successors if each != EXIT) for block in graph.blocks]
+    loop_of = innermost(natural_loops(edges))
+    targets = {each for block in graph.blocks for each in edges[block.index] if each <= block.index}
+    row: list[tuple[int, Instruction]] = []
+    for block in graph.blocks:
+        before = block.index - 1
+        if before < 0 or block.index in targets or loop_of.get(block.index) != loop_of.get(before):
+            if row:
+                yield row
+            row = []
+        row = [*row, *block.instructions]
+    if row:
+        yield row
 
 
 def _placed(instructions: Sequence[tuple[int, Instruction]], places: Mapping[int, Place]) -> dict[int, Place]:

@@ -10,7 +10,8 @@ code), and turns branches into predicates. An execution of a PTX statement then 
   around them, not as often as the PTX block that they came from.
 
 Copies are counted by *anchors*: instructions that ptxas neither merges nor repeats, such as stores, barriers
-and f32 arithmetic. Of the ways through the code of one statement (a division, an allocation), the shortest
+and f32 arithmetic. A product of matrices may take several machine instructions, and is counted by its
+multiply-adds. Of the ways through the code of one statement (a division, an allocation), the shortest
 counts. Paths for divergent lanes cost nothing.
 """
 
@@ -26,7 +27,8 @@ from ...flow import Graph, control_flow
 from ...flow.graph import EXIT, post_dominators
 from ...flow.loops import Loop, dominates, dominators, equally_often, innermost, natural_loops
 from ...ir import Function, Instruction
-from ...timing.expansions import expansion
+from ...timing.expansions import expansion, products_of
+from ...timing.opcodes import multiply_adds
 from ..nvdisasm import MachineInstruction
 from .graph import MachineBlock, MachineGraph, base_of, is_guarded
 from .merged import bytes_of, width_of
@@ -394,7 +396,10 @@ class _Attribution:
         for statements in blocks:
             for statement, opcodes in statements.items():
                 held = [n for opcode, n in opcodes.items() if base_of(opcode) in _ANCHORS]
-                if held and self._is_anchor(statement, opcodes):
+                products = self._products(statement, opcodes)
+                if products:
+                    anchors.append(products)
+                elif held and self._is_anchor(statement, opcodes):
                     anchors.append(min(held))
                 elif self._flow.instruction(statement).opcode not in _COPYING:
                     others.append(max(1, min(self._repeats(statement, opcodes))))
@@ -410,9 +415,20 @@ class _Attribution:
         for opcode, number in opcodes.items():
             yield number // max(1, once[base_of(opcode)])
 
+    def _products(self, statement: Statement, opcodes: Mapping[str, int]) -> int:
+        """Return how many copies of a warp's product there are, by their multiply-adds; 0 for others."""
+        instruction = self._flow.instruction(statement)
+        wanted = products_of(instruction.opcode, instruction.modifiers)
+        if not wanted:
+            return 0
+        found = sum(number * multiply_adds(opcode) for opcode, number in opcodes.items())
+        return max(1, round(found / wanted))
+
     def _is_anchor(self, statement: Statement, opcodes: Iterable[str]) -> bool:
         """True if each copy of the statement has its own machine instructions."""
         instruction = self._flow.instruction(statement)
+        if instruction.opcode == "wmma":  # as many accesses as a fragment has registers
+            return False
         if instruction.opcode not in ("ld", "st"):
             return True
         # A wider access is one for several copies.

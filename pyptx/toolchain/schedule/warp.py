@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...core.records import dataclass
-from ...timing.opcodes import FMA, HEAVY, Pipes, class_of
+from ...timing.opcodes import FMA, HEAVY, REGISTERS, Pipes, class_of
 from .graph import MachineBlock, MachineGraph, is_local
-from .register_reads import Reused, late_reads, reused
+from .register_reads import Reused, late_reads, read_cycles, reused
 from .statements import Statement, statement_of
 
 __all__ = ["IssueCost", "issue_costs"]
@@ -123,6 +123,7 @@ def _walk(
         occupied = pipes.occupied(opcode)
         # Other warps have the pipe meanwhile; of this one, the next multiply-add still follows at once.
         late = late_reads(instruction, kept) if FMA in occupied and HEAVY not in occupied else 0
+        reading = read_cycles(instruction, kept)
         kept = reused(instruction) if control.reuse else {}
         issued = ready
         for barrier in control.waits:
@@ -146,6 +147,8 @@ def _walk(
             if class_of(opcode).fences:
                 done = max(done, barriers.get(_STORES, 0.0))
             barriers[control.read_barrier] = max(done, barriers.get(control.read_barrier, 0.0))
+        if reading:
+            occupied = {**occupied, REGISTERS: reading}
         following = issued + max(1.0 + late, control.stall, pipes.held(opcode))
         if issued > ready and ends:
             ends[-1] = True
