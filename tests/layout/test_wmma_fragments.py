@@ -10,6 +10,7 @@ import pytest
 from pyptx.core.errors import SpecError
 from pyptx.isa import form, variants
 from pyptx.layout import wmma_fragment
+from pyptx.layout.wmma_fragments import FragmentOperand
 
 FRAGMENTS = sorted(
     {
@@ -29,6 +30,25 @@ def test_every_element_has_its_places(operand: str, shape: str, kind: str) -> No
     _, counts = np.unique(row * layout.columns + column, return_counts=True)
     assert len(counts) == layout.rows * layout.columns
     assert (counts == 32 * layout.elements // len(counts)).all()
+
+
+@pytest.mark.parametrize(
+    ("matrix", "chosen", "rows", "columns"),
+    [
+        ("a", {"shape": "m16n16k16", "t": "f16"}, 16, 16),  # ldmatrix
+        ("b", {"shape": "m16n16k16", "t": "s8"}, 16, 16),
+        ("a", {"shape": "m16n16k8", "t": "tf32"}, 16, 32),  # four lanes along K, and eight along M
+        ("b", {"shape": "m16n16k8", "t": "tf32"}, 32, 16),
+        ("c", {"shape": "m16n16k16", "t": "f32"}, 32, 32),  # two columns a lane; eight rows
+        ("c", {"shape": "m16n16k16", "t": "f16"}, 16, 16),
+    ],
+)
+def test_how_much_of_a_line_a_register_of_each_thread_has(
+    matrix: str, chosen: dict[str, str], rows: int, columns: int
+) -> None:
+    operand = FragmentOperand(matrix, "t")
+    assert operand.together({**chosen, "layout": "row"}) == rows
+    assert operand.together({**chosen, "layout": "col"}) == columns
 
 
 def test_as_many_registers_as_the_instructions_take() -> None:

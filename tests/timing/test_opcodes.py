@@ -56,6 +56,26 @@ def test_mma_occupies_the_tensor_core_by_its_shape(opcode: str, m: int, n: int, 
     assert Pipes(H200).occupied(opcode) == {"hmma": pytest.approx(2 * m * n * k / rate)}
 
 
+@pytest.mark.parametrize(
+    ("opcode", "clk"),
+    [
+        # Measured on an H200: 1 to 4 warps of a scheduler with up to 8 accumulators each.
+        ("HMMA.16816.F16", 6.0),
+        ("HMMA.1688.F32.TF32", 6.0),
+        ("IMMA.16832.S8.S8", 6.0),
+        ("BMMA.168256.AND.POPC", 6.0),
+        ("HMMA.1688.F32.BF16", 4.0),
+        ("HMMA.1684.F32.TF32", 4.0),
+        ("IMMA.16816.S8.S8", 4.0),
+        ("IMMA.8816.S8.S8", 4.0),
+        ("DMMA.16x8x16", 64.1),
+        ("DMMA.8x8x4", 16.0),
+    ],
+)
+def test_mma_takes_what_was_measured(opcode: str, clk: float) -> None:
+    assert Pipes(H200).occupied(opcode)["hmma"] == pytest.approx(clk, rel=0.02)
+
+
 def test_latencies() -> None:
     pipes = Pipes(H200)
     assert pipes.latency("MUFU.RCP") == H200.value("mufu.latency_clk")
@@ -104,6 +124,8 @@ def test_every_expansion_has_listed_opcodes() -> None:
         ("ld.shared.v4.b32", ("LDS",)),
         ("mbarrier.try_wait.parity.shared::cta.b64", ("SYNCS.PHASECHK",)),
         ("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32", ("HMMA.16816",)),
+        ("wmma.mma.sync.aligned.row.col.m16n16k16.f32.f32", ("HMMA.16816",) * 2),
+        ("wmma.mma.sync.aligned.row.row.m16n16k8.f32.tf32.tf32.f32", ("HMMA.1684.TF32",) * 4),
     ],
 )
 def test_expansions(name: str, expected: tuple[str, ...]) -> None:

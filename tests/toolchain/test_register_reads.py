@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from pyptx.timing.constants import gpu
-from pyptx.timing.opcodes import FMA, Pipes
+from pyptx.timing.opcodes import FMA, REGISTERS, Pipes
 from pyptx.toolchain.control_codes import ControlCode
 from pyptx.toolchain.nvdisasm import MachineInstruction
 from pyptx.toolchain.schedule.graph import machine_graph
-from pyptx.toolchain.schedule.register_reads import late_reads, reused
+from pyptx.toolchain.schedule.register_reads import late_reads, read_cycles, reused
 from pyptx.toolchain.schedule.warp import issue_costs
 
 
@@ -36,6 +36,17 @@ def instruction(text: str) -> MachineInstruction:
 def test_three_registers_take_a_cycle_more(before: str, text: str, late: int) -> None:
     kept = reused(instruction(before)) if before else {}
     assert late_reads(instruction(text), kept) == late
+
+
+def test_two_registers_are_read_in_a_cycle() -> None:
+    assert read_cycles(instruction("FFMA R4, R1, R2, R3"), {}) == 1.5
+    assert read_cycles(instruction("IADD3 R4, R1, R2, RZ"), {}) == 1.0
+    assert read_cycles(instruction("FFMA R4, R1, R2, R3"), {1: "R2"}) == 1.0
+    assert read_cycles(instruction("MOV R4, 0x5"), {}) == 0.0
+    costs = issue_costs(
+        machine_graph([instruction("FADD R4, R1, R2"), instruction("EXIT")]), Pipes(gpu("h200"))
+    )[0]
+    assert costs[0].pipes[REGISTERS] == 1.0
 
 
 def test_multiply_adds_that_wait_for_registers_follow_each_other_at_once() -> None:

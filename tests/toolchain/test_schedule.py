@@ -143,6 +143,36 @@ def test_an_unrolled_loop_costs_as_much_for_each_round(where: Gpu, nvdisasm: Too
     assert total(copied, "ex2")[1] == total(rolled, "ex2")[1] == 4
 
 
+#: Forms of wmma.mma: registers of A, B and the sum, and cycles of a tensor core of an H200 for one product.
+_PRODUCTS = {
+    "row.col.m16n16k16.f32.f32": (8, 8, 8, 12.0),
+    "row.col.m16n16k16.f32.bf16.bf16.f32": (4, 4, 8, 12.0),
+    "row.col.m16n16k8.f32.tf32.tf32.f32": (4, 4, 8, 16.0),
+}
+
+
+@pytest.mark.parametrize("unrolled", [False, True])
+@pytest.mark.parametrize("form", _PRODUCTS)
+def test_a_product_of_several_instructions_is_no_copy_of_a_loop(
+    form: str, unrolled: bool, nvdisasm: Tool
+) -> None:
+    *counts, clk = _PRODUCTS[form]
+    a, b, sums = (
+        [f"%{name}{n}" for n in range(int(count))]
+        for name, count in zip(("x", "y", "s"), counts, strict=True)
+    )
+    start = ".reg .b32 %x<8>; .reg .b32 %y<8>; .reg .f32 %s<8>;\n"
+    start += "".join(f"ld.global.b32 {each}, [%a0+{4 * n}];\n" for n, each in enumerate([*a, *b]))
+    start += "".join(f"mov.f32 {each}, %f0;\n" for each in sums)
+    end = "".join(f"add.f32 %f0, %f0, {each};\n" for each in sums)
+    operands = ", ".join(f"{{{', '.join(each)}}}" for each in (sums, a, b, sums))
+    found = costs(
+        start + loop(f"wmma.mma.sync.aligned.{form} {operands};", unrolled=unrolled) + end, gpu("h200")
+    )
+    pipes = [cost.pipes.get("hmma", 0.0) for some in found.values() for cost in some]
+    assert sum(pipes) == pytest.approx(clk, rel=0.02)
+
+
 @GPUS
 def test_code_without_loops_pays_for_every_instruction(where: Gpu, nvdisasm: Tool) -> None:
     body = (

@@ -39,6 +39,39 @@ def test_phases_of_loads_pass_together_where_lanes_want_the_same_in_pairs() -> N
     assert cycles(0 * LANES, 16, AccessKind.WRITE) == 4
 
 
+FRAGMENTS = """.version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry fragments(.param .u64 out)
+{
+.shared .align 128 .b8 tile[8192];
+.reg .b32 %r<9>;
+.reg .b64 %rd<3>;
+ld.param.u64 %rd1, [out];
+mov.u32 %r8, tile;
+LOADS
+st.global.u32 [%rd1], %r0;
+ret;
+}
+"""
+
+
+def shared_cycles(loads: int, columns: int) -> float:
+    """Return for how many cycles loads of A of f16, with so many halves from row to row, take the banks."""
+    load = "wmma.load.a.sync.aligned.row.m16n16k16.shared.f16 {%r0, %r1, %r2, %r3, %r4, %r5, %r6, %r7}"
+    text = FRAGMENTS.replace("LOADS", f"{load}, [%r8], {columns};\n" * loads)
+    array = np.zeros(1, np.uint32)
+    found = pyptx.predict(sim.load(text), grid=1, block=32, args=[array], gpu="h200", clock=1980.0)
+    return found.busy["shared memory"] * found.cycles
+
+
+@pytest.mark.parametrize(("columns", "each"), [(72, 4), (80, 8), (64, 32)])
+def test_fragments_pass_the_banks_by_matrices(columns: int, each: int) -> None:
+    # Eight rows of 16 bytes: 36 words apart in all banks once, 40 apart twice, 32 apart all in four banks.
+    more = shared_cycles(9, columns) - shared_cycles(1, columns)
+    assert more == pytest.approx(8 * each, rel=0.01)
+
+
 LOCAL = """.version 8.0
 .target sm_90a
 .address_size 64
