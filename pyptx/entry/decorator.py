@@ -564,7 +564,8 @@ class Kernel:
         Args:
             arrays: the inputs: arrays, or shapes as tuples of integers, whose contents are then unknown, as
                 those of :func:`pyptx.sim.unknown` are (if they decide where threads go, the verdict is
-                ``incomplete``); numbers for scalars. Without any, the dims give the shapes.
+                ``incomplete``); numbers for scalars. Without any, the dims give the shapes,
+                and keywords the numbers.
             gpu: ``"b200"``, ``"h200"``, the path of a file of constants that ``pyptx calibrate`` wrote, or a
                 :class:`~pyptx.timing.constants.Gpu`. By default the GPU of the kernel's target: an H200 for
                 sm_90a, a B200 for sm_100a and for other targets.
@@ -582,16 +583,18 @@ class Kernel:
                 so that threads go the ways that they go on zeros: for kernels in which usual inputs take the
                 same ways, such as attention that rescales its sums only if a maximum grows much.
             out: array or arrays for the outputs; allocated if None.
-            keywords: constants and dims.
+            keywords: constants and dims; without inputs, also the numbers that the kernel takes, by name.
 
         Raises:
             SpecError: the arguments do not fit the specs, `data` is none of these, or the GPU does not run
                 the kernel's target.
         """
-        from .kernel_prediction import predict_launch, with_arrays
+        from .kernel_prediction import numbers_of, predict_launch, with_arrays
         from .prediction import Conditions
 
-        given = with_arrays(self.options, arrays, self.split(keywords)[0])
+        numbers = numbers_of(self.options, keywords)
+        keywords = {name: value for name, value in keywords.items() if name not in numbers}
+        given = with_arrays(self.options, arrays, self.split(keywords)[0], numbers)
         special, arguments = self._bind(given, out, keywords)
         conditions = Conditions(gpu, clock, timeout, data, l2, contents)
         return predict_launch(special, self.options, arguments, conditions)

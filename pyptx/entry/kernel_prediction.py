@@ -18,7 +18,7 @@ from .execute import request_of
 from .prediction import Conditions, Prediction, predict_request
 from .specialize import KernelOptions, Specialization
 
-__all__ = ["predict_launch", "with_arrays"]
+__all__ = ["numbers_of", "predict_launch", "with_arrays"]
 
 
 def predict_launch(
@@ -29,16 +29,36 @@ def predict_launch(
     return predict_request(request, conditions, frozenset(zeroed))
 
 
-def with_arrays(options: KernelOptions, given: Sequence[Any], dims: Mapping[str, int]) -> list[Any]:
-    """Return the inputs with an array of unknown contents for each shape; without inputs, for the dims.
+def numbers_of(options: KernelOptions, keywords: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the keywords that are numbers which a kernel takes: none of its dims, but a scalar input."""
+    specs = zip(options.names, options.specs[: options.inputs], strict=False)
+    scalars = {name for name, spec in specs if not isinstance(spec, Tile)} - set(options.dims)
+    return {name: value for name, value in keywords.items() if name in scalars}
+
+
+def with_arrays(
+    options: KernelOptions, given: Sequence[Any], dims: Mapping[str, int], numbers: Mapping[str, Any]
+) -> list[Any]:
+    """Return the inputs with an array of unknown contents for each shape.
+
+    Args:
+        options: the kernel's.
+        given: the inputs in order, or none.
+        dims: without inputs, what gives their shapes.
+        numbers: without inputs, the numbers that the kernel takes.
 
     Raises:
-        SpecError: a shape with other than positive integers; without inputs, a kernel that takes numbers, or
-            dims that are not given.
+        SpecError: a shape with other than positive integers; numbers by name beside inputs; without inputs,
+            numbers or dims that are not given.
     """
     found: list[Any] = []
+    if given and numbers:
+        raise SpecError(
+            f"{options.entry} got inputs in order, and {', '.join(numbers)} by name",
+            hint="give all inputs in order, or none of them: dims and numbers by name say what they are",
+        )
     if not given:
-        given = _shapes_of(options, dims)
+        given = _inputs_of(options, dims, numbers)
     for value, name, spec in zip_longest(given, options.names[: len(given)], options.specs[: len(given)]):
         if isinstance(value, tuple) and isinstance(spec, Tile):
             if not all(isinstance(n, int) and n > 0 for n in value):
@@ -48,14 +68,14 @@ def with_arrays(options: KernelOptions, given: Sequence[Any], dims: Mapping[str,
     return found
 
 
-def _shapes_of(options: KernelOptions, dims: Mapping[str, int]) -> list[tuple[int, ...]]:
-    """Return the shapes of a kernel's inputs from its dims."""
-    specs = options.specs[: options.inputs]
-    numbers = [name for name, spec in zip(options.names, specs, strict=False) if not isinstance(spec, Tile)]
-    if numbers:
+def _inputs_of(options: KernelOptions, dims: Mapping[str, int], numbers: Mapping[str, Any]) -> list[Any]:
+    """Return the shapes of a kernel's inputs from its dims, and its numbers."""
+    specs = list(zip(options.names, options.specs[: options.inputs], strict=False))
+    lacking = [name for name, spec in specs if not isinstance(spec, Tile) and name not in numbers]
+    if lacking:
         raise SpecError(
-            f"{options.entry} takes numbers ({', '.join(numbers)}), which no dim gives",
-            hint="give all inputs in order: arrays or shapes, and numbers",
+            f"{options.entry} takes numbers that were not given: {', '.join(lacking)}",
+            hint=f"give {lacking[0]}=..., or all inputs in order: arrays or shapes, and numbers",
         )
     missing = [name for name in options.dims if name not in dims]
     if missing:
@@ -63,4 +83,4 @@ def _shapes_of(options: KernelOptions, dims: Mapping[str, int]) -> list[tuple[in
             f"{options.entry} has dims that were not given: {', '.join(missing)}",
             hint=f"give {missing[0]}=..., or the shapes of the inputs",
         )
-    return [spec.shape(dict(dims)) for spec in specs if isinstance(spec, Tile)]
+    return [spec.shape(dict(dims)) if isinstance(spec, Tile) else numbers[name] for name, spec in specs]

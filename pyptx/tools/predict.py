@@ -144,7 +144,13 @@ def _removed_text(prediction: Prediction, found: Mapping[str, Prediction]) -> It
     help="What L2 holds before the launch: what launches on other arrays, or on the same, have left; what a "
     "flush by writes has left; or nothing.",
 )
-@click.option("--dim", "dims", multiple=True, metavar="NAME=VALUE", help="A dim that a function leaves open.")
+@click.option(
+    "--dim",
+    "dims",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A dim that a function leaves open, or a number that the kernel takes.",
+)
 @click.option("--entry", help="PTX text: the kernel, if there are several, as for `pyptx sim`.")
 @click.option("--grid", metavar="X[,Y[,Z]]", help="PTX text: CTAs of the grid.")
 @click.option("--block", metavar="X[,Y[,Z]]", help="PTX text: threads of a CTA. Default: its .reqntid.")

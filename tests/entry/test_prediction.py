@@ -284,10 +284,18 @@ def test_errors() -> None:
     norm = rmsnorm.build_rmsnorm(512)
     with pytest.raises(SpecError, match="dims that were not given: M"):
         norm.predict(gpu="h200", clock=1900.0)
-    with pytest.raises(SpecError, match=r"takes numbers \(n\)"):
-        vector_add.vector_add.predict(gpu="h200", clock=1900.0)
+    with pytest.raises(SpecError, match="numbers that were not given: n"):
+        vector_add.vector_add.predict(gpu="h200", clock=1900.0, N=64)
+    with pytest.raises(SpecError, match="inputs in order, and n by name"):
+        vector_add.vector_add.predict((64,), (64,), 64, gpu="h200", clock=1900.0, n=64)
     with pytest.raises(SpecError, match="positive integers"):
         gemm.predict((256, 0), (256, 256), clock=1000.0)
+
+
+def test_numbers_by_name_are_those_in_order() -> None:
+    by_name = vector_add.vector_add.predict(gpu="h200", clock=1900.0, N=4096, n=100)
+    in_order = vector_add.vector_add.predict((4096,), (4096,), 100, gpu="h200", clock=1900.0)
+    assert by_name.cycles == in_order.cycles
 
 
 def test_the_text_names_the_bound_and_the_lines() -> None:
