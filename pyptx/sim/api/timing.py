@@ -197,6 +197,8 @@ class LaunchTimer:
             self._met = met / self._coalesced
         self._equal = equal_of(first.loads)
         self._sizes = {each.segment.base: each.segment.size for each in mapped.values()}
+        # What share of the loads of later waves waits for memory, once the first run has settled.
+        self._later: float | None = None
         # Which arrays the launch stores is not known yet.
         self._expected = self._traffic(((load, 1.0) for load in first.loads), self._sizes)
         self._placement = replace(self._placement, share=self._share(figures, first.grids[0]))
@@ -281,7 +283,7 @@ class LaunchTimer:
         return Contention(
             sharers=placement.positions * placement.size,
             missing=self._expected.missing,
-            later=self._expected.later(placement.waves, in_step=not self._drifts),
+            later=self._waits_later() if self._later is None else self._later,
             merged=self._merged,
             coalesced=self._coalesced,
             met=self._met,
@@ -292,6 +294,9 @@ class LaunchTimer:
             equal=self._equal,
             spanned=sum(self._sizes.values()),
         )
+
+    def _waits_later(self) -> float:
+        return self._expected.later(self._placement.waves, in_step=not self._drifts)
 
     def _traffic(
         self,
@@ -324,6 +329,7 @@ class LaunchTimer:
             return Timing(0.0, mhz, nowhere, Traffic(0, 0), 0.0, 0.0, 0.0, 1.0, {}, (), {}, (self._fault,))
         placement = self._placement
         while True:
+            later = self._waits_later()
             timed, rest = self._run(figures, rested=rested, without=without)
             end = rest.end or timed.end
             traffic = self._traffic(
@@ -338,6 +344,8 @@ class LaunchTimer:
             filled = wrong * figures.fill > _SETTLED and busy["fabric"] > _BUSY
             if wrong <= _SETTLED or (max(reads, busy["HBM"]) < _IDLE and not filled):
                 break
+        if self._later is None:  # Other clocks, and other limits, must not change what happens.
+            self._later = later
         once = sum(load.nbytes for load in timed.loads)
         again = traffic.loaded * timed.again / once if once else 0.0
         cycles = (rest.end or timed.end) + timed.backlog
