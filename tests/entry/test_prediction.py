@@ -292,6 +292,25 @@ def test_errors() -> None:
         gemm.predict((256, 0), (256, 256), clock=1000.0)
 
 
+@kernel(in_specs=(Tile("N", f32),), out_specs=(Tile(264, f32),), grid=264, block=128, arch="sm_90a")
+def two_waves(A, Out):
+    """Sixteen CTAs in a row sum up the same floats; shared memory leaves room for one CTA at a time."""
+    kept = smem.alloc(40_000, f32)
+    place = (ptx.special.ctaid.x() >> 4) * 8192 + ptx.special.tid.x()
+    total = reg.scalar(f32, init=0.0)
+    with ptx.for_(0, 64):
+        total += ptx.load(f32, A.at(place))
+        place += 128
+    ptx.store(kept.at(ptx.special.tid.x()), total, f32)
+    ptx.bar.sync(0)
+    ptx.store(Out.at(ptx.special.ctaid.x()), total, f32, pred=ptx.special.tid.x() == 0)
+
+
+def test_a_launch_takes_as_long_when_it_is_asked_for_again() -> None:
+    found = two_waves.predict(gpu="h200", clock=1700.0, l2="cold", N=17 * 8192)
+    assert found.timer.at(1700.0).cycles == pytest.approx(found.cycles, rel=0.01)
+
+
 def test_numbers_by_name_are_those_in_order() -> None:
     by_name = vector_add.vector_add.predict(gpu="h200", clock=1900.0, N=4096, n=100)
     in_order = vector_add.vector_add.predict((4096,), (4096,), 100, gpu="h200", clock=1900.0)
