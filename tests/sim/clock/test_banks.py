@@ -65,7 +65,9 @@ def shared_cycles(loads: int, columns: int) -> float:
     return found.busy["shared memory"] * found.cycles
 
 
-@pytest.mark.parametrize(("columns", "each"), [(72, 4), (80, 8), (64, 32)])
+@pytest.mark.parametrize(
+    ("columns", "each"), [(72, 4), pytest.param(80, 8, marks=pytest.mark.full), (64, 32)]
+)
 def test_fragments_pass_the_banks_by_matrices(columns: int, each: int) -> None:
     # Eight rows of 16 bytes: 36 words apart in all banks once, 40 apart twice, 32 apart all in four banks.
     more = shared_cycles(9, columns) - shared_cycles(1, columns)

@@ -35,6 +35,7 @@ def multiply(three: bool, rounds: int) -> Kernel:
     return sums
 
 
+@pytest.mark.full
 @pytest.mark.parametrize(("three", "clk"), [(True, 1.5), (False, 1.0)])
 def test_what_several_warps_read_fills_the_ports_of_registers(three: bool, clk: float) -> None:
     """Measured on an H200: multiply-adds of three registers of 14 warps take 1.49 clk more each."""
@@ -54,6 +55,7 @@ def products(Out):
     ptx.store(Out.at(0), total[0], f32, pred=total[0] == 1.0)
 
 
+@pytest.mark.full
 def test_products_of_warps_lower_the_clock() -> None:
     """ncu, H200: kernels of mma.sync run at 1720 to 1840 MHz, as those of wgmma do at most."""
     found = products.predict(gpu=H200, clock="burst")
