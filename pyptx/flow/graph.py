@@ -7,6 +7,7 @@ instructions that may wait).
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cached_property
 
 from ..core.errors import TraceError
 from ..core.records import dataclass
@@ -48,6 +49,11 @@ class Graph:
 
     blocks: tuple[Block, ...]
     ipdom: tuple[int, ...]
+
+    @cached_property
+    def edges(self) -> tuple[tuple[int, ...], ...]:
+        """For each block, the blocks that may run next; the end of the function is none."""
+        return tuple(tuple(s for s in block.successors if s != EXIT) for block in self.blocks)
 
 
 def _ends_block(instruction: Instruction) -> bool:

@@ -66,19 +66,25 @@ class FragmentOperand(NamedTuple):
         """Return the layout of the fragment, from an instruction's modifiers by their names in the table."""
         return wmma_fragment(self.matrix, chosen["shape"], chosen[self.type])
 
+    def adjacent(self, chosen: Mapping[str, str]) -> int:
+        """Return how many elements of a register are side by side in memory; 0 if none are."""
+        values = self.layout(chosen).values
+        return values[0].extent if values and getattr(values[0], _along(chosen)) == 1 else 0
+
     def together(self, chosen: Mapping[str, str]) -> int:
         """Return how many bytes of a line in memory a warp accesses with one register of each thread.
 
         A line is a row or a column, by the instruction's layout; ``ldmatrix``, which ptxas uses for elements
         of up to 16 bits, accesses 16.
         """
-        layout = self.layout(chosen)
-        along = "column" if chosen["layout"] == "row" else "row"
-        extents = [mode.extent for mode in layout.threads if getattr(mode, along)]
-        adjacent = layout.values and getattr(layout.values[0], along) == 1
-        if adjacent:
-            extents.append(layout.values[0].extent)
-        return max(_MATRIX_ROW, prod(extents) * layout.bits // 8)
+        layout, along = self.layout(chosen), _along(chosen)
+        lanes = prod(mode.extent for mode in layout.threads if getattr(mode, along))
+        return max(_MATRIX_ROW, lanes * max(1, self.adjacent(chosen)) * layout.bits // 8)
+
+
+def _along(chosen: Mapping[str, str]) -> str:
+    """Return the coordinate that counts along a line in memory, which is a row or a column."""
+    return "column" if chosen["layout"] == "row" else "row"
 
 
 @lru_cache(maxsize=256)

@@ -189,13 +189,13 @@ def _load(modifiers: Sequence[str], shared: str, local: str, other: str) -> tupl
     return (other,)
 
 
-def _mma(opcode: str, modifiers: Sequence[str]) -> tuple[str, ...]:
+def _mma(modifiers: Sequence[str]) -> tuple[str, ...]:
     kinds = _types(modifiers)
     kind = kinds[1] if len(kinds) > 1 else "f16"
     m, n, k = _product_shape(modifiers) or (16, 8, 16)
     # An opcode has at most 16 rows and 8 columns; wmma has more of both.
     count = max(1, m * n // 128)
-    if opcode == "wmma" and kind == "tf32":  # ptxas halves K, too
+    if count > 1 and kind == "tf32":  # ptxas halves K of wmma, too
         count, k = 2 * count, k // 2
     spelled = f"{16 if m * n >= 128 else 8}{8}{k}"
     if kind == "f64":
@@ -274,8 +274,8 @@ _BY_MODIFIERS: dict[str, Callable[[Sequence[str]], tuple[str, ...]]] = {
     "st": lambda modifiers: _load(modifiers, "STS", "STL", "STG"),
     "atom": lambda modifiers: _load(modifiers, "ATOMS", "ATOMG", "ATOMG"),
     "red": lambda modifiers: _load(modifiers, "ATOMS", "REDG", "REDG"),
-    "mma": lambda modifiers: _mma("mma", modifiers),
-    "wmma": lambda modifiers: _mma("wmma", modifiers) if "mma" in modifiers else ("LDSM",),
+    "mma": _mma,
+    "wmma": lambda modifiers: _mma(modifiers) if "mma" in modifiers else ("LDSM",),
     "mbarrier": _barriers,
     "fence": _fence,
     "membar": _fence,

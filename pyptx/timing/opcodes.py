@@ -15,6 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from functools import cache
+from math import prod
 
 from ..core.records import dataclass
 from .constants import Gpu
@@ -31,7 +32,8 @@ __all__ = [
     "multiply_adds",
 ]
 
-#: The pipe of multiply-adds, and the half of it that alone takes integers and pairs of halves.
+#: The pipe of multiply-adds, the half of it that alone takes integers and pairs of halves, the tensor core
+#: as warps use it, and the reads of registers.
 FMA, HEAVY, HMMA, REGISTERS = "fma", "fmaheavy", "hmma", "registers"
 
 #: Lanes of a warp.
@@ -197,28 +199,15 @@ def is_known(opcode: str) -> bool:
     return opcode.partition(".")[0] in _CLASSES
 
 
+def _shape_of(opcode: str) -> tuple[int, int, int]:
+    """Return M, N and K of an mma, by its opcode."""
+    shape = _SHAPE.search(opcode)
+    return (16, 8, 16) if shape is None else (int(shape[1]), int(shape[2]), int(shape[3]))
+
+
 def multiply_adds(opcode: str) -> int:
     """Return the multiply-adds of an mma that its opcode spells, those of zeros too; 0 for others."""
-    if class_of(opcode).pipe != HMMA:
-        return 0
-    shape = _SHAPE.search(opcode)
-    return 16 * 8 * 16 if shape is None else int(shape[1]) * int(shape[2]) * int(shape[3])
-
-
-def _mma_flops(opcode: str) -> float:
-    """Return the operations of an mma that its opcode spells, in 16-bit operations of the same rate.
-
-    A tensor core takes as many bytes of A and B in a cycle, whatever their type, and 8 rows as long as 16.
-    """
-    operations = 2.0 * multiply_adds(opcode) * (2 if _has_8_rows(opcode) else 1)
-    if ".SP" in opcode:  # half of A is zero, and takes no time
-        operations /= 2
-    return operations * _bits_of(opcode) / 16
-
-
-def _has_8_rows(opcode: str) -> bool:
-    shape = _SHAPE.search(opcode)
-    return shape is not None and shape[1] == "8"
+    return prod(_shape_of(opcode)) if class_of(opcode).pipe == HMMA else 0
 
 
 def _bits_of(opcode: str) -> int:
@@ -267,11 +256,19 @@ class Pipes:
         return found
 
     def _product(self, opcode: str) -> float:
-        """Return the cycles of the tensor core for an mma of a warp."""
-        flops = _mma_flops(opcode) * self._parts
-        if _bits_of(opcode) == _F64_BITS:
-            return flops * 16 / _F64_BITS / self._gpu.value("dmma.flops_per_clk")
-        return max(self._gpu.value("hmma.least_clk"), flops / self._gpu.value("hmma.flops_per_clk_16bit"))
+        """Return the cycles of the tensor core for an mma of a warp.
+
+        It takes as many bytes of A and B in a cycle, whatever their type but f64, and 8 rows as long as 16.
+        """
+        _, n, k = _shape_of(opcode)
+        flops = 2.0 * 16 * n * k * self._parts
+        bits = _bits_of(opcode)
+        if bits == _F64_BITS:
+            return flops / self._gpu.value("dmma.flops_per_clk")
+        if ".SP" in opcode:  # half of A is zero, and takes no time
+            flops /= 2
+        full = flops * bits / 16 / self._gpu.value("hmma.flops_per_clk_16bit")
+        return max(self._gpu.value("hmma.least_clk"), full)
 
     def latency(self, opcode: str) -> float:
         """Return the cycles from the issue of an instruction to the signal of its barrier."""

@@ -283,7 +283,7 @@ class LaunchTimer:
         return Contention(
             sharers=placement.positions * placement.size,
             missing=self._expected.missing,
-            later=self._waits_later() if self._later is None else self._later,
+            later=self._waits_later(self._expected) if self._later is None else self._later,
             merged=self._merged,
             coalesced=self._coalesced,
             met=self._met,
@@ -295,8 +295,8 @@ class LaunchTimer:
             spanned=sum(self._sizes.values()),
         )
 
-    def _waits_later(self) -> float:
-        return self._expected.later(self._placement.waves, in_step=not self._drifts)
+    def _waits_later(self, expected: Traffic) -> float:
+        return expected.later(self._placement.waves, in_step=not self._drifts)
 
     def _traffic(
         self,
@@ -329,7 +329,6 @@ class LaunchTimer:
             return Timing(0.0, mhz, nowhere, Traffic(0, 0), 0.0, 0.0, 0.0, 1.0, {}, (), {}, (self._fault,))
         placement = self._placement
         while True:
-            later = self._waits_later()
             timed, rest = self._run(figures, rested=rested, without=without)
             end = rest.end or timed.end
             traffic = self._traffic(
@@ -345,7 +344,7 @@ class LaunchTimer:
             if wrong <= _SETTLED or (max(reads, busy["HBM"]) < _IDLE and not filled):
                 break
         if self._later is None:  # Other clocks, and other limits, must not change what happens.
-            self._later = later
+            self._later = self._waits_later(expected)
         once = sum(load.nbytes for load in timed.loads)
         again = traffic.loaded * timed.again / once if once else 0.0
         cycles = (rest.end or timed.end) + timed.backlog

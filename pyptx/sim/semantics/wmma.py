@@ -40,8 +40,7 @@ class _Lines:
         self.lines, self.length = (layout.rows, layout.columns) if by_rows else (layout.columns, layout.rows)
         self.turned, self.bits = not by_rows, layout.bits
         # A register whose elements are adjacent in memory is read or written in one access.
-        along = layout.values and (layout.values[0].column if by_rows else layout.values[0].row) == 1
-        self.align = max(4 if along else 0, layout.bits // 8)
+        self.align = max(4 if fragment.adjacent(op.chosen) else 0, layout.bits // 8)
         self.gather, self.scatter = Gather(layout), Scatter(layout)
         spec = next(spec for spec in op.binding.match.form.specs() if spec.name == "r")
         self.dtype = spec.scalar_types(op.chosen)[0].register_dtype

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ...flow import accesses, control_flow
-from ...flow.graph import EXIT
 from ...flow.loops import innermost, natural_loops
 from ...ir import Function, Instruction
 from .graph import base_of
@@ -72,19 +71,15 @@ def _rows(function: Function) -> Iterator[list[tuple[int, Instruction]]]:
     ptxas may make one block of machine code of them, with predicates for the branch.
     """
     graph = control_flow(function)
-    edges = [tuple(each for each in block.successors if each != EXIT) for block in graph.blocks]
-    loop_of = innermost(natural_loops(edges))
-    targets = {each for block in graph.blocks for each in edges[block.index] if each <= block.index}
+    loop_of = innermost(natural_loops(graph.edges))
+    again = {target for index, targets in enumerate(graph.edges) for target in targets if target <= index}
     row: list[tuple[int, Instruction]] = []
     for block in graph.blocks:
-        before = block.index - 1
-        if before < 0 or block.index in targets or loop_of.get(block.index) != loop_of.get(before):
-            if row:
-                yield row
+        if block.index in again or loop_of.get(block.index) != loop_of.get(block.index - 1):
+            yield row
             row = []
-        row = [*row, *block.instructions]
-    if row:
-        yield row
+        row.extend(block.instructions)
+    yield row
 
 
 def _placed(instructions: Sequence[tuple[int, Instruction]], places: Mapping[int, Place]) -> dict[int, Place]:

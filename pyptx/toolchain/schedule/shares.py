@@ -164,8 +164,7 @@ class _FunctionFlow:
     def __init__(self, function: Function) -> None:
         graph = control_flow(function)
         self.block_of = {number: block.index for block in graph.blocks for number, _ in block.instructions}
-        edges = [tuple(s for s in block.successors if s != EXIT) for block in graph.blocks]
-        loops = natural_loops(edges)
+        loops = natural_loops(graph.edges)
         found = [
             PtxLoop(
                 function.name,
@@ -177,7 +176,7 @@ class _FunctionFlow:
         ]
         level = innermost(loops)
         ends = frozenset(block.index for block in graph.blocks if EXIT in block.successors)
-        equal = equally_often(edges, loops, ends)
+        equal = equally_often(graph.edges, loops, ends)
         self.blocks = [
             PtxBlock(
                 function.name,
