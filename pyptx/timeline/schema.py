@@ -69,6 +69,7 @@ class Cause(enum.Enum):
     ISSUE = "issue slots and pipes"
     CODE = "instructions that are not in the cache"
     SHARED = "banks of shared memory"
+    SPILLS = "registers in local memory"
     LANES = "other lanes of the warp"
     REGISTERS = "registers of the CTA's pool"
     LAUNCH = "another launch"

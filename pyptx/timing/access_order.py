@@ -11,7 +11,7 @@ from dataclasses import field
 
 from ..core.records import dataclass
 
-__all__ = ["NO_ORDER", "AccessOrder", "Ahead", "Awaited", "Merged"]
+__all__ = ["NO_ORDER", "AccessOrder", "Ahead", "Awaited", "Merged", "Spill"]
 
 #: For each copy of a load, the loads and their copies for which a warp waits before it issues that one.
 Awaited = tuple[tuple[tuple[int, int], ...], ...]
@@ -46,6 +46,23 @@ class Ahead:
 
 
 @dataclass(frozen=True, slots=True)
+class Spill:
+    """A machine instruction that keeps registers of a thread in local memory, or brings them back.
+
+    Attributes:
+        words: the words of the thread's stack that it accesses, by number.
+        stores: whether it stores them.
+        every: it is issued in one of so many executions of its statement: ptxas has made copies.
+        turn: in which of them.
+    """
+
+    words: range
+    stores: bool
+    every: int
+    turn: int
+
+
+@dataclass(frozen=True, slots=True)
 class AccessOrder:
     """The order of the accesses of a function, by the numbers of its statements.
 
@@ -56,6 +73,8 @@ class AccessOrder:
         awaited: for each load in front of which a warp waits for others, and for each of these, which ones.
         sunk: for statements that machine code has in front of loads, and PTX behind them, these loads.
         local: whether the machine code keeps local variables in memory.
+        spills: for each statement, the registers that its machine code keeps in local memory.
+        refilled: the statements whose machine code waits for registers that come from there.
     """
 
     passed: Mapping[int, int] = field(default_factory=dict)
@@ -64,6 +83,8 @@ class AccessOrder:
     awaited: Mapping[int, Awaited] = field(default_factory=dict)
     sunk: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     local: bool = True
+    spills: Mapping[int, tuple[Spill, ...]] = field(default_factory=dict)
+    refilled: frozenset[int] = frozenset()
 
 
 #: That of a function whose code is PTX's.

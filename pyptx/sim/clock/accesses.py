@@ -32,6 +32,7 @@ from .banks import bank_cycles
 from .costs import BlockCost
 from .figures import BANKS, WORD
 from .l1 import L1, LINE_SECTORS
+from .local_memory import LocalMemory
 from .starts import Start
 from .units import SECTOR, WAY, Units
 
@@ -50,8 +51,6 @@ _COPIED = 1.6
 #: How long they take from L1 to shared memory, beyond the latency of a load. Likewise.
 _WRITTEN = 17.0
 _SPACES = frozenset({StateSpace.GLOBAL, StateSpace.SHARED, StateSpace.LOCAL})
-#: Lanes whose words of local memory share a sector.
-_SECTOR_LANES = SECTOR // WORD
 
 
 class ThreadAccesses:
@@ -88,8 +87,7 @@ class ThreadAccesses:
         self._returning: dict[Warp, float] = {}
         #: For each warp, the registers that it has loaded from shared memory last.
         self._near: dict[Warp, set[str]] = {}
-        #: The lines of local memory, by CTA, warp and word.
-        self._lines: dict[tuple[tuple[int, int], int, int], int] = {}
+        self._local = LocalMemory(self._cache)
         #: For each warp, the wait that later loads pass.
         self._passed: dict[Warp, _Passed] = {}
 
@@ -205,7 +203,7 @@ class ThreadAccesses:
             elif access.space is StateSpace.LOCAL:
                 if not order.local:
                     continue
-                left, done = self._use_local(s, access, units, left)
+                left, done = self._local.use(s.warp, access, units, left)
             elif access.kind is AccessKind.RMW:
                 served = self._add(s, access, units, time)
                 left = max(left, units.leave(s.warp.index, served))
@@ -252,6 +250,12 @@ class ThreadAccesses:
                         if arriving.get(name, arrives) < arrives:
                             arriving[name] = arrives
 
+    def spill(
+        self, s: Split, block: CodeBlock, units: Units, begun: float, through: float, cost: BlockCost
+    ) -> float:
+        """Charge the registers that a block keeps in local memory. Return when its warp is through."""
+        return self._local.spill(s.warp, block, cost.order, units, begun, through)
+
     def _last_awaited(self, warp: Warp, statement: int, waits: Awaited) -> float:
         """Return when all has arrived for which a warp waits before the copy of a load that comes next."""
         copies = self._copies.setdefault(warp, {})
@@ -288,43 +292,6 @@ class ThreadAccesses:
         _, lanes = np.unique(access.footprint.starts, return_counts=True)
         self._moved(s.warp.cta.key, _copy_of(access, SECTOR * sectors), True)
         return units.add(looked_up, sectors, word, int(lanes.max(initial=1)))
-
-    def _use_local(self, s: Split, access: Access, units: Units, time: float) -> tuple[float, float]:
-        """Return when an access to local memory has left its warp, and when its value arrives.
-
-        The words that the lanes of a warp have at one address lie in one line. Stores pass L1, where their
-        lines stay, to L2; memory need not take them.
-        """
-        assert access.threads is not None  # note keeps accesses of threads alone
-        offsets = access.footprint.starts - access.threads * s.warp.cta.local_memory.capacity
-        words = (offsets[:, None] + np.arange(0, max(WORD, access.footprint.size), WORD)) // WORD
-        places = access.threads % BANKS // _SECTOR_LANES
-        lines = {word: self._line(s.warp, word) for word in np.unique(words).tolist()}
-        parts, lanes = np.unique(words * LINE_SECTORS + places[:, None], return_counts=True)
-        sectors = [
-            LINE_SECTORS * lines[each // LINE_SECTORS] + each % LINE_SECTORS for each in parts.tolist()
-        ]
-        cache = self._cache(s.warp.cta)
-        if access.kind is AccessKind.WRITE:
-            whole = int((lanes == _SECTOR_LANES).sum())
-            left = max(time, units.pass_on(time, len(lines), whole, len(sectors) - whole))
-            cache.fill(sectors, left)
-            return left, left
-        left = max(time, units.look_up(s.warp.index, time, len(lines)))
-        looked_up = left - units.figures.lookup
-        missed, arrives = cache.read(sectors)
-        arrives = max(arrives, looked_up + units.figures.load_l1_latency)
-        if missed:
-            nbytes = SECTOR * len(missed)
-            done = units.access_global(looked_up, nbytes, loads=True, fresh=False)
-            cache.fill(missed, done)
-            arrives = max(arrives, done)
-        return left, arrives
-
-    def _line(self, warp: Warp, word: int) -> int:
-        """Return the number of the line of local memory that the lanes of a warp have at a word: below 0."""
-        key = warp.cta.key, warp.index, word
-        return self._lines.setdefault(key, -1 - len(self._lines))
 
     def prepare(self, cta: CTA) -> None:
         """Let L1 of the multiprocessor of a CTA whose threads issue copies be there when they read."""

@@ -468,6 +468,10 @@ class TimedMachine(Machine):
         if left > issued and s not in self.parked:  # a wait covers it
             self._hold(s, block, Cause.SHARED, issued, left)
         self._through = max(self._through, left)
+        refilled = self._accesses.spill(s, block, units, begun, self._through, cost)
+        if refilled > self._through and s not in self.parked:
+            self._hold(s, block, Cause.SPILLS, self._through, refilled)
+            self._through = refilled
         late, place = self._accesses.through(s, block, begun, cost)
         if late > self._through and s not in self.parked:
             self._hold(s, block, Cause.MEMORY, self._through, late, place)

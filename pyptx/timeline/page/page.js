@@ -62,7 +62,7 @@
     "other CTAs of the cluster": "#9a6a4f", "groups of copies": "#d8b400", "tensor memory": "#8a63c9", "other lanes of the warp": "#8b8f98",
     "registers of the CTA's pool": "#a3a52a", "another launch": "#22a7b8", "a value that a loop polls": "#d0503f", "something else": "#6f7682",
     "loads into registers": "#b5651d", "issue slots and pipes": "#5fae7d", "banks of shared memory": "#3f8f8f",
-    "instructions that are not in the cache": "#93b36b",
+    "instructions that are not in the cache": "#93b36b", "registers in local memory": "#a0527d",
   };
   const KINDS = { warp: ["#cfd6e1", "#4a5565"], engine: ["#3f9b6c", "#2f8a5c"], barrier: ["#8fb9c9", "#3d6a7c"], stage: ["#8fc7a3", "#2f7a4d"] };
   const FILLING = ["#f0cf7a", "#8a6d1c"];

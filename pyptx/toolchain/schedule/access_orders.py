@@ -9,10 +9,10 @@ from ...timing.access_order import AccessOrder
 from .ahead import loads_ahead
 from .awaited import awaited_loads, sunk_loads
 from .costs import StatementCost
-from .graph import is_local
 from .merged import merged_accesses
 from .order import passed_by_loads
-from .statements import StatementCode, statement_of
+from .spills import keeping_locals
+from .statements import StatementCode
 
 __all__ = ["access_orders"]
 
@@ -27,7 +27,7 @@ def access_orders(
         module: the module.
         costs: the cost of each statement, by function and number.
     """
-    local = _keeping_locals(code)
+    local = keeping_locals(code, module)
     of_function: dict[str, dict[int, StatementCost]] = {}
     for (name, number), cost in costs.items():
         of_function.setdefault(name, {})[number] = cost
@@ -52,11 +52,7 @@ def access_orders(
             awaited_loads(function, own),
             sunk_loads(function, own),
             function.name in local,
+            {number: tuple(cost.spills) for number, cost in own.items() if cost.spills},
+            frozenset(number for number, cost in own.items() if cost.refilled),
         )
     return found
-
-
-def _keeping_locals(code: StatementCode) -> frozenset[str]:
-    """Return the functions whose machine code accesses local memory."""
-    found = {statement_of(each) for section in code.values() for each in section if is_local(each)}
-    return frozenset(each.function for each in found if each is not None)

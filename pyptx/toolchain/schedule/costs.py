@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from ...core.records import dataclass
-from ...ir import Instruction, Module
+from ...ir import Module
+from ...timing.access_order import Spill
 from ...timing.opcodes import Pipes
 from ..nvdisasm import MachineInstruction
 from .graph import machine_graph, split_functions
@@ -14,6 +15,7 @@ from .merged import width_of
 from .order import Place, is_access
 from .products import locate_products
 from .shares import PtxFlow, Share, shares
+from .spills import Refills, is_spill, local_accesses, spills_of
 from .statements import Statement, StatementCode, statement_of
 from .tries import locate_tries
 from .warp import issue_costs
@@ -43,6 +45,8 @@ class StatementCost:
             it has none.
         accessed: bytes of a lane that the widest machine instruction of its own accesses in memory, or 0.
         copies: how many copies of it ptxas has made for rounds of a loop.
+        spills: the registers that its machine instructions keep in local memory.
+        refilled: whether one of them waits for registers that come from there.
         positions: where its accesses to memory stand, or else its instructions, by block of machine code.
     """
 
@@ -56,6 +60,8 @@ class StatementCost:
     place: Place | None = None
     accessed: int = 0
     copies: int = 1
+    spills: list[Spill] = field(default_factory=list)
+    refilled: bool = False
     positions: dict[int, list[int]] = field(default_factory=dict)
 
     @property
@@ -76,12 +82,8 @@ def statement_costs(
     """
     flow = PtxFlow(module.functions)
     found: dict[tuple[str, int], StatementCost] = {}
-    loads = frozenset(
-        Statement(function.name, number)
-        for function in module.functions
-        for number, each in enumerate(function.body)
-        if isinstance(each, Instruction) and each.opcode == "ld" and "local" in each.modifiers
-    )
+    local = local_accesses(module)
+    kept: dict[Statement, list[tuple[MachineInstruction, float]]] = {}
     names = [function.name for function in module.functions]
     places: dict[tuple[str, int], Place] = {}
     accessed: dict[tuple[str, int], Place] = {}
@@ -92,29 +94,32 @@ def statement_costs(
     ]
     for number, instructions in enumerate(functions):
         graph = machine_graph(instructions)
-        costs = issue_costs(graph, pipes, loads)
+        costs, refills = issue_costs(graph, pipes, local), Refills(local)
         for index, each in shares(graph, flow).items():
             block = graph.blocks[index].instructions
             paid = [(cost, share.part) for cost, share in zip(costs[index], each, strict=True) if share]
             pipes_of = _spread([(cost.spaced, cost.pipes, part) for cost, part in paid])
             dense_of = _spread([(cost.spaced, cost.dense, part) for cost, part in paid])
-            for position, (instruction, cost, share) in enumerate(
-                zip(block, costs[index], each, strict=True)
+            for position, (instruction, cost, share, refilled) in enumerate(
+                zip(block, costs[index], each, refills.waits(block), strict=True)
             ):
                 if share is None:
                     continue
-                own = statement_of(instruction)
+                own, spilled = statement_of(instruction), is_spill(instruction, local)
                 if own is not None and own not in accessed:
                     places.setdefault(own, (number * _APART + index, position))
-                    if is_access(instruction.opcode):
+                    if is_access(instruction.opcode) and not spilled:
                         accessed[own] = number * _APART + index, position
                 total = found.setdefault(share.statement, StatementCost())
-                if own == share.statement:
+                if own == share.statement and not spilled:
                     _note_copy(total, number * _APART + index, position, instruction, share)
                 total.cycles += cost.cycles * share.part
                 total.stalled = cost.stalled * share.part
                 total.issues += cost.issues * share.part
                 total.runs += cost.issues * cost.run * share.part
+                total.refilled |= refilled
+                if spilled:
+                    kept.setdefault(share.statement, []).append((instruction, share.part))
                 total.lines.add(number * _APART + instruction.address // _LINE)
                 for sums, more in ((total.pipes, next(pipes_of)), (total.dense, next(dense_of))):
                     for name, time in more.items():
@@ -122,6 +127,7 @@ def statement_costs(
     # Others pay for instructions of a branch that became predicates; where these stand still counts.
     for statement in {**found, **places}:
         total = found.setdefault(statement, StatementCost())
+        total.spills = spills_of(kept.get(Statement(*statement), ()))
         total.place = accessed.get(statement, places.get(statement))
     return found
 

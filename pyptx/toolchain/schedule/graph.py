@@ -20,7 +20,6 @@ __all__ = [
     "MachineGraph",
     "base_of",
     "is_guarded",
-    "is_local",
     "is_try",
     "machine_graph",
     "split_functions",
@@ -100,11 +99,6 @@ class MachineGraph:
 def is_guarded(instruction: MachineInstruction) -> bool:
     """True if a predicate decides whether the instruction does anything."""
     return instruction.text.startswith("@")
-
-
-def is_local(instruction: MachineInstruction) -> bool:
-    """True if it accesses local memory."""
-    return base_of(instruction.opcode) in ("LDL", "STL")
 
 
 def is_try(instruction: MachineInstruction) -> bool:

@@ -14,8 +14,9 @@ from dataclasses import replace
 
 from ...core.records import dataclass
 from ...timing.opcodes import FMA, HEAVY, REGISTERS, Pipes, class_of
-from .graph import MachineBlock, MachineGraph, is_local
+from .graph import MachineBlock, MachineGraph
 from .register_reads import Reused, late_reads, read_cycles, reused
+from .spills import is_local
 from .statements import Statement, statement_of
 
 __all__ = ["IssueCost", "issue_costs"]
@@ -75,14 +76,14 @@ _NOTHING = _Pending({}, {})
 
 
 def issue_costs(
-    graph: MachineGraph, pipes: Pipes, loads: frozenset[Statement] = frozenset()
+    graph: MachineGraph, pipes: Pipes, local: frozenset[Statement] = frozenset()
 ) -> dict[int, tuple[IssueCost, ...]]:
     """Return the costs of the instructions of each active block.
 
     Args:
         graph: the machine code.
         pipes: the pipes of the GPU.
-        loads: statements that load local variables, whose waits the timed machine models.
+        local: statements that access local variables, whose waits the timed machine models.
     """
     routines: dict[int, IssueCost] = {}
 
@@ -100,7 +101,7 @@ def issue_costs(
         for index in order:
             sources = inside.get(index) or graph.sources[index]
             entered = _Pending.latest(left[source] for source in sources if source in left)
-            found[index], left[index] = _walk(graph.blocks[index], entered, pipes, routine, loads)
+            found[index], left[index] = _walk(graph.blocks[index], entered, pipes, routine, local)
     return found
 
 
@@ -109,7 +110,7 @@ def _walk(
     entered: _Pending,
     pipes: Pipes,
     routine: Callable[[int], IssueCost],
-    loads: frozenset[Statement] = frozenset(),
+    local: frozenset[Statement] = frozenset(),
 ) -> tuple[tuple[IssueCost, ...], _Pending]:
     """Return the costs of a block's instructions, and what is pending behind it."""
     barriers, busy = dict(entered.barriers), dict(entered.pipes)
@@ -136,7 +137,7 @@ def _walk(
         }
         for pipe, cycles in occupied.items():
             busy[pipe] = issued + cycles + late
-        modeled = is_local(instruction) and statement_of(instruction) in loads
+        modeled = is_local(instruction) and statement_of(instruction) in local
         if control.write_barrier is not None and not modeled:
             done = issued + pipes.latency(opcode)
             barriers[control.write_barrier] = max(done, barriers.get(control.write_barrier, 0.0))
