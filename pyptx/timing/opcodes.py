@@ -21,10 +21,10 @@ from ..core.records import dataclass
 from .constants import Gpu
 
 __all__ = [
+    "BANKS",
     "FMA",
     "HEAVY",
     "HMMA",
-    "REGISTERS",
     "OpcodeClass",
     "Pipes",
     "class_of",
@@ -32,9 +32,11 @@ __all__ = [
     "multiply_adds",
 ]
 
-#: The pipe of multiply-adds, the half of it that alone takes integers and pairs of halves, the tensor core
-#: as warps use it, and the reads of registers.
-FMA, HEAVY, HMMA, REGISTERS = "fma", "fmaheavy", "hmma", "registers"
+#: The pipe of multiply-adds, the half of it that alone takes integers and pairs of halves, and the tensor core
+#: as warps use it.
+FMA, HEAVY, HMMA = "fma", "fmaheavy", "hmma"
+#: The banks of registers with even and with odd numbers.
+BANKS = "even registers", "odd registers"
 
 #: Lanes of a warp.
 _LANES = 32

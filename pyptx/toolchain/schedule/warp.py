@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...core.records import dataclass
-from ...timing.opcodes import FMA, HEAVY, REGISTERS, Pipes, class_of
+from ...timing.opcodes import BANKS, Pipes, class_of
 from .graph import MachineBlock, MachineGraph
-from .register_reads import Reused, late_reads, read_cycles, reused
+from .register_reads import Reused, bank_reads, reused
 from .spills import is_local
 from .statements import Statement, statement_of
 
@@ -23,6 +23,8 @@ __all__ = ["IssueCost", "issue_costs"]
 
 #: Among the barriers: when a fence finds all that the warp has stored to shared memory.
 _STORES = -1
+#: For how many cycles an instruction may be issued before the banks have its registers.
+_AHEAD = 1
 #: Walks through the blocks: what is pending settles after as many rounds as loops are nested.
 _ROUNDS = 4
 
@@ -122,9 +124,7 @@ def _walk(
     for position, instruction in enumerate(block.instructions):
         control, opcode = instruction.control, instruction.opcode
         occupied = pipes.occupied(opcode)
-        # Other warps have the pipe meanwhile; of this one, the next multiply-add still follows at once.
-        late = late_reads(instruction, kept) if FMA in occupied and HEAVY not in occupied else 0
-        reading = read_cycles(instruction, kept)
+        reads = dict(zip(BANKS, bank_reads(instruction, kept), strict=True))
         kept = reused(instruction) if control.reuse else {}
         issued = ready
         for barrier in control.waits:
@@ -135,8 +135,15 @@ def _walk(
         dense: Mapping[str, float] = {
             pipe: cycles for pipe, cycles in occupied.items() if issued - busy.get(pipe, -math.inf) < 1
         }
+        ended = issued > ready
+        # Other warps have the slots meanwhile; of this one, the next instruction of a pipe follows at once.
+        issued = max(issued, *(busy.get(bank, 0.0) - _AHEAD for bank, number in reads.items() if number), 0.0)
         for pipe, cycles in occupied.items():
-            busy[pipe] = issued + cycles + late
+            busy[pipe] = issued + cycles
+        for bank, number in reads.items():
+            if number:
+                busy[bank] = max(issued, busy.get(bank, 0.0)) + number
+                occupied = {**occupied, bank: float(number)}
         modeled = is_local(instruction) and statement_of(instruction) in local
         if control.write_barrier is not None and not modeled:
             done = issued + pipes.latency(opcode)
@@ -148,12 +155,10 @@ def _walk(
             if class_of(opcode).fences:
                 done = max(done, barriers.get(_STORES, 0.0))
             barriers[control.read_barrier] = max(done, barriers.get(control.read_barrier, 0.0))
-        if reading:
-            occupied = {**occupied, REGISTERS: reading}
-        following = issued + max(1.0 + late, control.stall, pipes.held(opcode))
-        if issued > ready and ends:
+        following = issued + max(1.0, control.stall, pipes.held(opcode))
+        if ended and ends:
             ends[-1] = True
-        ends.append(control.yields or following > issued + 1 + late)
+        ends.append(control.yields or following > issued + 1)
         issues, run = 1.0, 1.0
         if position in calls:
             called = routine(calls[position])

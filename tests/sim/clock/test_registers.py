@@ -36,11 +36,13 @@ def multiply(three: bool, rounds: int) -> Kernel:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize(("three", "clk"), [(True, 1.5), (False, 1.0)])
-def test_what_several_warps_read_fills_the_ports_of_registers(three: bool, clk: float) -> None:
-    """Measured on an H200: multiply-adds of three registers of 14 warps take 1.49 clk more each."""
+@pytest.mark.parametrize(("three", "least", "most"), [(True, 1.49, 1.76), (False, 0.99, 1.05)])
+def test_what_several_warps_read_fills_the_banks_of_registers(
+    three: bool, least: float, most: float
+) -> None:
+    """Measured on an H200: multiply-adds of three registers take 1.5 to 1.75 clk, by how ptxas places them."""
     few, many = (multiply(three, rounds).predict(gpu=H200, clock=1980.0).cycles for rounds in (2, 6))
-    assert (many - few) / (4 * STEPS * WARPS) == pytest.approx(clk, rel=0.05)
+    assert least <= (many - few) / (4 * STEPS * WARPS) <= most
 
 
 @kernel(out_specs=(Tile(1, f32),), block=32, grid=132, arch="sm_90a")
