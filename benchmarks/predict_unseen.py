@@ -78,6 +78,7 @@ def in_words(found: Prediction, kind: str, row: Row, bits: int, form: float | No
         "mhz": round(found.mhz),
         "bound": str(found.bound),
         "stratum": stratum_by(str(found.bound), found.busy),
+        "busy": {name: round(share, 3) for name, share in found.busy.items() if share >= 0.005},
         "roofline": round(top * scale, 2),
         "closed form": None if form is None else round(form * scale, 2),
     }

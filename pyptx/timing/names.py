@@ -23,6 +23,11 @@ COMMON: dict[str, tuple[str, str]] = {
     "sm.registers": ("1", "32-bit registers of an SM"),
     "sm.ctas": ("1", "resident CTAs of an SM, at most"),
     "sm.setmaxnreg_clk": ("clk", "one setmaxnreg"),
+    "sm.overlap_loss": (
+        "1",
+        "share of a launch's time that it takes longer if two units work all the time, by the cube of the "
+        "share of the one that works less",
+    ),
     "sm.bsync_clk": ("clk", "instruction that brings the lanes of a warp together behind a branch"),
     "icache.line_clk": ("clk", "line of 128 bytes of code that no cache holds, behind one that is there"),
     "icache.jump_clk": ("clk", "line of code elsewhere"),

@@ -32,8 +32,8 @@ __all__ = [
     "multiply_adds",
 ]
 
-#: The pipe of multiply-adds, the half of it that alone takes integers and pairs of halves, and the tensor core
-#: as warps use it.
+#: The pipe of multiply-adds, the half of it that alone takes integers and pairs of halves, and the tensor
+#: core as warps use it.
 FMA, HEAVY, HMMA = "fma", "fmaheavy", "hmma"
 #: The banks of registers with even and with odd numbers.
 BANKS = "even registers", "odd registers"

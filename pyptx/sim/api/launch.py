@@ -68,7 +68,7 @@ class LoadedModule:
         #: Binds each instruction once, for the check and for the code.
         self._bind = BoundInstructions()
         self._image: ModuleImage | None = None
-        self._programs: dict[tuple[str, bool, bool, Values], EntryProgram] = {}
+        self._programs: dict[tuple[str, bool, bool, bool, Values], EntryProgram] = {}
         #: What users of the module keep with it, such as machine code by architecture.
         self.kept: dict[Any, Any] = {}
 
@@ -247,6 +247,7 @@ class LoadedModule:
         launch: Launch,
         *,
         interleaved: bool,
+        waits: bool = False,
         values: Values = Values.ALL,
         check_time: Callable[[], None],
     ) -> EntryProgram:
@@ -256,6 +257,7 @@ class LoadedModule:
             function: the entry.
             launch: the extents of the launch.
             interleaved: True if blocks end wherever other threads can act.
+            waits: True if they also end before arithmetic that waits for what was loaded.
             values: which values a run computes.
             check_time: called repeatedly while the code is prepared; it may raise an exception.
 
@@ -263,7 +265,7 @@ class LoadedModule:
             Fault: the code cannot be run.
         """
         clustered = launch.cluster != (1, 1, 1)
-        key = (function.name, clustered, interleaved, values)
+        key = (function.name, clustered, interleaved, waits, values)
         program = self._programs.get(key)
         if program is None:
             program = EntryProgram(
@@ -271,6 +273,7 @@ class LoadedModule:
                 function,
                 clustered=clustered,
                 interleaved=interleaved,
+                waits=waits,
                 values=values,
                 check_time=check_time,
             )

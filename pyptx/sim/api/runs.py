@@ -401,12 +401,14 @@ def programs_of(
     began: float,
     *,
     interleaved: bool,
+    waits: bool = False,
     values: Values = Values.ALL,
 ) -> tuple[list[EntryProgram | None], dict[int, Finding]]:
     """Prepare the code of each launch. Return it, and a finding for each launch that cannot run, by position.
 
     ``began`` is the time at which the run began. ``interleaved`` is True if blocks end wherever other threads
-    can act. ``values`` says which values the runs compute.
+    can act, ``waits`` if they also end before arithmetic that waits for what was loaded. ``values`` says
+    which values the runs compute.
     """
 
     def check_time() -> None:
@@ -425,6 +427,7 @@ def programs_of(
                 request.function,
                 request.launch,
                 interleaved=interleaved,
+                waits=waits,
                 values=values,
                 check_time=check_time,
             )

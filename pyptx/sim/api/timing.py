@@ -27,6 +27,7 @@ from ..clock.figures import Figures
 from ..clock.freed import costs_without, figures_without
 from ..clock.lengths import Share, busiest, differ, lengths_of, samples
 from ..clock.machine import TimedMachine
+from ..clock.overlap import overlap_loss
 from ..clock.placement import Placement, confine, place
 from ..clock.sharing import sweeps_of
 from ..clock.stalls import Place, Stall
@@ -158,7 +159,9 @@ class LaunchTimer:
         # Outputs of a launch whose arrays have contents are those of any other run.
         decide = Values.DECIDING if unknown else Values.ALL
         values = Values.ZEROS if assumed else decide
-        prepared, faults = programs_of([request], self._options, self._began, interleaved=True, values=values)
+        prepared, faults = programs_of(
+            [request], self._options, self._began, interleaved=True, waits=True, values=values
+        )
         self._fault = faults.get(0)
         program = prepared[0]
         if program is None:
@@ -347,17 +350,18 @@ class LaunchTimer:
             self._later = self._waits_later(expected)
         once = sum(load.nbytes for load in timed.loads)
         again = traffic.loaded * timed.again / once if once else 0.0
-        cycles = (rest.end or timed.end) + timed.backlog
+        shares = timed.shares(timed.end)
+        longer = 1.0 + overlap_loss(self._gpu, shares)
         return Timing(
-            cycles,
+            ((rest.end or timed.end) + timed.backlog) * longer,
             mhz,
             placement,
             replace(traffic, again=again),
             rest.stored(timed) * placement.clusters / len(placement.own),
             timed.flops * rest.flops * placement.times,
-            timed.operand_bytes / placement.size / timed.end,
+            timed.operand_bytes / placement.size / timed.end / longer,
             rest.evenness(timed),
-            timed.shares(timed.end),
+            {name: share / longer for name, share in shares.items()},
             timed.stalls.stalls(),
             timed.stalls.lives,
             () if timed.ended_by is None else (timed.ended_by,),

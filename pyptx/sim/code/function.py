@@ -48,7 +48,7 @@ from ...ir import (
 from ...isa import Binding, bind_instruction
 from ..memory.access import StateSpace
 from ..memory.segments import Fault
-from .interleaving import interleaving_cuts
+from .interleaving import interleaving_cuts, waiting_cuts
 from .semantic import CLASSES, Collective, Control, Op, RegisterPlace, Semantic, semantic_of
 from .spaces import named_space
 
@@ -346,9 +346,11 @@ class FunctionCode:
         ends = calls | {i for i, meaning in meanings.items() if meaning.yields}
         between: set[int] = set()
         if self.program.interleaved:
-            between = interleaving_cuts(
-                self.function, bindings, meanings, starts, ends | (bindings.keys() - meanings.keys())
-            )
+            last = ends | (bindings.keys() - meanings.keys())
+            between = interleaving_cuts(self.function, bindings, meanings, starts, last)
+            if self.program.waits:
+                cut = between | starts | {each + 1 for each in last}
+                between |= waiting_cuts(self.function, bindings, meanings, cut)
         graph = control_flow(self.function, (starts | between).__contains__, ends.__contains__)
         for names in maybe_undefined(self.function, graph, bindings).values():
             for name in sorted(names):

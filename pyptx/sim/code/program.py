@@ -47,6 +47,7 @@ class EntryProgram:
         *,
         clustered: bool = False,
         interleaved: bool = False,
+        waits: bool = False,
         values: Values = Values.ALL,
         check_time: Callable[[], None] = _unlimited,
     ) -> None:
@@ -55,6 +56,8 @@ class EntryProgram:
         self.clustered = clustered
         #: True if blocks end between any two instructions that other threads or engines can observe.
         self.interleaved = interleaved
+        #: True if they also end before arithmetic that waits for what was loaded.
+        self.waits = waits
         #: Which values a run of the program computes.
         self.values = values
         #: Called repeatedly while functions are prepared. It may raise an exception, which ends the run.

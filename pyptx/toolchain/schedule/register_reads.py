@@ -7,7 +7,7 @@ twice.
 
 Measured on an H200, 2026-11-30: loops of 32 to 128 multiply-adds of three registers, 1, 4 and 8 warps of each
 scheduler. 128 of them that read 161 even and 224 odd registers take 224.1 cycles of the scheduler, 225 even
-and 160 odd ones 224.9 to 225.4, 192 of each 193.1; with two registers, 129 of each, the 131 slots of the loop.
+and 160 odd ones 224.9 to 225.4, 192 of each 193.1; of two registers, 129 of each, the loop's 131 slots.
 """
 
 from __future__ import annotations

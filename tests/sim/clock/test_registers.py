@@ -37,9 +37,7 @@ def multiply(three: bool, rounds: int) -> Kernel:
 
 @pytest.mark.full
 @pytest.mark.parametrize(("three", "least", "most"), [(True, 1.49, 1.76), (False, 0.99, 1.05)])
-def test_what_several_warps_read_fills_the_banks_of_registers(
-    three: bool, least: float, most: float
-) -> None:
+def test_what_several_warps_read_fills_the_banks_of_registers(three: bool, least: float, most: float) -> None:
     """Measured on an H200: multiply-adds of three registers take 1.5 to 1.75 clk, by how ptxas places them."""
     few, many = (multiply(three, rounds).predict(gpu=H200, clock=1980.0).cycles for rounds in (2, 6))
     assert least <= (many - few) / (4 * STEPS * WARPS) <= most
