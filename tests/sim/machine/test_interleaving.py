@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pyptx import ir
+from pyptx import ir, sim
 from tests.sim.build import Kernel
 
 SEEDS = range(12)
@@ -107,3 +107,44 @@ def test_other_schedules_keep_long_blocks() -> None:
     assert [len(block.ops) for block in long] == [4, 0]
     assert [len(block.ops) for block in short] == [3, 1, 0]  # the parameter is each thread's own
     assert [block.continues for block in short] == [True, False, False]
+
+
+SUMS = 12
+WAITS = f""".version 8.0
+.target sm_90a
+.address_size 64
+.visible .entry kernel(.param .u64 out)
+{{
+.reg .b64 %rd<4>;
+.reg .f32 %f<4>;
+ld.param.u64 %rd1, [out];
+ld.global.f32 %f1, [%rd1];
+ld.global.f32 %f2, [%rd1+4];
+add.f32 %f3, %f2, 0f3F800000;
+{"fma.rn.f32 %f3, %f3, %f1, %f2;" * SUMS}
+st.global.f32 [%rd1], %f3;
+ld.global.f32 %f1, [%rd1+8];
+add.f32 %f1, %f1, %f1;
+st.global.f32 [%rd1], %f1;
+ret;
+}}
+"""
+
+
+def test_in_a_machine_that_keeps_time_arithmetic_behind_a_load_begins_a_block() -> None:
+    loaded = sim.load(WAITS)
+    function, launch = loaded.module.entry("kernel"), ir.Launch((1, 1, 1), (1, 1, 1), (1, 1, 1), 0)
+    plain, waiting = (
+        [
+            [op.name for _, op in block.ops]
+            for block in loaded.program(
+                function, launch, interleaved=True, waits=waits, check_time=lambda: None
+            ).blocks
+        ]
+        for waits in (False, True)
+    )
+    behind = ["add.f32", *["fma.rn.f32"] * SUMS]
+    assert plain[1] == ["ld.global.f32", *behind]
+    assert waiting[1:3] == [["ld.global.f32"], behind]
+    # A few instructions are not worth it.
+    assert plain[2:] == waiting[3:] and ["ld.global.f32", "add.f32"] in waiting
