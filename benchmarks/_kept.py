@@ -7,7 +7,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-__all__ = ["keep", "kept"]
+__all__ = ["keep", "kept", "shares_of"]
+
+#: The least share of a unit that a line has.
+_LEAST = 0.005
 
 
 def kept(path: Path) -> Iterator[dict[str, Any]]:
@@ -15,6 +18,11 @@ def kept(path: Path) -> Iterator[dict[str, Any]]:
     if path.exists():
         with path.open(encoding="utf-8") as file:
             yield from map(json.loads, file)
+
+
+def shares_of(busy: Mapping[str, float]) -> dict[str, float]:
+    """Return for which share of the time each unit worked, as a line has it: no unit that hardly did."""
+    return {name: round(share, 3) for name, share in busy.items() if share >= _LEAST}
 
 
 def keep(path: Path, *entries: Mapping[str, Any]) -> None:

@@ -24,7 +24,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from _intervals import described
-from _kept import keep, kept
+from _kept import keep, kept, shares_of
 from _measured import Counted, counted_launches, measured_times
 from _row_inputs import contents_of, inputs_of
 from _rows import OURS, Row, kernels_of
@@ -91,11 +91,10 @@ def predict(row: Row, launches: Sequence[Counted], constants: Gpu, timeout: floa
             "hbm_bytes": timing.traffic.fetched + timing.stored,
             "issue": min(1.0, timing.busy["issue"]),
         }
-        busy = {name: round(share, 3) for name, share in found.busy.items() if share >= 0.005}
         seconds = round(time.perf_counter() - began, 1)
         # The profiler's part passes at the clock of the launch.
         cycles = found.cycles + constants.value("launch.profiled_ns") * counted.mhz / 1000
-        yield Predicted(*key, cycles, str(found.bound), busy, activity, seconds)
+        yield Predicted(*key, cycles, str(found.bound), shares_of(found.busy), activity, seconds)
 
 
 def agrees(counted: Counted, found: Predicted) -> bool | None:

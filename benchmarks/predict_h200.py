@@ -23,7 +23,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from _examples import load_example
-from _kept import keep, kept
+from _kept import keep, kept, shares_of
 from _measured import Time, measured_times
 from _row_inputs import contents_of, inputs_of
 from _rows import Row, kernels_of
@@ -92,7 +92,7 @@ def predict(row: Row, protocol: str, timeout: float) -> Prediction:
         us,
         cycles / us if len(kernels) > 1 else found.mhz,
         found.bound,
-        {name: round(share, 3) for name, share in found.busy.items() if share >= 0.005},
+        shares_of(found.busy),
         roofline(H200, row.flops or 0.0, bytes_of(row), found.mhz, bits).ns / 1000,
         None if shape is None else closed(row, shape, bits, found.mhz) + EVENT_US * (protocol == "burst"),
         round(time.perf_counter() - began, 1),

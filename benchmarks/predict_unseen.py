@@ -23,7 +23,7 @@ from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from _kept import keep, kept
+from _kept import keep, kept, shares_of
 from _row_inputs import contents_of, inputs_of
 from _rows import OURS, Results, Row, kernels_of, text_of
 from _strata import H200, bytes_of
@@ -78,7 +78,7 @@ def in_words(found: Prediction, kind: str, row: Row, bits: int, form: float | No
         "mhz": round(found.mhz),
         "bound": str(found.bound),
         "stratum": stratum_by(str(found.bound), found.busy),
-        "busy": {name: round(share, 3) for name, share in found.busy.items() if share >= 0.005},
+        "busy": shares_of(found.busy),
         "roofline": round(top * scale, 2),
         "closed form": None if form is None else round(form * scale, 2),
     }

@@ -21,10 +21,10 @@ from ..core.records import dataclass
 from .constants import Gpu
 
 __all__ = [
-    "BANKS",
     "FMA",
     "HEAVY",
     "HMMA",
+    "REGISTER_BANKS",
     "OpcodeClass",
     "Pipes",
     "class_of",
@@ -36,7 +36,7 @@ __all__ = [
 #: core as warps use it.
 FMA, HEAVY, HMMA = "fma", "fmaheavy", "hmma"
 #: The banks of registers with even and with odd numbers.
-BANKS = "even registers", "odd registers"
+REGISTER_BANKS = "even registers", "odd registers"
 
 #: Lanes of a warp.
 _LANES = 32

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from pyptx.timing.constants import gpu
-from pyptx.timing.opcodes import BANKS, FMA, Pipes
+from pyptx.timing.opcodes import FMA, REGISTER_BANKS, Pipes
 from pyptx.toolchain.control_codes import ControlCode
 from pyptx.toolchain.nvdisasm import MachineInstruction
 from pyptx.toolchain.schedule.graph import machine_graph
@@ -50,7 +50,7 @@ MEASURED = [
 def test_the_bank_that_is_read_most_bounds_warps(operands: tuple[str, ...], clk: float) -> None:
     loop = [instruction(f"FFMA {each}") for each in operands] * 32
     costs = issue_costs(machine_graph([*loop, instruction("EXIT")]), Pipes(gpu("h200")))[0][:-1]
-    most = max(sum(cost.pipes.get(bank, 0.0) for cost in costs) for bank in BANKS)
+    most = max(sum(cost.pipes.get(bank, 0.0) for cost in costs) for bank in REGISTER_BANKS)
     assert most == pytest.approx(clk, rel=0.01)
     # A single warp takes as long: no instruction waits for its own second read.
     assert sum(cost.cycles for cost in costs) == pytest.approx(clk, rel=0.02)

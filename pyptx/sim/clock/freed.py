@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from ...core.records import dataclass
 from ...timing.access_order import NO_ORDER, AccessOrder
 from ...timing.constants import Gpu
-from ...timing.opcodes import BANKS
+from ...timing.opcodes import REGISTER_BANKS
 from ..code.function import CodeBlock
 from ..engine.work import Product
 from .costs import BlockCost, Costs
@@ -21,7 +21,7 @@ from .figures import Figures
 __all__ = ["PIPES", "UNITS", "costs_without", "figures_without"]
 
 #: Pipes of the parts of a multiprocessor, as costs of blocks name them.
-PIPES = ("fma", "fmaheavy", "alu", "mufu", "fp64", "shfl", "hmma", "uniform", *BANKS)
+PIPES = ("fma", "fmaheavy", "alu", "mufu", "fp64", "shfl", "hmma", "uniform", *REGISTER_BANKS)
 
 #: What can be removed, and what a run is like without it.
 UNITS: Mapping[str, str] = {

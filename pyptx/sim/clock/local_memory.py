@@ -52,16 +52,15 @@ class LocalMemory:
         ]
         if access.kind is AccessKind.WRITE:
             whole = int((lanes == _SECTOR_LANES).sum())
-            left = max(time, self._store(warp, sectors, len(lines), whole, units, time))
+            left = self._store(warp, sectors, len(lines), whole, units, time)
             return left, left
-        served, arrives = self._load(warp, sectors, len(lines), units, time)
-        return max(time, served), arrives
+        return self._load(warp, sectors, len(lines), units, time)
 
     def _store(
         self, warp: Warp, sectors: Sequence[int], lines: int, whole: int, units: Units, time: float
     ) -> float:
         """Return when L1 has passed on sectors, of which so many are written as a whole."""
-        served = units.pass_on(time, lines, whole, len(sectors) - whole)
+        served = max(time, units.pass_on(time, lines, whole, len(sectors) - whole))
         self._cache(warp.cta).fill(sectors, served)
         return served
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from ...core.records import dataclass
-from ...timing.opcodes import BANKS, Pipes, class_of
+from ...timing.opcodes import REGISTER_BANKS, Pipes, class_of
 from .graph import MachineBlock, MachineGraph
 from .register_reads import Reused, bank_reads, reused
 from .spills import is_local
@@ -124,7 +124,7 @@ def _walk(
     for position, instruction in enumerate(block.instructions):
         control, opcode = instruction.control, instruction.opcode
         occupied = pipes.occupied(opcode)
-        reads = dict(zip(BANKS, bank_reads(instruction, kept), strict=True))
+        reads = dict(zip(REGISTER_BANKS, bank_reads(instruction, kept), strict=True))
         kept = reused(instruction) if control.reuse else {}
         issued = ready
         for barrier in control.waits:
